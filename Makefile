@@ -17,16 +17,18 @@ PIP  := $(PY) -m pip install --quiet --disable-pip-version-check
 RUN   := $(VENV)/installed
 TEST  := $(VENV)/installed-test
 BENCH := $(VENV)/installed-bench
+OTHERS := $(VENV)/installed-interop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test test-interpreter elsewhere harden fuzz bench clean
+.PHONY: help demo quick test test-interpreter interop elsewhere harden fuzz bench clean
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
 	@echo "make quick             some tests of every room, in about a minute"
 	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
 	@echo "make test-interpreter  the tests of values, computed without a compiler"
+	@echo "make interop           the tests beside other libraries, with all of these installed"
 	@echo "make elsewhere THERE='qemu-aarch64 ... python3'   tests of what machines differ in, by another machine's Python"
 	@echo "make harden            whatever can fail fails, call by call"
 	@echo "make fuzz MINUTES=60   random programs, pickles, arrays, subscripts, entries of the cache, for so long"
@@ -61,6 +63,10 @@ test: $(TEST)
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)
 
+# In the gate those whose library is not installed are skipped; here none is.
+interop: $(OTHERS)
+	$(PY) -m pytest --numprocesses auto tests/interop $(ARGS)
+
 # Emulated, a test takes thirty times as long: these are the code of each instruction that differs, products, threads and convolutions,
 # and one of EVERY.
 ELSEWHERE := $(addprefix tests/,$(addprefix backend/test_,primitives.py products.py helpers.py scatter.py) \
@@ -94,6 +100,10 @@ $(RUN): pyproject.toml | $(VENV)/made
 $(TEST): pyproject.toml | $(VENV)/made
 	$(PIP) --editable '.[test]'
 	touch $(RUN) $@
+
+$(OTHERS): pyproject.toml | $(VENV)/made
+	$(PIP) --editable '.[test,interop]'
+	touch $(RUN) $(TEST) $@
 
 $(BENCH): pyproject.toml | $(VENV)/made
 	$(PIP) --editable '.[bench]'

@@ -93,6 +93,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.selecting import *
     from .functions.sets import *
     from .functions.sorting import *
+    from .functions.spacing import *
     from .functions.stacking import *
     from .functions.statistics import *
     from .functions.steps import *
@@ -136,6 +137,7 @@ else:
         "functions.selecting": "argwhere isin nonzero take take_along_axis",
         "functions.sets": "mode unique_all unique_counts unique_inverse unique_values",
         "functions.sorting": "argsort lexsort sort topk",
+        "functions.spacing": "diag geomspace gradient logspace",
         "functions.stacking": (
             "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"
         ),

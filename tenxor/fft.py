@@ -391,6 +391,8 @@ def _along(name: str, x: Tensor, n: int | None, axis: int, norm: str | None, op:
     if n < 1:
         raise ShapeError(f"{op}: axis {place} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
     check_count(op, (n,))
+    if not size:  # what fills it up begins here: NumPy's irfft reads an element that there is not
+        x = concat([x, zeros([1 if k == place else m for k, m in enumerate(x.shape)], dtype=x.dtype)], axis=place)
     kept = n // 2 + 1 if name == "rfft" else n
     (found,) = hosted(name, x.moveaxis(place, -1), sizes={"k": kept}, n=n, norm=norm)
     return found.moveaxis(-1, place)

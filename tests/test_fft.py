@@ -205,3 +205,14 @@ def test_an_axis_that_is_named_twice_is_transformed_from_the_last_name_on() -> N
         its = getattr(np.fft, name)(x, axes=(0, 0, 1), s=(10, 20, 40))
         assert ours.shape == its.shape
         np.testing.assert_allclose(np.asarray(ours), its, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_nothing_filled_up_is_zeros(name: str) -> None:
+    function = getattr(tx.fft, name)
+    for n in (1, 2, 3, 8):
+        for dtype in (tx.float64, tx.float32):
+            for _ in range(3):  # also where NumPy's loops are called in place
+                found = function(tx.zeros((2, 0), dtype=dtype), n=n)
+                assert found.shape == (2, n // 2 + 1 if name in ("rfft", "ihfft") else n) and not bool((found != 0).any())
+        assert not bool((function(tx.zeros((0, 2)), n, 0) != 0).any())

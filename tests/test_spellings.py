@@ -67,6 +67,11 @@ def test_functions_that_numpy_calls_with_tensors_are_told(name: str) -> None:
         getattr(tx, name)
 
 
+def test_where_a_function_for_matrices_is_is_told() -> None:
+    for name in tx.linalg.__all__:
+        assert hasattr(tx, name) or f"tx.linalg.{name}" in IN_THE_MODULE[name]
+
+
 def test_what_means_something_else_is_there() -> None:
     assert all(callable(getattr(tx, name)) for name in OTHERWISE)
 

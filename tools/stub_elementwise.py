@@ -21,8 +21,12 @@ from ..tensor.core import Operand
 
 FUNCTIONS: dict[str, Callable[..., Tensor]]
 
-def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor: ...
-def clamp(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor: ...
+def clip(
+    x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None, *, where: Operand | None = None
+) -> Tensor: ...
+def clamp(
+    x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None, *, where: Operand | None = None
+) -> Tensor: ...
 """
 _OUT = ", *, out: Tensor | None = None, where: Operand | None = None"
 _ROUND = f"def round(x: Operand, /, decimals: int = 0{_OUT}) -> Tensor: ...\n"

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,9 @@ def load_csv(
 ) -> Tensor:
     """The numbers in a text file, a row for each line: a 2-D tensor, float64 unless a dtype is given.
 
-    The first `skip` lines are left out, such as one of names, and what follows `#`; `columns` are those that are wanted, all by
-    default. Raises FileError for a line with something else in it, or another number of columns; FileNotFoundError.
+    The first `skip` lines are left out, such as one of names, and what follows `#`; numbers may stand in double quotes; `columns` are
+    those that are wanted, all by default. Raises FileError for a line with something else in it, or another number of columns;
+    FileNotFoundError.
 
     >>> import pathlib, tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +49,8 @@ def load_csv(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a file without numbers
             read = d.numpy if d.name != "bfloat16" else np.float32
-            found = np.loadtxt(path, read, delimiter=delimiter, skiprows=skip, usecols=columns, ndmin=2)
+            form: Any = {"delimiter": delimiter, "skiprows": skip, "usecols": columns, "ndmin": 2, "quotechar": '"'}
+            found = np.loadtxt(path, read, encoding="utf-8-sig", **form)  # which some tables of UTF-8 begin by saying
     except (ValueError, TypeError, OverflowError, IndexError) as error:
         raise FileError(f"load_csv: {os.fspath(path)!r} is no table of {d}: {error}") from error
     return asarray(found).astype(d, copy=False)

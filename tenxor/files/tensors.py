@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import bfloat16, boolean, uint16
+from ..dtypes import bfloat16, boolean, complex64, uint16
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError
 from ..functions.kinds import check, checked
@@ -27,6 +27,7 @@ _KINDS = {
     **{f"F{8 * size}": dtype_of(f"float{8 * size}") for size in (2, 4, 8)},
     "BOOL": boolean,
     "BF16": uint16,
+    "C64": complex64,
 }
 
 
@@ -88,6 +89,9 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
     try:
         with library.safe_open(str(path), framework="numpy") as file:
             texts, names = dict(file.metadata() or {}), file.keys()
+            for name in names:
+                if (kind := file.get_slice(name).get_dtype()) not in _KINDS:
+                    raise FileError(f"load: {name!r} in {os.fspath(path)!r} has elements of kind {kind}, for which there is no dtype")
             return _mapped(path, names) if mapped else {name: asarray(file.get_tensor(name)) for name in names}, texts
     except FileError:
         raise
@@ -103,8 +107,6 @@ def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
     found = {}
     for name in names:
         kind, shape, (begin, end) = [header[name][key] for key in ("dtype", "shape", "data_offsets")]
-        if kind not in _KINDS:
-            raise FileError(f"load: {name!r} in {os.fspath(path)!r} has elements of kind {kind}, for which there is no dtype")
         own: Any = _KINDS[kind].numpy
         elements = np.memmap(path, own, "r", 8 + length + begin, tuple(shape)) if end > begin else np.zeros(shape, own)
         found[name] = asarray(elements).view(bfloat16) if kind == "BF16" else asarray(elements)
@@ -125,12 +127,17 @@ def load_state(path: Place) -> Any:
     tensors, metadata = load(path)
     if "tenxor" not in metadata:
         raise FileError(f"load_state: {os.fspath(path)!r} was not written by save_state; use load(path)")
-    return _filled(json.loads(metadata["tenxor"]), tensors)
+    try:
+        return _filled(json.loads(metadata["tenxor"]), tensors)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise FileError(f"load_state: {os.fspath(path)!r} is damaged: what it says of its tensors is no state: {error!r:.200}") from error
 
 
 def _outlined(x: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     """What is left of a state without its tensors, which are put aside by name."""
     if isinstance(x, Tensor):
+        while name in tensors:  # as "a/b" is what is in "a" by the name of "b", and may be a name itself
+            name += "'"
         tensors[name] = x
         return {"tensor": name}
     if isinstance(x, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from math import isfinite, prod
@@ -10,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray, linspace, scale_of_steps, zeros
-from ..dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint64
+from ..dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint8, uint64
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout.coords import checked_int
 from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import truth
+from ..tensor.arguments import one_of, truth
 from ..tensor.core import Operand, check_count
 from .hosted import at_once
 from .kinds import check
@@ -24,6 +25,7 @@ from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
+RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
@@ -68,9 +70,10 @@ def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
     return found.index_add_(0, places, 1 if weights is None else weights)  # type: ignore[no-any-return]
 
 
-def histogram_bin_edges(x: Operand, /, bins: Operand = 10, range: Sequence[Any] | None = None) -> Tensor:
+def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence[Any] | None = None) -> Tensor:
     """New 1-D tensor: the edges of `bins` bins of one width between the least and the largest element of `x`, or over `range`; of edges
-    themselves a float tensor of them. Raises ArgumentError. (NumPy's `histogram_bin_edges`.)
+    themselves a float tensor of them. How many bins suit the elements says a rule by its name, such as "auto". Raises ArgumentError.
+    (NumPy's `histogram_bin_edges`.)
 
     >>> import tenxor as tx
     >>> tx.histogram_bin_edges(tx.asarray([0, 1, 4]), bins=2).tolist()
@@ -81,14 +84,14 @@ def histogram_bin_edges(x: Operand, /, bins: Operand = 10, range: Sequence[Any] 
 
 @called_again
 def histogram(
-    x: Operand, /, bins: Operand = 10, range: Sequence[Any] | None = None, density: bool = False, weights: Operand | None = None
+    x: Operand, /, bins: Operand | str = 10, range: Sequence[Any] | None = None, density: bool = False, weights: Operand | None = None
 ) -> tuple[Tensor, Tensor]:
     """New tensors: how many elements of `x` are in each bin, as int64, and the edges of the bins.
 
-    `bins` is a number of bins of one width, between the least and the largest element or over `range`, or their
-    ascending edges. A bin holds its lower edge, the last one also its upper; what is outside of all, and NaN, counts
-    nowhere. With `weights` these are added up, as floats; `density` divides by the width and by the sum over all
-    bins. Raises ArgumentError, ShapeError, DTypeError. (NumPy's `histogram`.)
+    `bins` is a number of bins of one width, between the least and the largest element or over `range`, a rule for it ("auto" and
+    NumPy's others), or their ascending edges. A bin holds its lower edge, the last one also its upper; what is outside of all, and NaN,
+    counts nowhere. With `weights` these are added up, as floats; `density` divides by the width and by the sum over all bins. Raises
+    ArgumentError, ShapeError, DTypeError. (NumPy's `histogram`.)
 
     >>> import tenxor as tx
     >>> counts, edges = tx.histogram(tx.asarray([1.0, 2.0, 2.5, 4.0]), bins=3)
@@ -100,6 +103,8 @@ def histogram(
     found_at_once = at_once(partial(_histogram_of_few, _bins("histogram", bins), range, x.dtype), x) if is_plain else None
     if found_at_once is not None:
         return found_at_once[0], found_at_once[1]
+    if isinstance(bins, str) and weights is not None:
+        raise ArgumentError(f"histogram: the rule {bins!r} counts elements, whatever their weights; give a number of bins")
     edges, even = _edges("histogram", x, bins, range)
     given = _weights("histogram", weights, x.shape)
     places = _bins_of(x.ravel(), edges, even)
@@ -225,8 +230,7 @@ def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
     """The edges, and whether they are evenly spaced."""
     if x.dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {x.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
-    if isinstance(bins, str):
-        raise ArgumentError(f"{op}: bins is a number or the edges, not a rule like {bins!r}; np.histogram_bin_edges has rules")
+    bins = _by_rule(op, x, bins, over) if isinstance(bins, str) else bins
     if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", False):
         edges = asarray(bins)
         if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or not bool((edges[1:] >= edges[:-1]).all()):
@@ -235,6 +239,16 @@ def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
     count = _bins(op, bins)
     low, high = _range(op, x, over)
     return linspace(low, high, count + 1, dtype=_computed(x.dtype)), True
+
+
+def _by_rule(op: str, x: Tensor, rule: str, over: Any) -> int:
+    """How many bins a rule of NumPy's has for these elements."""
+    one_of(op, "bins", rule, *RULES)
+    elements = x.detach() if x.dtype.is_integer or x.dtype.is_float else x.detach().astype(uint8)
+    ends = _range(op, x, over)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a rule that would have as many bins as it may
+        return len(np.histogram_bin_edges(np.asarray(elements), rule, None if over is None else ends)) - 1
 
 
 def _bins(op: str, bins: Any) -> int:

@@ -76,15 +76,23 @@ __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 
 
 @called_again
-def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor:
+def clip(
+    x: Operand,
+    /,
+    min: Operand | None = None,
+    max: Operand | None = None,
+    out: Tensor | None = None,
+    *,
+    where: Operand | None = None,
+) -> Tensor:
     """New tensor: the elements of `x` held between `min` and `max`, each a number, a tensor, or None for no bound; with
-    `out` written into that tensor, which is given back.
+    `out` written into that tensor, which is given back; with `where`, a bool tensor, only there.
 
     >>> import tenxor as tx
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    return into("clip", out, asarray(x).clip(min, max), broadcast=True)
+    return into("clip", out, asarray(x).clip(min, max), where=where, broadcast=True)
 
 
 clamp = clip

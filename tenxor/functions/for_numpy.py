@@ -37,11 +37,15 @@ _ASKED = frozenset(
     )
 )
 
+_WRITE_INTO_THE_FIRST = frozenset((np.copyto, np.put, np.putmask))  # others of the kind do by indices, which arrays know, too
+
 
 def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function of NumPy's gives for tensors. DTypeError for one that we have not."""
     if not all(issubclass(t, Tensor) or t is np.ndarray for t in types) or isinstance(kwargs.get("out"), np.ndarray):
         return function(*for_numpy(args), **for_numpy(kwargs))  # others decide, or get their array
+    if isinstance(kwargs.get("dst", kwargs.get("a", args[0] if args else None)), np.ndarray) and function in _WRITE_INTO_THE_FIRST:
+        return function(*for_numpy(args), **for_numpy(kwargs))
     if any(map(_holds_objects, args)) or (function is np.broadcast_arrays and any(x is None for x in args)):
         return function(*for_numpy(args), **for_numpy(kwargs))
     name, module = function.__name__, getattr(function, "__module__", "")

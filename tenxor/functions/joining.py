@@ -44,33 +44,41 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 
 
-def _again(own: Callable[P, Joined]) -> Callable[P, Tensor]:
-    """The tensor that a function puts together of pieces, or of one: made by machine code where it was made before."""
-    op = own.__name__
+def _again(alone: bool) -> Callable[[Callable[P, Joined]], Callable[P, Tensor]]:
+    """The tensor that a function puts together of pieces, or of a tensor `alone`: made by machine code where it was made before.
 
-    @wraps(own)
-    def function(*args: P.args, **named: P.kwargs) -> Tensor:
-        if args:
-            for joiner in joiners:
-                known: Tensor | None = joiner.again(op, args, named)
-                return _learnt(own, joiner, *args, **named) if known is None else known
-        return own(*args, **named)[0]
+    A list of one tensor and that tensor are the same to machine code. So it is not asked about a tensor whose rows are the pieces, nor
+    about a list that is one tensor.
+    """
 
-    function.__annotations__ = vars(own)["__wrapped__"].__annotations__  # the spelled one's own, at which `inspect` looks
-    function.__annotations__["return"] = "Tensor"
-    return function
+    def decorated(own: Callable[P, Joined]) -> Callable[P, Tensor]:
+        op = own.__name__
+
+        @wraps(own)
+        def function(*args: P.args, **named: P.kwargs) -> Tensor:
+            if args and (type(args[0]) is Tensor) is alone:
+                for joiner in joiners:
+                    known: Tensor | None = joiner.again(op, args, named)
+                    return _learnt(own, joiner, *args, **named) if known is None else known
+            return own(*args, **named)[0]
+
+        function.__annotations__ = vars(own)["__wrapped__"].__annotations__  # the spelled one's own, at which `inspect` looks
+        function.__annotations__["return"] = "Tensor"
+        return function
+
+    return decorated
 
 
 def _learnt(own: Callable[..., Joined], joiner: Joiner, *args: Any, **named: Any) -> Tensor:
     """What is put together, which machine code does the next time, if it is known how."""
     found, moves = own(*args, **named)
     if moves is not None:
-        pieces = args[0] if isinstance(args[0], (list, tuple)) else args[:1]
+        pieces = args[:1] if isinstance(args[0], Tensor) else args[0]
         joiner.learn(own.__name__, pieces, (*args[1:], *named.values(), *named), found, moves())
     return found
 
 
-@_again
+@_again(alone=False)
 @spelled
 def concat(
     arrays: Sequence[Operand],
@@ -141,7 +149,7 @@ def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tenso
 cat = concatenate = concat
 
 
-@_again
+@_again(alone=False)
 @spelled
 def stack(
     arrays: Sequence[Operand],
@@ -241,7 +249,7 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 # --- the elements of one tensor, moved or repeated --------------------------------------------------------------------
 
 
-@_again
+@_again(alone=True)
 @spelled
 def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Joined:
     """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.

@@ -18,6 +18,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
 from .sets import unique_along
+from .spacing import between
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -75,8 +76,7 @@ FUNCTIONS.update(
     trace=lambda a, offset=0, axis1=0, axis2=1, dtype=None: asarray(a).diagonal(offset, axis1, axis2).sum(-1, dtype=dtype),
     rot90=lambda m, k=1, axes=(0, 1): _rot90(asarray(m), k % 4, axes),
     rollaxis=lambda a, axis, start=0: tx.moveaxis(a, axis, start - (axis % asarray(a).ndim < start)),
-    diag=lambda v, k=0: _diag(asarray(v), k),
-    diagflat=lambda v, k=0: _diag(asarray(v).ravel(), k),
+    diagflat=lambda v, k=0: tx.diag(asarray(v).ravel(), k),
     append=lambda arr, values, axis=None: (
         tx.concat([asarray(arr).ravel(), asarray(values).ravel()]) if axis is None else tx.concat([arr, values], axis=axis)
     ),
@@ -109,17 +109,6 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
     if turns >= 2:
         m = m.flip((first, second))
     found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
-    return found
-
-
-def _diag(v: Tensor, k: int) -> Tensor:
-    if v.ndim not in (1, 2):
-        raise ShapeError(f"np.diag: shape {v.shape} has {v.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
-    if v.ndim == 2:
-        return v.diagonal(k)
-    size = v.size + abs(k)
-    found: Tensor = tx.zeros((size, size), dtype=v.dtype)
-    found.diagonal(k)[...] = v
     return found
 
 
@@ -161,7 +150,6 @@ FUNCTIONS.update(
     nan_to_num=lambda x, copy=True, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), copy, nan, posinf, neginf),
     sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
     linspace=lambda start, stop, num=50, endpoint=True, retstep=False, axis=0: _linspace(start, stop, num, endpoint, retstep, axis),
-    logspace=lambda start, stop, num=50, endpoint=True, base=10.0, axis=0: base ** _linspace(start, stop, num, endpoint, False, axis),
     polyval=lambda p, x: _polyval(asarray(p), asarray(x)),
     vander=lambda x, N=None, increasing=False: _vander(asarray(x), asarray(x).size if N is None else N, increasing),
 )
@@ -177,12 +165,7 @@ def _polyval(p: Tensor, x: Tensor) -> Tensor:
 
 def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
     """Steps from elements of `start` to those of `stop`, which come along an axis of their own."""
-    first, last = tx.broadcast_arrays(asarray(start) * 1.0, asarray(stop) * 1.0)
-    count = num - 1 if endpoint else num
-    step = (last - first) / count if count > 0 else tx.full_like(first, float("nan"))
-    found = first + tx.arange(num).reshape(num, *(1,) * first.ndim) * step if count > 0 else tx.stack([first] * num)
-    if endpoint and count > 0:
-        found[-1, ...] = last
+    found, step = between("np.linspace", asarray(start), asarray(stop), num, endpoint)
     found = found.moveaxis(0, axis)
     return (found, step) if retstep else found
 
@@ -352,6 +335,7 @@ FUNCTIONS.update(
         if compute_uv
         else abs(tx.sort(-abs(tx.linalg.eigvalsh(asarray(a))))) if hermitian else tx.linalg.svdvals(asarray(a))
     )},
+    **{"linalg.matmul": lambda x1, x2: tx.matmul(x1, x2)},
     **{"linalg.qr": lambda a, mode="reduced": tx.linalg.qr(asarray(a)).R if mode == "r" else tx.linalg.qr(asarray(a), mode=mode)},
     cross=lambda a, b, axisa=-1, axisb=-1, axisc=-1, axis=None: (
         tx.linalg.cross(asarray(a), asarray(b), axis=axis)

@@ -1,4 +1,4 @@
-"""More functions of NumPy's that we have not by that name, put together of ours: along axes, by slopes, and by places."""
+"""More functions of NumPy's that we have not by that name, put together of ours: along axes, by differences, and by places."""
 
 from __future__ import annotations
 
@@ -63,42 +63,7 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
 FUNCTIONS["lib.stride_tricks.sliding_window_view"] = _sliding_window_view
 
 
-# --- slopes -----------------------------------------------------------------------------------------------------------
-
-
-@_numpys
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    f = asarray(f)
-    f = f if f.dtype.is_float or f.dtype.is_complex else f.astype(tx.float64)
-    axes = axes_of("np.gradient", axis, f.ndim)
-    steps = [asarray(x) for x in (varargs if len(varargs) > 1 else varargs * len(axes) or (1.0,) * len(axes))]
-    if len(steps) != len(axes):
-        raise ArgumentError(f"np.gradient: {len(steps)} spacings for {len(axes)} axes; give one for all, or one for each")
-    if edge_order not in (1, 2):
-        raise ArgumentError(f"np.gradient: edge_order is 1 or 2, not {edge_order!r}")
-    found = []
-    for k, step in zip(axes, steps, strict=True):
-        if f.shape[k] <= edge_order:
-            raise ShapeError(f"np.gradient: axis {k} of shape {f.shape} needs {edge_order + 1} elements or more")
-        if step.ndim and (step.ndim > 1 or step.size != f.shape[k]):
-            raise ShapeError(f"np.gradient: axis {k} has {f.shape[k]} elements, so there are as many coordinates, not shape {step.shape}")
-        step = step if step.dtype.is_float or step.dtype.is_complex else step.astype(tx.float64)
-        found.append(_slopes(f.moveaxis(k, -1), step, edge_order).moveaxis(-1, k))
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _slopes(f: Tensor, step: Tensor, edge_order: int) -> Tensor:
-    """The slopes along the last axis: inside by the parabola through three neighbours, at the ends by a line or a parabola."""
-    gaps = tx.diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))
-    secants = tx.diff(f, axis=-1) / gaps
-    before, after = gaps[:-1], gaps[1:]
-    inside = (secants[..., :-1] * after + secants[..., 1:] * before) / (before + after)
-    first, last = secants[..., :1], secants[..., -1:]
-    if edge_order == 2:
-        first = first - (secants[..., 1:2] - first) * gaps[0] / (gaps[0] + gaps[1])
-        last = last + (last - secants[..., -2:-1]) * gaps[-1] / (gaps[-1] + gaps[-2])
-    found: Tensor = tx.concat([first, inside, last], axis=-1).astype(f.dtype, copy=False)
-    return found
+# --- differences ------------------------------------------------------------------------------------------------------
 
 
 @_numpys
@@ -280,10 +245,15 @@ def _sides(op: str, arr: Any) -> tuple[int, ...]:
     return shape
 
 
+def _counted_from_0(a: Tensor) -> Tensor:
+    """What numbers choices, in which False and True are the first and the second."""
+    return a.astype(tx.int64) if a.dtype is tx.bool else a
+
+
 @_numpys
 def choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
     options = [asarray(c) for c in choices]
-    a, *options = tx.broadcast_arrays(asarray(a), *options)
+    a, *options = tx.broadcast_arrays(_counted_from_0(asarray(a)), *options)
     count = len(options)
     mode = one_of("np.choose", "mode", mode, "raise", "wrap", "clip")
     if mode == "raise":

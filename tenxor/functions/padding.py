@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..dtypes import DEFAULT_FLOAT, Number
 from ..errors import ArgumentError, ShapeError
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import ZERO, one_of
+from ..tensor.arguments import ZERO, axis_of, one_of
 from ..tensor.core import Operand
 from .hosted import has_past
 from .joining import along, concat
@@ -29,7 +29,7 @@ _Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or aft
 def pad(
     x: Operand,
     /,
-    pad_width: int | Sequence[Any],
+    pad_width: int | Sequence[Any] | Mapping[int, int | tuple[int, int]],
     mode: str = "constant",
     *,
     constant_values: Number | Sequence[Any] = ZERO,
@@ -39,11 +39,11 @@ def pad(
 ) -> Tensor:
     """New tensor with more elements at the ends of its axes.
 
-    `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what
-    is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last element), "reflect" or
-    "symmetric" (mirrored without or with it; with `reflect_type="odd"` through it, `2 * edge - mirrored`), "wrap", "linear_ramp" (from the
-    edge to `end_values`, or 0), "maximum", "minimum", "mean" or "median" (of the `stat_length` elements next to the end, by default of
-    all along the axis), or "empty" (whatever the memory held). In the corners the last axis says what.
+    `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, a pair for each, or a dictionary of numbers or
+    pairs by axis. `mode` says what is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last
+    element), "reflect" or "symmetric" (mirrored without or with it; with `reflect_type="odd"` through it, `2 * edge - mirrored`),
+    "wrap", "linear_ramp" (from the edge to `end_values`, or 0), "maximum", "minimum", "mean" or "median" (of the `stat_length` elements
+    next to the end, by default of all along the axis), or "empty" (whatever the memory held). In the corners the last axis says what.
 
     Raises ArgumentError for widths below 0, an unknown mode, or values that are not for this one, ShapeError where an empty axis has
     nothing to repeat. (NumPy's `pad`.)
@@ -83,7 +83,12 @@ def pad(
 
 
 def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
-    pairs = _pairs("pad_width", pad_width, x.ndim)
+    if isinstance(pad_width, Mapping):
+        pairs: list[tuple[Any, Any]] = [(0, 0)] * x.ndim
+        for axis, ends in pad_width.items():
+            pairs[axis_of("pad", axis, x.ndim)] = _pairs("pad_width", ends, 1)[0]
+    else:
+        pairs = _pairs("pad_width", pad_width, x.ndim)
     if any(type(n) is not int or n < 0 for pair in pairs for n in pair):
         raise ArgumentError(f"pad: pad_width {pad_width!r} must be integers, 0 or more")
     return pairs
@@ -136,6 +141,7 @@ def _mirrored(places: IntArray, size: int) -> IntArray:
     return np.minimum(inside, 2 * size - 1 - inside)
 
 
+_PYTORCHS = {"replicate": "edge", "circular": "wrap"}
 # For each mode, which element stands at a place that may lie outside.
 _PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
     "edge": lambda places, size: np.clip(places, 0, size - 1),
@@ -155,7 +161,9 @@ def _check_elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> None
 def _check_mode(mode: Any, **values: Any) -> None:
     """Raise ArgumentError for an unknown mode, or for what another one takes."""
     if not isinstance(mode, str) or mode not in _MODES:
-        raise ArgumentError(f"pad: there is no mode {mode!r}; there are {', '.join(map(repr, _MODES))}")
+        ours = _PYTORCHS.get(mode) if isinstance(mode, str) else None
+        advice = f"PyTorch's {mode!r} is {ours!r} here" if ours else f"there are {', '.join(map(repr, _MODES))}"
+        raise ArgumentError(f"pad: there is no mode {mode!r}; {advice}")
     for name, value in values.items():
         default, modes = _TAKEN[name]
         given = value != default if isinstance(value, str) else value is not default

@@ -37,6 +37,8 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
     x1 = asarray(x1)
     if x1.ndim != 1:
         raise ShapeError(f"searchsorted: the sorted tensor is 1-D, not of shape {x1.shape}; take its rows one by one")
+    if isinstance(x2, int) and x1.dtype.is_integer and not x1.dtype.lowest <= x2 <= x1.dtype.highest:
+        x2, side = (int(x1.dtype.highest), "right") if x2 > 0 else (int(x1.dtype.lowest), "left")  # beyond all that there may be
     if isinstance(x2, (bool, int, float, complex)):
         one = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted"))
         return searchsorted(x1, one, side, sorter)  # of which is known what it makes, as of no number

@@ -225,8 +225,8 @@ class Exchange(Writing):
         return CPU
 
     def _operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
-        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented)
-        for others.
+        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError for others; or, so that these may
+        compute, NotImplemented, but for other libraries' arrays, of which Python would say that they are not equal.
         """
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
@@ -236,6 +236,9 @@ class Exchange(Writing):
             return plain_number(value)
         if isinstance(value, (list, tuple)):
             return self._from_nested(value, None, op)
+        if hasattr(type(value), "__dlpack__"):
+            kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"
+            raise DTypeError(f"{op}: cannot compute with a {kind} and a tensor; tx.asarray(y) is a tensor with its elements")
         if quietly:
             return NotImplemented
         raise DTypeError(

@@ -322,8 +322,8 @@ def _plain(part: Any) -> Any:
         return part
     if isinstance(part, Exchange):
         part = part.to_numpy()
-    elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_, type)):
-        return as_int(part)
+    elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_, type)) and not getattr(part, "shape", ()):
+        return as_int(part)  # of another library's arrays, which all have that method, those with axes are arrays
     array = array_of("indexing", part)
     if array.dtype.kind not in "iub":
         if array.size == 0:

@@ -67,6 +67,8 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
                 leaves = array.tolist()
             else:
                 leaves = [x.item() for x in leaves]
+        elif others := tuple([k for k in kinds - {cls} if hasattr(k, "__array__") and not issubclass(k, (np.ndarray, np.generic))]):
+            return from_nested(cls, _with_arrays(obj, others, op), wanted, op)
         else:
             if wanted is None and kinds <= {cls, np.ndarray} and not any([x.size for x in leaves]):
                 wanted = result_type(*{dtype_of(x.dtype) for x in leaves})
@@ -162,6 +164,19 @@ def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
     for some in _in_portions(items):
         found.update(map(function, some))
     return found
+
+
+def _with_arrays(obj: Any, others: tuple[type, ...], op: str) -> Any:
+    """Nested lists in which other libraries' arrays, which are of these types, are NumPy's."""
+    if type(obj) in _LISTS:
+        return [_with_arrays(x, others, op) for x in obj]
+    if not isinstance(obj, others):
+        return obj
+    try:
+        return np.asarray(obj)
+    except Exception as error:
+        kind = f"{type(obj).__name__} of {getattr(obj, 'dtype', 'no dtype')}"
+        raise DTypeError(f"{op}: {kind} does not show its elements to NumPy ({error}); copy it there, or convert it there") from error
 
 
 def _array(numbers: list[Any], dtype: Any) -> Array:

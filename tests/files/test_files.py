@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import struct
 import zipfile
@@ -99,6 +100,11 @@ class TestCsv:
         path = tmp_path / "x.csv"
         path.write_text("1,x,2\n3,y,4 # five\n\n")
         assert tx.files.load_csv(path, columns=(0, 2), dtype=tx.int8).tolist() == [[1, 2], [3, 4]]
+
+    def test_as_spreadsheets_write_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.csv"
+        path.write_bytes('\ufeff"1","2.5"\r\n3,"4"\r\n'.encode())
+        assert tx.files.load_csv(path).tolist() == [[1.0, 2.5], [3.0, 4.0]]
 
     def test_what_is_no_table(self, tmp_path: Path) -> None:
         path = tmp_path / "x.csv"
@@ -276,3 +282,32 @@ def test_a_header_is_held_against_the_file(shape: str, tmp_path: Path) -> None:
     for mapped in (False, True):
         with pytest.raises(FileError, match="'a'"):
             tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
+
+
+def with_header(header: dict[str, Any], data: bytes = b"") -> bytes:
+    encoded = json.dumps(header).encode()
+    return struct.pack("<Q", len(encoded)) + encoded + data
+
+
+def test_elements_that_there_are_not_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(with_header({"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}, bytes(4)))
+    for mapped in (False, True):
+        with pytest.raises(FileError, match=r"'x' in .* has elements of kind F8_E4M3, for which there is no dtype"):
+            tx.files.load(path, mapped=mapped)
+
+
+@pytest.mark.parametrize("told", ["[]", "{}", "null", '{"tensor": "x"}', '{"dict": 3}', '{"list": [' * 20_000, "\\"])
+def test_a_state_that_is_none_is_told(told: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(with_header({"__metadata__": {"tenxor": told}}))
+    with pytest.raises(FileError, match="is damaged"):
+        tx.files.load_state(path)
+
+
+def test_names_in_a_state_that_are_alike(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    state = {"a": {"b": tx.asarray([1])}, "a/b": tx.asarray([2]), 1: tx.asarray([3]), "1": [tx.asarray([4])], "1/0": tx.asarray([5])}
+    tx.files.save_state(path, state)
+    found = tx.files.load_state(path)
+    assert [found["a"]["b"].item(), found["a/b"].item(), found[1].item(), found["1"][0].item(), found["1/0"].item()] == [1, 2, 3, 4, 5]

@@ -132,7 +132,7 @@ def test_errors() -> None:
     for function in (lambda over: tx.histogramdd([x, x], 2, over), lambda over: tx.histogram2d(x, x, 2, over)):
         with pytest.raises(ArgumentError, match=r"range is a sequence of 2 ranges"):
             function([(0, 1)])
-    for bins, message in ((0, "0 bins"), ([3, 1], "1-D and ascending"), ("auto", "not a rule")):
+    for bins, message in ((0, "0 bins"), ([3, 1], "1-D and ascending"), ("often", "auto")):
         with pytest.raises(ArgumentError, match=message):
             tx.histogram(x, bins)
     with pytest.raises(ArgumentError, match="ends before it begins"):
@@ -141,3 +141,21 @@ def test_errors() -> None:
         tx.histogram(x * 1j)
     with pytest.raises(ShapeError, match=r"\(3,\) and \(2,\)"):
         tx.histogram2d(x, x[:2])
+
+
+@pytest.mark.parametrize("rule", ["auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges"])
+@pytest.mark.filterwarnings("ignore:The number of bins")
+def test_as_many_bins_as_a_rule_has(rule: str) -> None:
+    draws = np.random.default_rng(3)
+    for size in (200, 30, 1000, 1, 0):  # of values that differ, so what is known of the ones says nothing of the others
+        floats, integers = draws.normal(size=size), draws.integers(0, 40, size)
+        for model in (floats, integers, floats.astype(np.float32), floats > 0):
+            x = tx.asarray(model)
+            data = model.astype(np.uint8) if model.dtype == bool else model
+            wanted, edges = np.histogram(data, rule)
+            found = tx.histogram(x, rule)
+            assert found[0].tolist() == wanted.tolist() and found[1].shape == edges.shape
+            assert tx.histogram(x, rule, range=(-1, 9))[0].tolist() == np.histogram(data, rule, range=(-1, 9))[0].tolist()
+            assert tx.histogram_bin_edges(x, rule).shape == edges.shape
+    with pytest.raises(ArgumentError, match="weights"):
+        tx.histogram(tx.ones(3), rule, weights=tx.ones(3))

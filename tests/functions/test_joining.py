@@ -310,3 +310,21 @@ def test_the_rows_of_one_tensor_are_put_together_like_any_others(function: Calla
     for _ in range(3):  # also once machine code could know it
         for given in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
             assert_same(function(given), theirs(rows))
+
+
+def test_a_list_of_one_tensor_is_not_that_tensor() -> None:
+    """Also once machine code knows how the one is put together, and of a tensor that is like it."""
+    model = np.arange(6.0).reshape(2, 3)
+    pairs: list[tuple[Callable[[Any], tx.Tensor], Callable[[Any], Any]]] = [
+        (lambda x: tx.concat(x), np.concatenate),
+        (lambda x: tx.concat(x, axis=0), np.concatenate),
+        (lambda x: tx.stack(x), np.stack),
+        (lambda x: tx.roll(x, 1, 0), lambda x: np.roll(x, 1, 0)),
+        (lambda x: tx.roll(x, 1, axis=1), lambda x: np.roll(x, 1, 1)),
+    ]
+    for ours, theirs in pairs:
+        for first, second in ((lambda x: [x], lambda x: x), (lambda x: x, lambda x: (x,))):
+            model = np.concatenate([model, model[:1]])  # of another shape each time, which nobody knows yet
+            for _ in range(4):
+                assert_same(ours(first(tx.asarray(model).realize())), theirs(first(model)))
+            assert_same(ours(second(tx.asarray(model).realize())), theirs(second(model)))

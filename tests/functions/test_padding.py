@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, ShapeError
+from tenxor.errors import ArgumentError, AxisError, ShapeError
 
 _numbers = np.random.default_rng(0)
 ARRAYS = {
@@ -56,6 +56,11 @@ def test_the_result_is_new() -> None:
     ("call", "names"),
     [
         (lambda t: tx.pad(t, 1, "mirror"), ("'mirror'", "'linear_ramp'", "'median'")),
+        (lambda t: tx.pad(t, 1, "circular"), ("'circular'", "'wrap' here")),
+        (lambda t: tx.pad(t, 1, "replicate"), ("'replicate'", "'edge' here")),
+        (lambda t: tx.pad(t, {2: 1}), ("axis 2",)),
+        (lambda t: tx.pad(t, {0: -1}), ("pad_width", "{0: -1}")),
+        (lambda t: tx.pad(t, {0: (1, 2, 3)}), ("pad_width", "(1, 2, 3)")),
         (lambda t: tx.pad(t, 1, "edge", end_values=1), ("'edge'", "end_values", "'linear_ramp'")),
         (lambda t: tx.pad(t, 1, "wrap", stat_length=1), ("stat_length", "'mean'")),
         (lambda t: tx.pad(t, 1, "edge", reflect_type="odd"), ("reflect_type", "'reflect'")),
@@ -65,7 +70,7 @@ def test_the_result_is_new() -> None:
     ],
 )
 def test_what_makes_no_sense_is_told(call: Any, names: tuple[str, ...]) -> None:
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises((ArgumentError, AxisError)) as caught:
         call(tx.arange(4).reshape(2, 2))
     assert all(name in str(caught.value) for name in ("pad", *names))
 
@@ -74,3 +79,14 @@ def test_nothing_has_no_mean() -> None:
     for mode in ("mean", "linear_ramp"):
         with pytest.raises(ShapeError, match=f"pad: axis 1.*{mode}"):
             tx.pad(tx.zeros((2, 0)), 1, mode)
+
+
+def test_widths_by_axis() -> None:
+    model = np.arange(6).reshape(2, 3)
+    widths: list[dict[int, Any]] = [{}, {-1: (1, 2)}, {0: 1}, {1: (0, 3), 0: (2, 0)}]
+    for width in widths:
+        for mode in ("constant", "reflect", "mean"):
+            every = [(0, 0), (0, 0)]
+            for axis, ends in width.items():
+                every[axis] = ends if isinstance(ends, tuple) else (ends, ends)
+            assert tx.pad(tx.asarray(model), width, mode).tolist() == np.pad(model, every, mode).tolist()

@@ -80,3 +80,13 @@ def test_errors() -> None:
         tx.searchsorted(tx.ones(2), 1.0, side="middle")
     with pytest.raises(ArgumentError, match=r"sorter has shape \(1,\) and dtype int64"):
         tx.searchsorted(tx.ones(2), 1.0, sorter=tx.asarray([0]))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_an_integer_that_no_element_can_be(side: str) -> None:
+    for dtype in (tx.int8, tx.uint8, tx.int64, tx.uint64):
+        ends = [int(dtype.lowest), int(dtype.highest)]
+        x = tx.asarray(ends, dtype=dtype)
+        for wanted in (ends[0] - 1, ends[0], ends[1], ends[1] + 1, -(10**30), 10**30):
+            assert tx.searchsorted(x, wanted, side=side).item() == model(ends, wanted, side)
+            assert tx.searchsorted(x[::-1], wanted, side=side, sorter=tx.asarray([1, 0])).item() == model(ends, wanted, side)

@@ -44,7 +44,7 @@ OTHERWISE = {
     "lstsq": "NumPy leaves out residuals where there are none to tell",
 }
 # What gives only NumPy's arrays: objects, times; and what we have not.
-HAVE_NOT = {"busday_count", "busday_offset", "is_busday", "datetime_as_string", "geomspace", "can_cast", "roll"}
+HAVE_NOT = {"busday_count", "busday_offset", "is_busday", "datetime_as_string", "can_cast", "roll"}
 
 
 def functions() -> Iterator[Any]:

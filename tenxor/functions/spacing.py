@@ -1,0 +1,177 @@
+"""Numbers at even distances, or by even factors; slopes of what is known at places; matrices with a diagonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import arange, asarray, full_like, zeros, zeros_like
+from ..dtypes import DEFAULT_FLOAT, DTypeLike
+from ..errors import ArgumentError, ShapeError
+from ..keywords import spelled
+from ..layout.coords import checked_int
+from ..tensor import Tensor
+from ..tensor.arguments import Axes, axes_of, truth
+from ..tensor.core import Operand
+from .joining import concat
+from .manipulation import broadcast_arrays
+from .statistics import diff
+
+__all__ = ["diag", "geomspace", "gradient", "logspace"]
+
+
+@spelled
+def logspace(
+    start: Operand,
+    stop: Operand,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Operand = 10.0,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    dim: int | None = None,
+) -> Tensor:
+    """New tensor of `num` powers of `base`, whose exponents are evenly spaced from `start` to `stop`, which is the last one if `endpoint`.
+
+    Between tensors there are as many for each pair of elements, along a new axis, which has the place `axis`. Raises ArgumentError for
+    fewer than none. (NumPy's `logspace`.)
+
+    >>> import tenxor as tx
+    >>> tx.logspace(0, 3, 4).tolist()
+    [1.0, 10.0, 100.0, 1000.0]
+    """
+    first, last, powers = broadcast_arrays(asarray(start), asarray(stop), asarray(base))
+    exponents, _ = between("logspace", first, last, num, endpoint)
+    return _typed(powers**exponents, axis, dtype)
+
+
+@spelled
+def geomspace(
+    start: Operand,
+    stop: Operand,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    dim: int | None = None,
+) -> Tensor:
+    """New tensor of `num` numbers from `start` to `stop`, which is the last one if `endpoint`, each the one before times the same factor.
+
+    Between tensors there are as many for each pair of elements, along a new axis, which has the place `axis`. Between real numbers of two
+    signs there are none, so they are NaN. Raises ArgumentError for 0, from which no factor leads. (NumPy's `geomspace`.)
+
+    >>> import tenxor as tx
+    >>> tx.geomspace(-2, -16, 4).tolist()
+    [-2.0, -4.0, -8.0, -16.0]
+    """
+    first, last = broadcast_arrays(_computed(asarray(start)), _computed(asarray(stop)))
+    if bool((first == 0).any()) or bool((last == 0).any()):
+        raise ArgumentError("geomspace: no factor leads from 0, or to it; give numbers beside it")
+    towards = first.sign()
+    exponents, _ = between("geomspace", zeros_like(first), (last / towards).log10() - (first / towards).log10(), num, endpoint)
+    found: Any = first * 10.0**exponents
+    if num > 0:
+        found[0, ...] = first
+    if endpoint and num > 1:
+        found[-1, ...] = last
+    return _typed(found, axis, dtype)
+
+
+def between(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> tuple[Any, Tensor]:
+    """So many numbers at even distances from elements to those of another tensor, along a new first axis; and the distances."""
+    count = checked_int(op, "num", num)
+    if count < 0:
+        raise ArgumentError(f"{op}: num is {num}; it must be 0 or more")
+    first, last = broadcast_arrays(_computed(start), _computed(stop))
+    ends = truth(op, "endpoint", endpoint)
+    gaps = count - 1 if ends else count
+    if gaps < 1:
+        return first.expand((count, *first.shape)).copy(), full_like(first, float("nan"))
+    step: Any = (last - first) / gaps
+    found: Any = first + arange(count).reshape(count, *(1,) * first.ndim) * step
+    if ends:
+        found[-1, ...] = last
+    return found, step
+
+
+def _computed(x: Tensor) -> Any:
+    return x if x.dtype.is_float or x.dtype.is_complex else x.astype(DEFAULT_FLOAT)
+
+
+def _typed(found: Any, axis: int, dtype: DTypeLike | None) -> Tensor:
+    moved: Tensor = found.moveaxis(0, axis)
+    return moved if dtype is None else moved.astype(dtype, copy=False)
+
+
+@spelled
+def gradient(
+    x: Operand,
+    /,
+    *spacing: Operand,
+    axis: Axes = None,
+    edge_order: int = 1,
+    dim: Axes = None,
+) -> Tensor | tuple[Tensor, ...]:
+    """New tensor of `x`'s shape: its slopes along an axis; a tuple of such for several axes, and for None of all if there are several.
+
+    `spacing` is the distance of neighbours along all these axes, or one for each, or the coordinates along it; it is 1 if not given.
+    Inside, a slope is that of the parabola through three neighbours; at the ends of the line through two, or for `edge_order=2` of the
+    parabola. Raises AxisError, ArgumentError for another number of spacings, and ShapeError for axes that are too short, and for
+    coordinates that are more or fewer. (NumPy's `gradient`; derivatives of functions are `grad`.)
+
+    >>> import tenxor as tx
+    >>> tx.gradient(tx.asarray([1.0, 2.0, 4.0, 7.0])).tolist()
+    [1.0, 1.5, 2.5, 3.0]
+    >>> tx.gradient(tx.asarray([0.0, 1.0, 9.0]), tx.asarray([0.0, 1.0, 3.0])).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    f = _computed(asarray(x))
+    axes = axes_of("gradient", axis, f.ndim)
+    given = spacing if len(spacing) > 1 else spacing * len(axes) or (1.0,) * len(axes)
+    steps = [_computed(asarray(step)) for step in given]
+    if len(steps) != len(axes):
+        raise ArgumentError(f"gradient: {len(steps)} spacings for {len(axes)} axes; give one for all, or one for each")
+    if edge_order not in (1, 2):
+        raise ArgumentError(f"gradient: edge_order is 1 or 2, not {edge_order!r}")
+    found = []
+    for k, step in zip(axes, steps, strict=True):
+        if f.shape[k] <= edge_order:
+            raise ShapeError(f"gradient: axis {k} of shape {f.shape} needs {edge_order + 1} elements or more")
+        if step.ndim and (step.ndim > 1 or step.size != f.shape[k]):
+            raise ShapeError(f"gradient: axis {k} has {f.shape[k]} elements, so there are as many coordinates, not shape {step.shape}")
+        found.append(_slopes(f.moveaxis(k, -1), step, edge_order).moveaxis(-1, k))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
+    """The slopes along the last axis: inside by the parabola through three neighbours, at the ends by a line or a parabola."""
+    gaps: Any = diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))
+    secants: Any = diff(f, axis=-1) / gaps
+    before, after = gaps[:-1], gaps[1:]
+    inside = (secants[..., :-1] * after + secants[..., 1:] * before) / (before + after)
+    first, last = secants[..., :1], secants[..., -1:]
+    if edge_order == 2:
+        first = first - (secants[..., 1:2] - first) * gaps[0] / (gaps[0] + gaps[1])
+        last = last + (last - secants[..., -2:-1]) * gaps[-1] / (gaps[-1] + gaps[-2])
+    return concat([first, inside, last], axis=-1).astype(f.dtype, copy=False)
+
+
+def diag(x: Operand, /, k: int = 0) -> Tensor:
+    """New tensor: the matrix with the elements of a vector on its diagonal `k`, and zeros else; of a matrix, that diagonal, a view.
+
+    Diagonals above the one in the middle have numbers above 0. Raises ShapeError for more axes, which `diagonal` takes.
+
+    >>> import tenxor as tx
+    >>> tx.diag(tx.asarray([1, 2])).tolist(), tx.diag(tx.eye(3), 1).tolist()
+    ([[1, 0], [0, 2]], [0.0, 0.0])
+    """
+    x = asarray(x)
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"diag: shape {x.shape} has {x.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
+    if x.ndim == 2:
+        return x.diagonal(k)
+    size = x.size + abs(checked_int("diag", "k", k))
+    found = zeros((size, size), dtype=x.dtype)
+    found.diagonal(k)[...] = x
+    return found

@@ -1,0 +1,94 @@
+"""NumPy's functions on arrays and tensors together, and what single ones of them asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import DTypeError, ShapeError
+
+
+def test_into_arrays_of_numpys_is_written() -> None:
+    t, there = tx.asarray([7.0, 8.0]), tx.asarray([0, 2])
+    a = np.zeros(3)
+    np.put(a, there, t)
+    assert a.tolist() == [7.0, 0.0, 8.0]
+    np.putmask(a, tx.asarray([False, True, True]), t)
+    assert a.tolist() == [7.0, 8.0, 7.0]
+    np.copyto(a[1:], t)
+    np.copyto(dst=a[:1], src=t[1:])
+    assert a.tolist() == [8.0, 7.0, 8.0]
+
+
+def test_products_choices_and_steps_of_tensors() -> None:
+    t = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+    assert np.linalg.matmul(t, t[0]).tolist() == [5.0, 11.0] and isinstance(np.linalg.matmul(np.eye(2), t), tx.Tensor)
+    chosen = np.choose(tx.asarray([[True, False], [False, False]]), t)  # False and True are the first and the second choice
+    assert chosen.tolist() == [[3.0, 2.0], [1.0, 2.0]]
+    assert np.linspace(t, 5.0, 0).shape == (0, 2, 2)
+
+
+def test_clip_where() -> None:
+    t, some = tx.asarray([-1.0, 5.0, 9.0]), np.array([True, False, True])
+    out = tx.zeros(3)
+    assert np.clip(t, 0, 4, out=out, where=some) is out and out.tolist() == [0.0, 0.0, 4.0]
+    assert tx.clip(t, 0, 4, out=t, where=tx.asarray(some)).tolist() == [0.0, 5.0, 4.0]
+
+
+def pytorchs(values: Any) -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tenxor[interop]'").tensor(values)
+
+
+def jaxs(values: Any) -> Any:
+    return pytest.importorskip("jax.numpy", reason="JAX is not installed: pip install 'tenxor[interop]'").asarray(values)
+
+
+@pytest.mark.parametrize("made", [pytorchs, jaxs])
+def test_other_libraries_arrays_are_indices(made: Callable[[Any], Any]) -> None:
+    t, model = tx.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
+    rows, mask = made([2, 0]), made([True, False, True])
+    assert t[rows].tolist() == model[[2, 0]].tolist() and t[rows, 1].tolist() == model[[2, 0], 1].tolist()
+    assert t[mask].tolist() == model[[True, False, True]].tolist() and t[made(1)].tolist() == model[1].tolist()
+    assert t.oindex[rows, :2].tolist() == model[[2, 0], :2].tolist()
+    t[rows] = 0
+    t[mask, 1] += 7
+    model[[2, 0]] = 0
+    model[[True, False, True], 1] += 7
+    assert t.tolist() == model.tolist()
+    with pytest.raises(IndexError, match="indices are integers or booleans, not float32"):
+        t[made([0.5])]
+
+
+@pytest.mark.parametrize("made", [pytorchs, jaxs])
+def test_lists_of_other_libraries_arrays(made: Callable[[Any], Any]) -> None:
+    one, other = made([1, 2]), made([3, 4])
+    found = tx.asarray([one, other])
+    assert found.tolist() == [[1, 2], [3, 4]] and found.dtype == np.asarray(one).dtype
+    assert tx.asarray([[one], [tx.asarray([5.0, 6.0])]]).tolist() == [[[1.0, 2.0]], [[5.0, 6.0]]]
+    assert tx.asarray([made(1.5), 2.0]).tolist() == [1.5, 2.0] and tx.asarray([one, [7, 8]], dtype=tx.int8).tolist() == [[1, 2], [7, 8]]
+    with pytest.raises(ShapeError):
+        tx.asarray([one, made([1, 2, 3])])
+
+
+def test_lists_of_what_does_not_show_its_elements() -> None:
+    one = pytorchs([1.0, 2.0]).requires_grad_()
+    with pytest.raises(DTypeError, match=r"asarray: Tensor of torch\.float32 does not show its elements to NumPy"):
+        tx.asarray([one, one])
+
+
+@pytest.mark.parametrize("made", [pytorchs, jaxs])
+def test_other_libraries_arrays_are_no_operands(made: Callable[[Any], Any]) -> None:
+    t, other = tx.asarray([1.0, 2.0]), made([1.0, 2.0])
+    calls: list[Callable[[], Any]] = [
+        *(lambda: t + other, lambda: other + t, lambda: t == other, lambda: t != other, lambda: t < other, lambda: t @ other),
+        *(lambda: tx.add(t, other), lambda: divmod(t, other), lambda: t.__iadd__(other), lambda: t[:1].__setitem__(0, other)),
+    ]
+    for call in calls:
+        for _ in range(3):  # also where machine code computes
+            with pytest.raises(DTypeError, match=r"cannot compute with a (torch\.Tensor|jaxlib\.\w+) and a tensor; tx\.asarray"):
+                call()
+    assert (t + tx.asarray(other)).tolist() == [2.0, 4.0]
