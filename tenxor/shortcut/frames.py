@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backend.llvm.compiler import compiler
@@ -44,6 +44,7 @@ MOST_NODES = 256  # of a graph, with those that its plan makes
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
+updates: dict[bytes, bytes] = {}  # the same of updates, which are run over what they read
 _graph_plans: dict[bytes, Plan] = {}  # which have their kernels in memory
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
@@ -79,8 +80,7 @@ def have_framed(node: Node) -> None:
 
 def forget() -> None:
     """Forget all frames, and with them the kernels that nothing else has."""
-    _graph_plans.clear()
-    graphs.clear()
+    _forget_graphs()
     while _plans:
         (recipe, product), _ = _plans.popitem()
         recipe.frame = None
@@ -200,8 +200,22 @@ class Template:
         return self.pack(*words)
 
 
+def _forget_graphs() -> None:
+    for known in (_graph_plans, graphs, updates):
+        known.clear()  # type: ignore[attr-defined]
+
+
 def have_graph_framed(root: Node) -> None:
     """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
+    _have_framed(root, graphs, _frame_of_graph)
+
+
+def have_update_framed(root: Node) -> None:
+    """Make the frame by which an update is done in the memory of what it writes over."""
+    _have_framed(root, updates, _frame_of_update)
+
+
+def _have_framed(root: Node, frames: dict[bytes, bytes], frame_of: Callable[[Pattern, Plan], bytes]) -> None:
     if not taken_at_once(lock):
         return
     try:
@@ -211,11 +225,10 @@ def have_graph_framed(root: Node) -> None:
             pattern = met.apart()
         if plan is None or pattern is None:
             return  # computed meanwhile
-        if len(graphs) >= MAX_GRAPHS:
-            graphs.clear()
-            _graph_plans.clear()
+        if len(graphs) + len(updates) >= MAX_GRAPHS:
+            _forget_graphs()
         key = _key_of(pattern)
-        _graph_plans[key], graphs[key] = plan, _frame_of_graph(pattern, plan)
+        _graph_plans[key], frames[key] = plan, frame_of(pattern, plan)
     finally:
         lock.release()
 
@@ -259,6 +272,22 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
     return struct.pack(f"={len(words)}q", *words)
+
+
+def _frame_of_update(pattern: Pattern, plan: Plan) -> bytes:
+    """The frame by which a plan does all updates of a pattern in place; nothing if that takes more than one small kernel. What waits is
+    inlined, whoever else has it.
+    """
+    step, last = plan.steps[0], len(pattern.nodes) - 1
+    over = pattern.nodes[step.over] if step.over is not None else None
+    is_one = len(plan.steps) == 1 and step.number == last and over is pattern.nodes[last].sources[0]
+    call, rows = step.filling, _rows_of(step)
+    if not is_one or rows is None or not isinstance(call, Call) or call.flagged:
+        return NEVER
+    if plan.more or not _is_brief(call, plan.target, plan.target.sharing.alone):
+        return NEVER
+    words = [0, 1, call.compiled.address, call.arguments.split, len(rows), last, 0]  # type: ignore[attr-defined]
+    return struct.pack(f"={len(words) + len(rows) * EACH}q", *words, *[word for row in rows for word in row])
 
 
 def _is_much(node: Node, target: Target) -> bool:

@@ -63,6 +63,7 @@ from .patience import patience
 from .reuse import stand_in
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
+from .updates import have_apart
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -176,6 +177,7 @@ class ShortWay:
             "'shape'": "shape",
             "'dtype'": "dtype",
             "'write'": "write",
+            "'update'": "update",
             "'spec'": "spec",
             "'offset'": "offset",
             "'picked'": "picked",
@@ -203,6 +205,9 @@ class ShortWay:
             "have_framed": frames.have_framed,
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
+            "have_update_framed": frames.have_update_framed,
+            "updates": frames.updates,
+            "have_apart": have_apart,
             "learn_rows": learn_rows,
             "waiting": waiting,
             "forget_gone": forget_gone,

@@ -32,6 +32,7 @@ from . import (
     slots,
     together,
     walk,
+    updating,
     write,
 )
 from .function import Function
@@ -279,7 +280,7 @@ def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     computing = (compute, walk, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, record)
-    for part in (*making, *computing, read, looping, ordering, call, index, write, picking, gather, joining, together, creating):
+    for part in (*making, *computing, read, looping, ordering, call, index, write, updating, picking, gather, joining, together, creating):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(
