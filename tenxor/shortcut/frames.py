@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..backend.llvm.compiler import compiler
@@ -108,7 +108,7 @@ def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scala
         root = Node(recipe, (root,), (0,))
     sharing = compiler().target.sharing
     most = sharing.first if product is not None and num_threads() == 1 else sharing.share
-    found, plan = _written(structured([root]), apart, list(range(len(offsets))), most)
+    found, plan = _written(structured([root]), _numbered(apart), list(range(len(offsets))), most)
     if found and len(_plans) >= MAX_FRAMES:
         forget()
     if found:
@@ -123,21 +123,21 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     pattern = pattern_of([store])
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
     with lock:
-        return _written(pattern, [value], [*[-1] * (before + 1), 0, 1], compiler().target.sharing.share)
+        return _written(pattern, {id(value): 0}, [*[-1] * (before + 1), 0, 1], compiler().target.sharing.share)
 
 
-def _written(pattern: Pattern, sources: Sequence[Node | Scalar], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
-    """The frame by which a pattern of these sources is computed, nothing if that takes more than one kernel, or as much work as `most`; and
-    the plan that has the kernel. `places` says which of the frame's own offsets those of the pattern are, or -1 for one that it has not.
+def _written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
+    """The frame by which a pattern is computed, nothing if that takes more than one kernel, or as much work as `most`; and the plan that has
+    the kernel. What it reads, by its `id`, has the number that `number_of` says. `places` says which of the frame's own offsets those of the pattern are, or -1 for one that it has not.
     """
     suited = general_for(pattern)
     if suited is None:
         plan = make_plan(pattern)
-        template = Template.of(pattern, sources, plan, places)
+        template = Template.of(pattern, number_of, plan, places)
         return template.frame(pattern, numbers_of(plan.steps[0]), most) if template else NEVER, plan
     general, numbers = suited
     if general.template is None:
-        general.template = Template.of(pattern, sources, general.plan(numbers), places) or NEVER
+        general.template = Template.of(pattern, number_of, general.plan(numbers), places) or NEVER
     if not general.template:
         return NEVER, general.outline
     return general.template.frame(pattern, numbers[0], most), general.outline
@@ -155,15 +155,14 @@ class Template:
         self.pack = struct.Struct(f"={len(words)}q").pack
 
     @classmethod
-    def of(cls, pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, places: Sequence[int]) -> Template | None:
-        """That of a plan for a pattern of these sources; None if that is more than one kernel, or reads tables. See `_written`."""
+    def of(cls, pattern: Pattern, number_of: Mapping[int, int], plan: Plan, places: Sequence[int]) -> Template | None:
+        """That of a plan for a pattern; None if that is more than one kernel, or reads tables. See `_written`."""
         call = plan.steps[0].filling if len(plan.steps) == 1 else None
         if not isinstance(call, Call) or call.flagged or plan.more:
             return None
         own, kernel = call.arguments, call.compiled.kernel
         if own.tables:
             return None
-        number_of = {id(s): k for k, s in enumerate(sources)}
         itemsizes = kernel.itemsizes
         offsets = [own.out[0], *[at for _, at, _ in own.sources]]
         place_of = [*places, *[-1] * (len(pattern.offsets) - len(places)), -1]  # the last one is that of none, -1
@@ -207,15 +206,6 @@ def _forget_graphs() -> None:
 
 def have_graph_framed(root: Node) -> None:
     """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
-    _have_framed(root, graphs, _frame_of_graph)
-
-
-def have_update_framed(root: Node) -> None:
-    """Make the frame by which an update is done in the memory of what it writes over."""
-    _have_framed(root, updates, _frame_of_update)
-
-
-def _have_framed(root: Node, frames: dict[bytes, bytes], frame_of: Callable[[Pattern, Plan], bytes]) -> None:
     if not taken_at_once(lock):
         return
     try:
@@ -223,14 +213,31 @@ def _have_framed(root: Node, frames: dict[bytes, bytes], frame_of: Callable[[Pat
         plan = plan_of(met)
         with untracked():
             pattern = met.apart()
-        if plan is None or pattern is None:
-            return  # computed meanwhile
-        if len(graphs) + len(updates) >= MAX_GRAPHS:
-            _forget_graphs()
-        key = _key_of(pattern)
-        _graph_plans[key], frames[key] = plan, frame_of(pattern, plan)
+        if plan is not None and pattern is not None:  # else computed meanwhile
+            _keep(graphs, pattern, _frame_of_graph(pattern, plan), plan)
     finally:
         lock.release()
+
+
+def have_update_framed(root: Node) -> None:
+    """Make the frame by which an update is done in the memory of what it writes over; not while another thread computes."""
+    if not taken_at_once(lock):
+        return
+    try:
+        met = taken([root])
+        with untracked():
+            pattern = met.apart()
+        if pattern is not None:
+            _keep(updates, pattern, *_frame_of_update(pattern))
+    finally:
+        lock.release()
+
+
+def _keep(frames: dict[bytes, bytes], pattern: Pattern, frame: bytes, plan: Plan) -> None:
+    if len(graphs) + len(updates) >= MAX_GRAPHS:
+        _forget_graphs()
+    key = _key_of(pattern)
+    _graph_plans[key], frames[key] = plan, frame
 
 
 def _key_of(pattern: Pattern) -> bytes:
@@ -274,20 +281,21 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
     return struct.pack(f"={len(words)}q", *words)
 
 
-def _frame_of_update(pattern: Pattern, plan: Plan) -> bytes:
-    """The frame by which a plan does all updates of a pattern in place; nothing if that takes more than one small kernel. What waits is
-    inlined, whoever else has it.
+def _frame_of_update(pattern: Pattern) -> tuple[bytes, Plan]:
+    """The frame by which all updates of a pattern are done in place, nothing if that takes more than one small kernel; and the plan that
+    has the kernel. What waits is inlined, whoever else has it.
     """
-    step, last = plan.steps[0], len(pattern.nodes) - 1
-    over = pattern.nodes[step.over] if step.over is not None else None
-    is_one = len(plan.steps) == 1 and step.number == last and over is pattern.nodes[last].sources[0]
-    call, rows = step.filling, _rows_of(step)
-    if not is_one or rows is None or not isinstance(call, Call) or call.flagged:
-        return NEVER
-    if plan.more or not _is_brief(call, plan.target, plan.target.sharing.alone):
-        return NEVER
-    words = [0, 1, call.compiled.address, call.arguments.split, len(rows), last, 0]  # type: ignore[attr-defined]
-    return struct.pack(f"={len(words) + len(rows) * EACH}q", *words, *[word for row in rows for word in row])
+    sharing, last = compiler().target.sharing, len(pattern.nodes) - 1
+    places = list(range(len(pattern.offsets) - 1))
+    found, plan = _written(pattern, _numbered(pattern.nodes) | _numbered(pattern.scalars), places, sharing.alone if num_threads() == 1 else sharing.share)
+    if not found:
+        return NEVER, plan
+    words = struct.unpack(f"={len(found) // 8}q", found)
+    return struct.pack(f"={len(words) + STEP - HEAD + 2}q", 0, 1, *words[:3], last, 0, MEMORY, last, *words[HEAD + 2 :]), plan
+
+
+def _numbered(things: Sequence[object]) -> dict[int, int]:
+    return {id(x): k for k, x in enumerate(things)}
 
 
 def _is_much(node: Node, target: Target) -> bool:
