@@ -41,7 +41,7 @@ from ..tensor.making import Maker
 from . import frames
 from .blocks import COUNTS, LARGEST
 from .frames import NEVER
-from .index import PARTS, ROW, WANTED
+from .index import BESIDE, PARTS, ROW, WANTED
 from .learn import (
     FALSE,
     FOLLOWED,
@@ -227,7 +227,7 @@ class ShortWay:
         }
         self.objects = objects = Objects(named)
         self.library, self.origin = linked(objects, compiler())
-        self.rows: dict[int, tuple[Spec, Spec]] = {}
+        self.rows: dict[int, tuple[Spec, Spec, list[int]]] = {}
         forgetting.extend((frames.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
@@ -348,10 +348,16 @@ class ShortWay:
         wanted = self.look_up((x, key))  # in one go: another thread may ask for something else meanwhile
         if wanted is not None:
             row, _, *codes = _codes(wanted)
-            words = _Row.from_address(row)
-            words[0] = 0
-            self.rows[row] = before, after
-            words[:] = [id(before), *codes[: 1 + PARTS], id(after), 0]
+            if row in self.rows:
+                self._write_row(row ^ BESIDE, self.rows[row])
+            self._write_row(row, (before, after, codes[: 1 + PARTS]))
+
+    def _write_row(self, row: int, view: tuple[Spec, Spec, list[int]]) -> None:
+        """Write a view, of what, and which, by which codes, into a row of the table; what was there is forgotten."""
+        words = _Row.from_address(row)
+        words[0] = 0
+        self.rows[row] = before, after, codes = view
+        words[:] = [id(before), *codes, id(after), 0]
 
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
