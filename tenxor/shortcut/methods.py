@@ -37,6 +37,7 @@ from . import (
 )
 from .function import Function
 from .objects import SIZE, Objects
+from .write import refuse_pinned
 
 _BINARY = {
     "add": "add",
@@ -340,6 +341,7 @@ def _ask_python(f: Function) -> None:
 def _held(f: Function) -> None:
     """The tensor itself, through which the result of an operation is written."""
     x, y, op = f.arguments
+    refuse_pinned(f, x)
     found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
     storage = f.get(x, "Tensor.storage")
     f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))

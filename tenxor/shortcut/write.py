@@ -78,6 +78,7 @@ def _set_masked(f: Function) -> None:
     f.require(f.is_the(f.get(chosen, "Spec.dtype"), "bool"))
     f.require(f.call("are_alike", I1, [f.get(spec, "Spec.shape"), f.get(chosen, "Spec.shape")]))
     f.refuse(f.is_a(value, "Tensor"))
+    refuse_pinned(f, x)
     others = f.local(array(POINTER, 2))
     others.store(value)
     others.at(1, POINTER).store(x)
@@ -85,6 +86,18 @@ def _set_masked(f: Function) -> None:
     f.require(f.call("takes", I1, [x, found, mask]))
     f.let_go(found)
     f.give(f.own(f.the("None")))
+
+
+def refuse_pinned(f: Function, x: Value) -> None:
+    """Decline a tensor in memory that others may write: what is written there Python writes."""
+    f.require(f.is_a(x, "Tensor"))
+    storage = f.get(x, "Tensor.storage")
+
+    def is_pinned() -> Value:
+        buffer = f.get(f.get(storage, "Storage.node"), "Node.buffer")
+        return f.both(~f.is_the(buffer, "None"), lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0"))
+
+    f.refuse(f.both(f.is_a(storage, "Storage"), is_pinned))
 
 
 def _takes(f: Function) -> None:
