@@ -127,8 +127,9 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
 
 
 def _written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
-    """The frame by which a pattern is computed, nothing if that takes more than one kernel, or as much work as `most`; and the plan that has
-    the kernel. What it reads, by its `id`, has the number that `number_of` says. `places` says which of the frame's own offsets those of the pattern are, or -1 for one that it has not.
+    """The frame by which a pattern is computed, nothing if that takes more than one kernel, or as much work as `most`; and the plan that
+    has the kernel. What it reads has the number that `number_of` says, by its `id`. `places` says which of the frame's own offsets those of
+    the pattern are, or -1 for one that it has not.
     """
     suited = general_for(pattern)
     if suited is None:
@@ -201,7 +202,7 @@ class Template:
 
 def _forget_graphs() -> None:
     for known in (_graph_plans, graphs, updates):
-        known.clear()  # type: ignore[attr-defined]
+        known.clear()
 
 
 def have_graph_framed(root: Node) -> None:
@@ -286,8 +287,8 @@ def _frame_of_update(pattern: Pattern) -> tuple[bytes, Plan]:
     has the kernel. What waits is inlined, whoever else has it.
     """
     sharing, last = compiler().target.sharing, len(pattern.nodes) - 1
-    places = list(range(len(pattern.offsets) - 1))
-    found, plan = _written(pattern, _numbered(pattern.nodes) | _numbered(pattern.scalars), places, sharing.alone if num_threads() == 1 else sharing.share)
+    places, most = list(range(len(pattern.offsets) - 1)), sharing.alone if num_threads() == 1 else sharing.share
+    found, plan = _written(pattern, _numbered(pattern.nodes) | _numbered(pattern.scalars), places, most)
     if not found:
         return NEVER, plan
     words = struct.unpack(f"={len(found) // 8}q", found)

@@ -64,7 +64,7 @@ def _computed_whole(f: Function) -> None:
 
 
 def _run_graph(f: Function) -> None:
-    """Compute a node into a buffer, which is the node's then; or say that none of these frames is its. Python runs nothing but at the end."""
+    """Compute a node into a buffer, which is the node's then; or say that none of these frames is its. Python runs nothing till the end."""
     root, out, frames = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(root, "Node.buffer"), "None"))

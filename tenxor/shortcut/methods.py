@@ -31,8 +31,8 @@ from . import (
     running,
     slots,
     together,
-    walk,
     updating,
+    walk,
     write,
 )
 from .function import Function

@@ -1,8 +1,8 @@
 """What an operation makes of a part is computed where the part lies, by one kernel: `x[1:] += y`.
 
-Each element is made of the one that it is written over, and of what is beside it. That is in other memory, or waits: then it is made so that it
-reads no memory that is written over. What it reads of that is copied before, if it is little, as the row and the column of which an outer
-product is made. So nobody can tell afterwards, though it still waits.
+Each element is made of the one that it is written over, and of what is beside it. That is in other memory, or waits: then it is made so
+that it reads no memory that is written over. What it reads of that is copied before, if it is little, as the row and the column of which an
+outer product is made. So nobody can tell afterwards, though it still waits.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ def write(module: Module, objects: Objects) -> None:
     _updated(Function(module, objects, "updated", [*written, ("offset", I64), ("found", POINTER), ("asks", I1)], I1))
     _may_wait(Function(module, objects, "may_wait", [("beside", POINTER), *written, ("found", POINTER)], I1))
     _which_reads(Function(module, objects, "which_reads", [("node", POINTER), ("old", POINTER)], I64))
-    _made_apart(Function(module, objects, "made_apart", [("node", POINTER), ("old", POINTER), ("which", I64)], I1))
+    _made_apart(Function(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))
 
 
 def _known(f: Function) -> None:
     """The recipe of a write of what was found over a part, owned; declines if there is none."""
     storage, spec, found = f.arguments
     made = f.get(found, "Tensor.storage")
-    f.require(f.is_a(storage, "Storage")), f.require(f.is_a(made, "Storage"))
+    f.require(f.is_a(storage, "Storage"))
+    f.require(f.is_a(made, "Storage"))
     size = f.as_object(f.integer(f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.size")))
     recipe = f.get(f.get(made, "Storage.node"), "Node.recipe")
     key = f.tuple_of(f.own(recipe), size)
@@ -51,7 +52,8 @@ def _updated(f: Function) -> None:
     f.require(f.is_the(f.get(value, "Node.buffer"), "None"))
     old = f.get(storage, "Storage.node")
     f.refuse(f.is_the(f.get(old, "Node.buffer"), "None"))
-    f.require(f.is_the(f.get(old, "Node.past"), "None")), f.require(f.is_the(f.get(value, "Node.past"), "None"))
+    f.require(f.is_the(f.get(old, "Node.past"), "None"))
+    f.require(f.is_the(f.get(value, "Node.past"), "None"))
     f.require(_reads_once(f, value, old, offset))
     sources = f.tuple_of(f.hold(old), f.hold(value))
     zero = f.the("0")
@@ -62,7 +64,8 @@ def _updated(f: Function) -> None:
     buffer = f.get(old, "Node.buffer")
     f.require(old.equals(f.item(f.get(node, "Node.sources"), 0)))
     # The storage has it, the value, and the update. The value the tensor has that was just made, the update, and this function.
-    f.require(f.owners(old).equals(3)), f.require(f.owners(value).equals(3))
+    f.require(f.owners(old).equals(3))
+    f.require(f.owners(value).equals(3))
     f.require(f.has_one_owner(buffer))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
     f.require(lock_is_free(f))
@@ -127,7 +130,7 @@ def _may_wait(f: Function) -> None:
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
     old = f.hold(f.get(storage, "Storage.node"))
     which = f.call("which_reads", I64, [node, old])
-    f.require(f.call("made_apart", I1, [node, old, which]))
+    f.require(f.call("made_apart", I1, [node, which]))
     f.let_go(node, old)
     f.give(f.constant(I1, True))
 
@@ -149,7 +152,7 @@ def _made_apart(f: Function) -> None:
     """Have a pending node that only one tensor and what was made of it have read copies of the sources that have a bit in `which`; false if
     that is not known to be worth while. Nobody can tell: it is the same value.
     """
-    node, old, which = f.arguments
+    node, which = f.arguments
     recipe = f.hold(f.get(node, "Node.recipe"))
     number = f.as_object(which)
 
@@ -202,7 +205,8 @@ def _made_apart(f: Function) -> None:
     f.each(count, one)
     # Python may have run: it is still as it was, and the tensor has it, what was made of that, and who called this.
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
-    f.require(f.get(node, "Node.recipe").equals(recipe)), f.require(f.get(node, "Node.sources").equals(sources))
+    f.require(f.get(node, "Node.recipe").equals(recipe))
+    f.require(f.get(node, "Node.sources").equals(sources))
     f.require(f.owners(node).equals(3))
     f.require(lock_is_free(f))
     before = [f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]

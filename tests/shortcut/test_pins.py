@@ -1,5 +1,5 @@
-"""What reads memory that others may write is computed there and then, by machine code as by Python: what they write afterwards it does not see.
-NumPy computes the same of what was there at the call.
+"""What reads memory that others may write is computed there and then, by machine code as by Python: what they write afterwards it does not
+see. NumPy computes the same of what was there at the call.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is computed over the part that it is made of: nobody who had it, or what was made of it before, can tell. NumPy's own are the oracle, to
-the bit, as each operation rounds once.
+"""What is computed over the part that it is made of: nobody who had it, or what was made of it before, can tell. NumPy's own are the
+oracle, to the bit, as each operation rounds once.
 """
 
 from __future__ import annotations
