@@ -63,7 +63,7 @@ from .patience import patience
 from .reuse import stand_in
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
-from .updates import have_apart
+from .updates import have_apart, learn_update
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -208,6 +208,7 @@ class ShortWay:
             "have_update_framed": frames.have_update_framed,
             "updates": frames.updates,
             "have_apart": have_apart,
+            "learn_update": learn_update,
             "learn_rows": learn_rows,
             "waiting": waiting,
             "forget_gone": forget_gone,

@@ -31,7 +31,6 @@ from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
 from .patience import patient
 from .programs import program_of
-from .updates import LARGEST_UPDATE, key_of_update, learn_update
 
 MOST_PARTS = 256
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
@@ -313,7 +312,7 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
     """
 
     def method(x: Any, y: Any) -> Any:
-        if _is_part(x, LARGEST_UPDATE):
+        if _is_part(x):
             compute_if_small(x.storage)
             if type(y) in (Tensor, float, int) and _can_be_learnt(op, x, y) and _learnt(op, x, y):
                 return done_again(again, x, y)
@@ -323,15 +322,12 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
 
 
 def _learnt(op: Op, x: Tensor, y: Any) -> bool:
-    """Whether it was written down now how what an operation makes of these is written over the first, or computed there."""
+    """Whether it was written down now how what an operation makes of these is written over the first."""
     try:
         result = Tensor._compute(op, x, y)
     except TenxorError:  # which Python's own raises in its words
         return False
-    if result.shape != x.shape or result.dtype is not x.dtype or type(result.storage) is not Storage:
-        return False
-    is_updated = learn_update(x, result) and get_ident() not in _at_it
-    return (_is_part(x) and learn_write(x, result)) or is_updated
+    return result.shape == x.shape and result.dtype is x.dtype and learn_write(x, result)
 
 
 def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
@@ -345,14 +341,12 @@ def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
     if type(y) is Tensor:
         beside = y.spec.known if type(y.storage) is Element else y.spec
     made = x.spec.made.get(op, {}).get(beside)
-    if made is None or made.recipe is None or key_of_update(made.recipe, x) not in x.spec.called.get("update", ()):
-        return True
-    return _is_part(x) and made.spec not in x.spec.called.get("write", ())
+    return made is None or made.spec not in x.spec.called.get("write", ())
 
 
-def _is_part(x: Any, largest: int = LARGEST) -> bool:
-    """Whether this is a part of what its storage holds, of no more bytes than that."""
-    return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= largest and x.spec.size < x.storage.node.size
+def _is_part(x: Any) -> bool:
+    """Whether this is a small part of what its storage holds."""
+    return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
 
 
 def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
@@ -361,7 +355,6 @@ def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
     if made is not None and made.recipe is not None:
         node = data(allocate(0), made.recipe.shape, made.spec.dtype)
         learn_write(x, Tensor(Storage(node), made.spec.layout, made.spec.dtype))
-        learn_update(x, Tensor._compute(OPS["where"], mask, value, x))
 
 
 def compute_if_small(storage: Storage) -> None:

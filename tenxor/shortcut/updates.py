@@ -11,35 +11,27 @@ from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout, is_update
 from .frames import NEVER
 
-LARGEST_UPDATE = 1 << 25  # bytes of a part
+SMALLEST, LARGEST = 1 << 14, 1 << 25  # bytes of a part: less is sooner computed and copied than it is found how to do without
 THIN = 8  # times as large as what it reads is a node at least that is made again of copies of that
 _CHEAP = frozenset(OPS[name] for name in ("add", "subtract", "multiply"))  # to be done twice, if somebody asks for it
 _POSITIVE = OPS["positive"]
 
 
-def key_of_update(recipe: Recipe, x: Tensor) -> tuple[Recipe, int]:
-    """What an update of a part is known by: the recipe of its value, and how many elements there are of which this is a part."""
-    return recipe, x.storage.node.size
-
-
-def learn_update(x: Tensor, result: Tensor) -> bool:
-    """Write down how a result like this is computed over a part like this that it is made of, or that it is not known; whether it is
-    known now, and was not before.
+def learn_update(x: Tensor, result: Tensor) -> None:
+    """Write down how a result like this, which waits, is computed over a part like this that it is made of, or that it is not known: by the
+    recipe of the result, and how many elements there are of which this is a part.
     """
-    key = key_of_update(result.storage.node.recipe, x)
-    if key in x.spec.called.get("update", ()):
-        return False
-    recipe = _update(x, result)
-    remember(x.spec.called, "update", key, Made(x.spec, recipe))
-    return recipe is not None
+    old, node = x.storage.node, result.storage.node
+    if old.buffer is not None and node.buffer is None:
+        remember(x.spec.called, "update", (node.recipe, old.size), Made(x.spec, _update(x, old, node, result)))
 
 
-def _update(x: Tensor, result: Tensor) -> Recipe | None:
+def _update(x: Tensor, old: Node, node: Node, result: Tensor) -> Recipe | None:
     """The recipe of the write; None if it cannot be done in place."""
-    old, node, spec = x.storage.node, result.storage.node, x.spec
-    if old.dtype is not spec.dtype or old.buffer is None or not isinstance(node.op, Op) or node.buffer is not None:
+    spec = x.spec
+    if old.dtype is not spec.dtype or not isinstance(node.op, Op) or node.recipe.passing or spec.form.passing:
         return None
-    if spec.strides is None or not spec.size or spec.nbytes > LARGEST_UPDATE or node.recipe.passing or spec.form.passing:
+    if spec.strides is None or spec.nbytes > LARGEST or not x.layout.is_injective():
         return None
     if [offset for s, offset in zip(node.sources, node.offsets, strict=True) if s is old] != [x.offset]:
         return None

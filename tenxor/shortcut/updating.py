@@ -13,41 +13,82 @@ from .compute import lock_is_free
 from .function import Function
 from .graph import DONE, UNKNOWN
 from .objects import ITEMS, SIZE, Objects
-from .record import found_made
 from .updates import THIN
+from .write import compute_storage
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    written = [("storage", POINTER), ("spec", POINTER)]
-    _known(Function(module, objects, "known_update", [*written, ("found", POINTER)]))
-    _updated(Function(module, objects, "updated", [*written, ("offset", I64), ("found", POINTER), ("asks", I1)], I1))
-    _may_wait(Function(module, objects, "may_wait", [("beside", POINTER), *written, ("found", POINTER)], I1))
+    part = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
+    _updated(Function(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part], I1))
+    _recipe(Function(module, objects, "recipe_of_update", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)]))
+    _run(Function(module, objects, "run_update", [("recipe", POINTER), *part, ("asks", I1)], I1))
+    _may_wait(Function(module, objects, "may_wait", [("node", POINTER), ("storage", POINTER)], I1))
     _which_reads(Function(module, objects, "which_reads", [("node", POINTER), ("old", POINTER)], I64))
     _made_apart(Function(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))
 
 
-def _known(f: Function) -> None:
-    """The recipe of a write of what was found over a part, owned; declines if there is none."""
-    storage, spec, found = f.arguments
+def _updated(f: Function) -> None:
+    """Whether a part of a storage, seen as a tensor, was written in place by what computes it. What is beside it, a tensor or a number, is
+    computed before, unless it may wait.
+    """
+    x, beside, storage, spec, offset, found = f.arguments
+    compute_storage(f, storage)
+    recipe = f.made(f.call("recipe_of_update", POINTER, [x, storage, spec, found]))
+    own = f.get(beside, "Tensor.storage")
+
+    def see_to_it() -> None:
+        node = f.hold(f.get(own, "Storage.node"))
+        f.require(f.is_the(f.get(node, "Node.past"), "None"))
+
+        def compute() -> None:
+            f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+            f.require(f.call("computed", I1, [node]))
+
+        waits = f.is_the(f.get(node, "Node.buffer"), "None")
+        f.when(waits, lambda: f.when(~f.call("may_wait", I1, [node, storage]), compute))
+        f.let_go(node)
+
+    f.when(f.both(f.is_a(beside, "Tensor"), lambda: f.is_a(own, "Storage")), see_to_it)
+    done = f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, True)])
+    f.let_go(recipe)
+    f.give(done)
+
+
+def _recipe(f: Function) -> None:
+    """The recipe of a write of what was found over a part, owned; declines if there is none. Python is asked the first time."""
+    x, storage, spec, found = f.arguments
     made = f.get(found, "Tensor.storage")
-    f.require(f.is_a(storage, "Storage"))
     f.require(f.is_a(made, "Storage"))
-    size = f.as_object(f.integer(f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.size")))
-    recipe = f.get(f.get(made, "Storage.node"), "Node.recipe")
-    key = f.tuple_of(f.own(recipe), size)
-    update = found_made(f, f.get(spec, "Spec.called"), f.the("'update'"), key)
-    recipe = f.hold(f.get(update, "Made.recipe"))
+    size = f.hold(f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.size"))
+    key = f.tuple_of(f.own(f.get(f.get(made, "Storage.node"), "Node.recipe")), size)
+
+    def look() -> Value:
+        every = f.found_in(f.get(spec, "Spec.called"), f.the("'update'"))
+        return f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, key)])[0]
+
+    def ask() -> list[Value]:
+        args = f.tuple_of(f.own(x), f.own(found))
+        answer = f.call("PyObject_CallObject", POINTER, [f.the("learn_update"), args])
+        f.refuse(f.is_null(answer))
+        f.drop(answer)
+        f.let_go(args)
+        return [look()]
+
+    update = look()
+    (update,) = f.choose(f.is_null(update), ask, lambda: [update])
+    f.refuse(f.is_null(update))
+    recipe = f.own(f.get(update, "Made.recipe"))
+    f.holding(recipe)
     f.refuse(f.is_the(recipe, "None"))
     f.let_go(key)
     f.keeps(recipe)
     f.give(recipe)
 
 
-def _updated(f: Function) -> None:
-    """Whether a part of a storage was written in place by what computes it. If that is not known yet Python is asked."""
-    storage, spec, offset, found, asks = f.arguments
-    recipe = f.made(f.call("known_update", POINTER, [storage, spec, found]))
+def _run(f: Function) -> None:
+    """Whether a part of a storage was written in place by what computes it. Where nobody knows yet how, Python is asked."""
+    recipe, storage, spec, offset, found, asks = f.arguments
     value = f.hold(f.get(f.get(found, "Tensor.storage"), "Storage.node"))
     f.require(f.is_the(f.get(value, "Node.buffer"), "None"))
     old = f.get(storage, "Storage.node")
@@ -58,8 +99,8 @@ def _updated(f: Function) -> None:
     sources = f.tuple_of(f.hold(old), f.hold(value))
     zero = f.the("0")
     offsets = f.tuple_of(f.own(zero), f.own(zero), f.as_object(offset))
-    f.keeps(recipe, sources, offsets)
-    node = f.made(f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, False)]))
+    f.keeps(sources, offsets)
+    node = f.made(f.call("pending", POINTER, [f.own(recipe), sources, offsets, f.constant(I1, False)]))
     old = f.get(storage, "Storage.node")  # Python may have run
     buffer = f.get(old, "Node.buffer")
     f.require(old.equals(f.item(f.get(node, "Node.sources"), 0)))
@@ -87,7 +128,7 @@ def _updated(f: Function) -> None:
     f.refuse(f.is_null(answer))
     f.drop(answer)
     f.let_go(node, value)
-    f.give(f.call("updated", I1, [storage, spec, offset, found, f.constant(I1, False)]))
+    f.give(f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, False)]))
 
 
 def _reads_once(f: Function, value: Value, old: Value, offset: Value) -> Value:
@@ -103,15 +144,10 @@ def _reads_once(f: Function, value: Value, old: Value, offset: Value) -> Value:
 
 
 def _may_wait(f: Function) -> None:
-    """Whether what is beside a part may go on waiting while that is computed over what a storage holds: a cheap operation, all sources of
-    which are in memory, and none is written over.
+    """Whether a node that is beside a part may go on waiting while that is computed over what a storage holds: a cheap operation, all
+    sources of which are in memory, and none is written over.
     """
-    beside, storage, spec, found = f.arguments
-    node = f.hold(f.get(beside, "Storage.node"))
-    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
-    f.require(f.is_the(f.get(node, "Node.past"), "None"))
-    recipe = f.made(f.call("known_update", POINTER, [storage, spec, found]))
-    f.let_go(recipe)
+    node, storage = f.arguments
     most, sources = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")), f.hold(f.get(node, "Node.sources"))
 
     def compute(k: Value) -> None:
@@ -131,7 +167,7 @@ def _may_wait(f: Function) -> None:
     old = f.hold(f.get(storage, "Storage.node"))
     which = f.call("which_reads", I64, [node, old])
     f.require(f.call("made_apart", I1, [node, which]))
-    f.let_go(node, old)
+    f.let_go(old)
     f.give(f.constant(I1, True))
 
 

@@ -12,6 +12,7 @@ from .index import spec_in, wanted
 from .objects import SIZE, Objects
 from .read import address_of
 from .record import ask_all, found_made, operand, within
+from .updates import SMALLEST
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -121,13 +122,14 @@ def _takes(f: Function) -> None:
     def write() -> list[Value]:
         f.require(f.get(new, "Spec.dtype").equals(f.get(spec, "Spec.dtype")))
         f.require(f.call("are_alike", I1, [f.get(new, "Spec.shape"), f.get(spec, "Spec.shape")]))
-        f.when(f.is_a(beside, "Tensor"), lambda: _see_to_what_is_beside(f, beside, (storage, spec, found)))
         at = f.integer(offset)
-        is_updated = f.call("updated", I1, [storage, spec, at, found, f.constant(I1, True)])
+        update = lambda: f.call("updated", I1, [x, beside, storage, spec, at, found])  # noqa: E731
+        is_updated = f.both(f.integer(f.get(spec, "Spec.nbytes")) >= SMALLEST, update)
         return f.choose(is_updated, list, lambda: put(at))
 
     def put(at: Value) -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        f.when(f.is_a(beside, "Tensor"), lambda: _compute_beside(f, beside))
         done = f.call("put", POINTER, [storage, spec, at, found])
         f.refuse(f.is_null(done))
         f.drop(done)
@@ -167,20 +169,10 @@ def _is_nothing(f: Function, new: Value, spec: Value) -> Value:
     return f.both(is_empty, lambda: f.call("are_alike", I1, [shape, own_shape]))
 
 
-def _see_to_what_is_beside(f: Function, y: Value, written: tuple[Value, Value, Value]) -> None:
-    """Compute what is beside a part that is written in place: while it waits, it may refer to what is overwritten. It may go on waiting
-    if it does not, or not any more, and the part is computed where it lies.
-    """
+def _compute_beside(f: Function, y: Value) -> None:
+    """Compute what is beside a part that is written in place: while it waits, it may refer to what is overwritten."""
     storage = f.get(y, "Tensor.storage")
-
-    def compute() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        compute_storage(f, storage)
-
-    def see_to_it() -> None:
-        f.when(~f.call("may_wait", I1, [storage, *written]), compute)
-
-    f.when(f.is_a(storage, "Storage"), see_to_it)
+    f.when(f.is_a(storage, "Storage"), lambda: compute_storage(f, storage))
 
 
 def compute_storage(f: Function, storage: Value) -> None:

@@ -16,7 +16,7 @@ from tenxor.shortcut import frames
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
 TIMES = 4  # the first are learnt from
-N = 12
+N = 72  # so parts are much enough for it
 RNG = np.random.default_rng(5)
 A, V = RNG.normal(size=(N, N)), RNG.normal(size=N)
 
@@ -71,11 +71,20 @@ CHANGES: dict[str, Callable[[Any], None]] = {
     f.__name__.strip("_"): f
     for f in (_outer, _scaled_outer, _reversed, _turned, _column, _number, _overlapping, _stencil, _itself, _row_of_itself, _masked)
 }
-IN_PLACE = ("outer", "scaled_outer", "reversed", "turned", "column", "number", "stencil", "masked")
+IN_PLACE = ("outer", "scaled_outer", "reversed", "turned", "number", "stencil", "masked")
 
 
 def bits(x: Any) -> bytes:
     return (x.to_numpy() if isinstance(x, tx.Tensor) else x).tobytes()
+
+
+def test_little_is_left_as_it_was() -> None:
+    """To find out how would take longer than to do it."""
+    frames.forget()
+    for _ in range(TIMES):
+        t = tx.zeros((20, 20)) + 1.0
+        _outer(t)
+    assert not frames.updates
 
 
 def framed() -> int:
@@ -146,11 +155,11 @@ def test_every_view_sees_it() -> None:
 
 def test_parts_alike_of_tensors_of_many_sizes() -> None:
     """The write is of the whole memory, whose size a part does not tell."""
-    for n in (20, 30, 20, 40, 30, 20):
+    for n in (3_000, 3_010, 3_000, 3_100, 3_010, 3_000):
         for _ in range(TIMES):
             t, a = tx.zeros(n) + 1.0, np.ones(n)
-            t[3:9] += t[0]
-            a[3:9] += a[0]
+            t[3:2_900] += t[0]
+            a[3:2_900] += a[0]
             assert bits(t) == bits(a)
 
 
@@ -159,7 +168,7 @@ def test_each_row_is_a_part_like_the_last() -> None:
     t, a = tx.asarray(A), A.copy()
     for k in range(N - 3):
         for x in (t, a):
-            x[k + 1 :, k + 1 :] -= x[k + 1 :, k, None] * x[k, k + 1 :]
+            x[k + 1 :, k + 1 :] -= x[k + 1 :, k, None] * 0.01 * x[k, k + 1 :]
         for x in (t, a):
             x[k, 2:5] *= x[k + 1, 4:7]
         assert bits(t) == bits(a)
@@ -178,7 +187,7 @@ def test_dtypes(dtype: str) -> None:
         assert bits(t) == bits(a)
 
 
-@pytest.mark.parametrize("side", [30, 300, 600])
+@pytest.mark.parametrize("side", [30, 60, 300, 600])
 def test_large_parts(side: int) -> None:
     """Beyond what blocks are made of, too."""
     a = np.random.default_rng(1).normal(size=(side, side))
