@@ -53,8 +53,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _at_indices(f: Function, kind: Type, extend: str) -> None:
-    """Write down where the rows lie that indices of a dtype select; how many there are, which is none if one is out of range. Neighbours are
-    looked at side by side.
+    """Write down where the rows lie that indices of a dtype select; how many there are, which is none if one is out of range. Those
+    that are neighbours are looked at side by side.
     """
     start, count, between, size, step, places = f.arguments
     is_row, sizes, steps = between.equals(alignment(kind)), size.splat(ABREAST), step.splat(ABREAST)

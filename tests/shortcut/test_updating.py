@@ -14,6 +14,8 @@ import pytest
 import tenxor as tx
 from tenxor.shortcut import frames
 
+from .parts import run
+
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
 TIMES = 4  # the first are learnt from
 N = 72  # so parts are much enough for it
@@ -282,3 +284,17 @@ def test_a_signal_that_asks_for_it_meanwhile(monkeypatch: pytest.MonkeyPatch) ->
     a[1:, 1:] -= right
     assert bits(t) == bits(a) and bits(y) == bits(right)
     assert all(x == bits(right) for x in seen)
+
+
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_random_programs(first: int) -> None:
+    """Parts, and what is beside them, of one memory and of two, with much that others hold."""
+    for seed in range(first, first + 25):
+        run(seed)
+
+
+def test_most_random_programs_have_updates_in_place() -> None:
+    frames.forget()
+    for seed in range(300, 320):
+        run(seed)
+    assert framed() >= 10
