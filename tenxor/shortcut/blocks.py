@@ -7,7 +7,7 @@ how many there may be, and how many loans are left; beyond that nothing is given
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I32, I64, POINTER, VOID
+from ..backend.llvm.types import I1, I32, I64, POINTER, VOID
 from ..pool import PAGE, SHADE, SHADED
 from .function import Function
 from .objects import REFERENCES, TYPE, Objects
@@ -15,6 +15,7 @@ from .objects import REFERENCES, TYPE, Objects
 UNIT = 64  # bytes, to which blocks are aligned, too
 LARGEST = 1 << 20
 CLASSES = LARGEST // UNIT + 1
+EXACT, FINE = 64, 3  # units up to which a size is exact; beyond, so many bits of it tell after the first, as in the pool
 KEPT = 1 << 25  # bytes for reuse at the most
 UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # in a block; NUMBER is where the data begin, as Python's integer
 IN_USE, PEAK, POOLED, ALLOWED, LEFT, COUNTS = 0, 8, 16, 24, 32, 5  # in `@counts`
@@ -36,7 +37,7 @@ def _lend(f: Function) -> None:
     """A block of so many bytes, or nothing."""
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT - 1)).shifted_right(6)
-    units = f.selected(units.equals(0), f.number(1), units)
+    units = _rounded(f, f.selected(units.equals(0), f.number(1), units))
     size = units * UNIT
     in_use = count(f, IN_USE).load(I64) + size
     pooled = count(f, POOLED).load(I64)
@@ -60,6 +61,12 @@ def _lend(f: Function) -> None:
     count(f, IN_USE).store(in_use)
     f.when(in_use > count(f, PEAK).load(I64), lambda: count(f, PEAK).store(in_use))
     f.give(found)
+
+
+def _rounded(f: Function, units: Value) -> Value:
+    """As many, or a few more: so a block is used again for what is a little larger or smaller, while a near cache has it."""
+    step = f.number(1) << (f.number(63 - FINE) - f.call("llvm.ctlz.i64", I64, [units, f.constant(I1, True)]))
+    return f.choose(units <= EXACT, lambda: [units], lambda: [(units + step - 1) & -step])[0]
 
 
 def _made(f: Function) -> None:

@@ -12,7 +12,7 @@ from .follow import MOST_SOURCES, tracks
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of
-from .record import asked, operand
+from .record import asked, operand, pinned_reads
 
 MOST_ARGUMENTS = 24  # of a call that names some, and their names
 
@@ -236,7 +236,7 @@ def _made_of(f: Function) -> None:
 def _in_steps(f: Function) -> None:
     """What comes of some steps, of operands: their nodes, each with its offset behind it."""
     made, operands = f.arguments
-    steps = f.get(made, "Made.steps")
+    steps, before = f.get(made, "Made.steps"), pinned_reads(f)
     nodes = f.made(f.call("PyTuple_New", POINTER, [f.word(steps, SIZE)]))
 
     def make(k: Value) -> None:
@@ -247,7 +247,7 @@ def _in_steps(f: Function) -> None:
     f.each(f.word(steps, SIZE), make)
     last = f.own(f.item(nodes, f.word(steps, SIZE) - 1))
     f.let_go(nodes)
-    f.give(f.call("given", POINTER, [last, f.own(f.get(made, "Made.spec"))]))
+    f.give(f.call("given", POINTER, [last, f.own(f.get(made, "Made.spec")), pinned_reads(f).differs(before)]))
 
 
 def _hosted(f: Function) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..backend.llvm.compiler import compiler
@@ -44,6 +44,7 @@ MOST_NODES = 256  # of a graph, with those that its plan makes
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
+updates: dict[bytes, bytes] = {}  # the same of updates, which are run over what they read
 _graph_plans: dict[bytes, Plan] = {}  # which have their kernels in memory
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
@@ -79,8 +80,7 @@ def have_framed(node: Node) -> None:
 
 def forget() -> None:
     """Forget all frames, and with them the kernels that nothing else has."""
-    _graph_plans.clear()
-    graphs.clear()
+    _forget_graphs()
     while _plans:
         (recipe, product), _ = _plans.popitem()
         recipe.frame = None
@@ -108,7 +108,7 @@ def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scala
         root = Node(recipe, (root,), (0,))
     sharing = compiler().target.sharing
     most = sharing.first if product is not None and num_threads() == 1 else sharing.share
-    found, plan = _written(structured([root]), apart, list(range(len(offsets))), most)
+    found, plan = _written(structured([root]), _numbered(apart), list(range(len(offsets))), most)
     if found and len(_plans) >= MAX_FRAMES:
         forget()
     if found:
@@ -123,21 +123,22 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     pattern = pattern_of([store])
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
     with lock:
-        return _written(pattern, [value], [*[-1] * (before + 1), 0, 1], compiler().target.sharing.share)
+        return _written(pattern, {id(value): 0}, [*[-1] * (before + 1), 0, 1], compiler().target.sharing.share)
 
 
-def _written(pattern: Pattern, sources: Sequence[Node | Scalar], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
-    """The frame by which a pattern of these sources is computed, nothing if that takes more than one kernel, or as much work as `most`; and
-    the plan that has the kernel. `places` says which of the frame's own offsets those of the pattern are, or -1 for one that it has not.
+def _written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
+    """The frame by which a pattern is computed, nothing if that takes more than one kernel, or as much work as `most`; and the plan that
+    has the kernel. What it reads has the number that `number_of` says, by its `id`. `places` says which of the frame's own offsets those of
+    the pattern are, or -1 for one that it has not.
     """
     suited = general_for(pattern)
     if suited is None:
         plan = make_plan(pattern)
-        template = Template.of(pattern, sources, plan, places)
+        template = Template.of(pattern, number_of, plan, places)
         return template.frame(pattern, numbers_of(plan.steps[0]), most) if template else NEVER, plan
     general, numbers = suited
     if general.template is None:
-        general.template = Template.of(pattern, sources, general.plan(numbers), places) or NEVER
+        general.template = Template.of(pattern, number_of, general.plan(numbers), places) or NEVER
     if not general.template:
         return NEVER, general.outline
     return general.template.frame(pattern, numbers[0], most), general.outline
@@ -155,15 +156,14 @@ class Template:
         self.pack = struct.Struct(f"={len(words)}q").pack
 
     @classmethod
-    def of(cls, pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, places: Sequence[int]) -> Template | None:
-        """That of a plan for a pattern of these sources; None if that is more than one kernel, or reads tables. See `_written`."""
+    def of(cls, pattern: Pattern, number_of: Mapping[int, int], plan: Plan, places: Sequence[int]) -> Template | None:
+        """That of a plan for a pattern; None if that is more than one kernel, or reads tables. See `_written`."""
         call = plan.steps[0].filling if len(plan.steps) == 1 else None
         if not isinstance(call, Call) or call.flagged or plan.more:
             return None
         own, kernel = call.arguments, call.compiled.kernel
         if own.tables:
             return None
-        number_of = {id(s): k for k, s in enumerate(sources)}
         itemsizes = kernel.itemsizes
         offsets = [own.out[0], *[at for _, at, _ in own.sources]]
         place_of = [*places, *[-1] * (len(pattern.offsets) - len(places)), -1]  # the last one is that of none, -1
@@ -200,6 +200,11 @@ class Template:
         return self.pack(*words)
 
 
+def _forget_graphs() -> None:
+    for known in (_graph_plans, graphs, updates):
+        known.clear()
+
+
 def have_graph_framed(root: Node) -> None:
     """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
     if not taken_at_once(lock):
@@ -209,15 +214,31 @@ def have_graph_framed(root: Node) -> None:
         plan = plan_of(met)
         with untracked():
             pattern = met.apart()
-        if plan is None or pattern is None:
-            return  # computed meanwhile
-        if len(graphs) >= MAX_GRAPHS:
-            graphs.clear()
-            _graph_plans.clear()
-        key = _key_of(pattern)
-        _graph_plans[key], graphs[key] = plan, _frame_of_graph(pattern, plan)
+        if plan is not None and pattern is not None:  # else computed meanwhile
+            _keep(graphs, pattern, _frame_of_graph(pattern, plan), plan)
     finally:
         lock.release()
+
+
+def have_update_framed(root: Node) -> None:
+    """Make the frame by which an update is done in the memory of what it writes over; not while another thread computes."""
+    if not taken_at_once(lock):
+        return
+    try:
+        met = taken([root])
+        with untracked():
+            pattern = met.apart()
+        if pattern is not None:
+            _keep(updates, pattern, *_frame_of_update(pattern))
+    finally:
+        lock.release()
+
+
+def _keep(frames: dict[bytes, bytes], pattern: Pattern, frame: bytes, plan: Plan) -> None:
+    if len(graphs) + len(updates) >= MAX_GRAPHS:
+        _forget_graphs()
+    key = _key_of(pattern)
+    _graph_plans[key], frames[key] = plan, frame
 
 
 def _key_of(pattern: Pattern) -> bytes:
@@ -259,6 +280,23 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
     return struct.pack(f"={len(words)}q", *words)
+
+
+def _frame_of_update(pattern: Pattern) -> tuple[bytes, Plan]:
+    """The frame by which all updates of a pattern are done in place, nothing if that takes more than one small kernel; and the plan that
+    has the kernel. What waits is inlined, whoever else has it.
+    """
+    sharing, last = compiler().target.sharing, len(pattern.nodes) - 1
+    places, most = list(range(len(pattern.offsets) - 1)), sharing.alone if num_threads() == 1 else sharing.share
+    found, plan = _written(pattern, _numbered(pattern.nodes) | _numbered(pattern.scalars), places, most)
+    if not found:
+        return NEVER, plan
+    words = struct.unpack(f"={len(found) // 8}q", found)
+    return struct.pack(f"={len(words) + STEP - HEAD + 2}q", 0, 1, *words[:3], last, 0, MEMORY, last, *words[HEAD + 2 :]), plan
+
+
+def _numbered(things: Sequence[object]) -> dict[int, int]:
+    return {id(x): k for k, x in enumerate(things)}
 
 
 def _is_much(node: Node, target: Target) -> bool:

@@ -41,7 +41,7 @@ from ..tensor.making import Maker
 from . import frames
 from .blocks import COUNTS, LARGEST
 from .frames import NEVER
-from .index import PARTS, ROW, WANTED
+from .index import BESIDE, PARTS, ROW, WANTED
 from .learn import (
     FALSE,
     FOLLOWED,
@@ -63,6 +63,7 @@ from .patience import patience
 from .reuse import stand_in
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
+from .updates import have_apart, learn_update
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -176,6 +177,7 @@ class ShortWay:
             "'shape'": "shape",
             "'dtype'": "dtype",
             "'write'": "write",
+            "'update'": "update",
             "'spec'": "spec",
             "'offset'": "offset",
             "'picked'": "picked",
@@ -203,6 +205,10 @@ class ShortWay:
             "have_framed": frames.have_framed,
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
+            "have_update_framed": frames.have_update_framed,
+            "updates": frames.updates,
+            "have_apart": have_apart,
+            "learn_update": learn_update,
             "learn_rows": learn_rows,
             "waiting": waiting,
             "forget_gone": forget_gone,
@@ -222,7 +228,7 @@ class ShortWay:
         }
         self.objects = objects = Objects(named)
         self.library, self.origin = linked(objects, compiler())
-        self.rows: dict[int, tuple[Spec, Spec]] = {}
+        self.rows: dict[int, tuple[Spec, Spec, list[int]]] = {}
         forgetting.extend((frames.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
@@ -343,10 +349,16 @@ class ShortWay:
         wanted = self.look_up((x, key))  # in one go: another thread may ask for something else meanwhile
         if wanted is not None:
             row, _, *codes = _codes(wanted)
-            words = _Row.from_address(row)
-            words[0] = 0
-            self.rows[row] = before, after
-            words[:] = [id(before), *codes[: 1 + PARTS], id(after), 0]
+            if row in self.rows:
+                self._write_row(row ^ BESIDE, self.rows[row])
+            self._write_row(row, (before, after, codes[: 1 + PARTS]))
+
+    def _write_row(self, row: int, view: tuple[Spec, Spec, list[int]]) -> None:
+        """Write a view, of what, and which, by which codes, into a row of the table; what was there is forgotten."""
+        words = _Row.from_address(row)
+        words[0] = 0
+        self.rows[row] = before, after, codes = view
+        words[:] = [id(before), *codes, id(after), 0]
 
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view."""

@@ -10,6 +10,7 @@ from inspect import unwrap
 from threading import get_ident
 from typing import Any
 
+from ..derivatives.leaves import own_copy
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..host.inplace import InPlace
@@ -67,6 +68,8 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
             elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
             elif isinstance(found, tuple):
+                if any(map(_is_pinned, (x, *given))):
+                    _, found, began = _told_apart(own, args, named)
                 remember(x.spec.called, name, key, _several(x, args, named, found, began))
         return found
 
@@ -231,6 +234,11 @@ def _share(tensors: Sequence[Tensor]) -> bool:
     return len({id(t.storage) for t in tensors}) < len(tensors)
 
 
+def _is_pinned(x: Any) -> bool:
+    """Whether an argument is in memory that others may write, and is little enough for a copy to learn from."""
+    return type(x) is Tensor and type(x.storage) is not Element and is_pinned(x.storage.node) and x.storage.node.recipe.nbytes <= LARGEST
+
+
 def _told_apart(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
     """The tensors among some arguments, each with a storage of its own, what Python's own method makes of these, and when it began."""
     given, began = _apart((*args, *named.values())), next_number()
@@ -239,14 +247,16 @@ def _told_apart(own: Callable[..., Any], args: Sequence[Any], named: dict[str, A
 
 
 def _apart(given: Sequence[Any]) -> list[Any]:
-    """The same arguments, with content of its own for each tensor that shares a storage with one before."""
+    """The same arguments, with content of its own for each tensor that shares a storage with one before, or is in memory that others may
+    write: what is made of that does not wait.
+    """
     found, met = [], set[int]()
     for x in given:
-        if type(x) is Tensor and id(x.storage) in met:
+        if type(x) is Tensor and (id(x.storage) in met or _is_pinned(x)):
             node = x.storage.node
             own = Node(node.recipe, node.sources, node.offsets)
             if node.buffer is not None:  # asked last: it may be computed any time
-                own = data(node.buffer, node.shape, node.dtype)
+                own = own_copy(node) if node.buffer.pins else data(node.buffer, node.shape, node.dtype)
             own.past = node.past
             x = Tensor(Storage(own), x.layout, x.dtype)
         if type(x) is Tensor:
@@ -269,7 +279,7 @@ def learn(
     that it made have numbers from when it `began`.
     """
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
-    if _share(tensors):
+    if _share(tensors) or any(map(_is_pinned, tensors)):
         if any([t.storage.node.op is UNFINISHED for t in tensors]):
             return
         tensors, found, began = _told_apart(own, args, named)

@@ -31,11 +31,13 @@ from . import (
     running,
     slots,
     together,
+    updating,
     walk,
     write,
 )
 from .function import Function
 from .objects import SIZE, Objects
+from .write import refuse_pinned
 
 _BINARY = {
     "add": "add",
@@ -279,7 +281,7 @@ def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     computing = (compute, walk, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, record)
-    for part in (*making, *computing, read, looping, ordering, call, index, write, picking, gather, joining, together, creating):
+    for part in (*making, *computing, read, looping, ordering, call, index, write, updating, picking, gather, joining, together, creating):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(
@@ -339,6 +341,7 @@ def _ask_python(f: Function) -> None:
 def _held(f: Function) -> None:
     """The tensor itself, through which the result of an operation is written."""
     x, y, op = f.arguments
+    refuse_pinned(f, x)
     found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
     storage = f.get(x, "Tensor.storage")
     f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..backend.llvm.builder import Module, Value, intrinsic
+from ..backend.llvm.builder import Module, Value, alignment, intrinsic
 from ..backend.llvm.types import DOUBLE, I1, I8, I16, I32, I64, POINTER, Type, array, vector
 from ..dtypes import float64, int64
 from .blocks import data_of
@@ -21,6 +21,7 @@ from .read import address_of
 from .record import ask_all, found_made
 from .write import compute_storage, number_for, own_memory
 
+ABREAST = 8  # indices
 WIDTHS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # bytes that are copied by one load and one store
 
 
@@ -52,14 +53,29 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _at_indices(f: Function, kind: Type, extend: str) -> None:
-    """Write down where the rows lie that indices of a dtype select; how many there are, which is none if one is out of range."""
+    """Write down where the rows lie that indices of a dtype select; how many there are, which is none if one is out of range. Those
+    that are neighbours are looked at side by side.
+    """
     start, count, between, size, step, places = f.arguments
+    is_row, sizes, steps = between.equals(alignment(kind)), size.splat(ABREAST), step.splat(ABREAST)
 
-    def one(k: Value) -> None:
+    def some(k: Value, wrong: Value) -> Value:
+        found = start.at(k * ABREAST * between, I8).load(vector(kind, ABREAST), align=1)
+        index = found if kind is I64 else found.cast(extend, I64)
+        index = f.selected(index < 0, index + sizes, index)
+        places.at(k * ABREAST, I64).store(index * steps, align=8)
+        return wrong | ((index < 0) | (index >= sizes)).cast("sext", I64)
+
+    wholes = f.selected(is_row, count.shifted_right(ABREAST.bit_length() - 1), f.number(0))
+    wrong = f.fold(wholes, f.zeros(vector(I64, ABREAST)), some)
+    f.require(intrinsic("vector.reduce.or", wrong, result=I64, suffix=wrong.type.mangled).equals(0))
+
+    def one(j: Value) -> None:
+        k = wholes * ABREAST + j
         index = start.at(k * between, I8).load(kind)
         _place(f, index if kind is I64 else index.cast(extend, I64), k, size, step, places)
 
-    f.each(count, one)
+    f.each(count - wholes * ABREAST, one)
     f.give(count)
 
 

@@ -28,13 +28,14 @@ class Operand(NamedTuple):
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["numbered"] = "@numbered = global i64 0"
+    module.globals["pinned_reads"] = "@pinned_reads = internal global i64 0"
     module.globals["patience"] = "@patience = global ptr null"  # where it is told that nothing is computed at once
     _next(Function(module, objects, "next", [], I64))
     _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
     parts = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
     _pending(Function(module, objects, "pending", [*parts, ("is_followed", I1)]))
     _node_of(Function(module, objects, "node_of", [*parts, ("is_bounded", I1), ("is_followed", I1)]))
-    _given(Function(module, objects, "given", [("node", POINTER), ("spec", POINTER)]))
+    _given(Function(module, objects, "given", [("node", POINTER), ("spec", POINTER), ("at_once", I1)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
     _applied(Function(module, objects, "applied", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)]))
@@ -277,10 +278,20 @@ def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
 def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
     """The tensor of a recipe, all of which is held."""
     f.keeps(recipe, sources, offsets)
+    before = pinned_reads(f)
     node = f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, True)])
     f.refuse(f.is_null(node))
     f.keeps(spec)
-    return f.call("given", POINTER, [node, spec])
+    return f.call("given", POINTER, [node, spec, pinned_reads(f).differs(before)])
+
+
+def pinned_reads(f: Function) -> Value:
+    """How many nodes were made that read what others may write. Who makes one has what comes of it computed at once."""
+    return _pinned_reads(f).load(I64)
+
+
+def _pinned_reads(f: Function) -> Value:
+    return f.define(POINTER, "getelementptr i8, ptr @pinned_reads, i64 0")
 
 
 def _pending(f: Function) -> None:
@@ -322,7 +333,9 @@ def _node_of(f: Function) -> None:
                 return [f.integer(f.get(source, "Node.heavy"))]
 
             def in_memory() -> list[Value]:
-                f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
+                is_pinned = ~f.is_the(f.get(buffer, "Buffer.pins"), "0")
+                f.refuse(is_pinned & ~is_bounded)
+                f.when(is_pinned, lambda: _pinned_reads(f).store(_pinned_reads(f).load(I64) + 1))
                 return [f.integer(f.get(buffer, "Buffer.nbytes"))]
 
             (weight,) = f.choose(f.is_the(buffer, "None"), waits, in_memory)
@@ -357,9 +370,12 @@ def _given(f: Function) -> None:
     """The tensor of a new node, for the user. It takes over what it is given.
 
     A small result that much memory would wait for is computed at once, if it is a reduction's or has no more than one axis: then all add
-    it in the order in which they would add what it is made of. Of any other that much waits for note is taken.
+    it in the order in which they would add what it is made of. Of any other that much waits for note is taken. What must be is computed
+    `at_once`, or declined.
     """
-    node, spec = [f.holding(x) for x in f.arguments]
+    *own, at_once = f.arguments
+    node, spec = [f.holding(x) for x in own]
+    f.when(at_once, lambda: f.require(f.call("computed", I1, [node])))
     nodes, weight = f.integer(f.get(node, "Node.count")), f.integer(f.get(node, "Node.heavy"))
     recipe = f.get(node, "Node.recipe")
     nbytes, is_line = f.integer(f.get(recipe, "Recipe.nbytes")), f.word(f.get(recipe, "Recipe.shape"), SIZE) < 2
@@ -390,8 +406,8 @@ def _given(f: Function) -> None:
 
         f.when(~f.both(keeps_order, computed), take_note)
 
-    f.when(waits, compute)
-    f.when(~waits & (weight >= LARGE), take_note)
+    f.when(~at_once & waits, compute)
+    f.when(~at_once & ~waits & (weight >= LARGE), take_note)
     f.keeps(node, spec)
     f.give(f.call("tensor", POINTER, [node, spec]))
 

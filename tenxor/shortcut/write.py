@@ -12,6 +12,7 @@ from .index import spec_in, wanted
 from .objects import SIZE, Objects
 from .read import address_of
 from .record import ask_all, found_made, operand, within
+from .updates import SMALLEST
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -78,6 +79,7 @@ def _set_masked(f: Function) -> None:
     f.require(f.is_the(f.get(chosen, "Spec.dtype"), "bool"))
     f.require(f.call("are_alike", I1, [f.get(spec, "Spec.shape"), f.get(chosen, "Spec.shape")]))
     f.refuse(f.is_a(value, "Tensor"))
+    refuse_pinned(f, x)
     others = f.local(array(POINTER, 2))
     others.store(value)
     others.at(1, POINTER).store(x)
@@ -85,6 +87,18 @@ def _set_masked(f: Function) -> None:
     f.require(f.call("takes", I1, [x, found, mask]))
     f.let_go(found)
     f.give(f.own(f.the("None")))
+
+
+def refuse_pinned(f: Function, x: Value) -> None:
+    """Decline a tensor in memory that others may write: what is written there Python writes."""
+    f.require(f.is_a(x, "Tensor"))
+    storage = f.get(x, "Tensor.storage")
+
+    def is_pinned() -> Value:
+        buffer = f.get(f.get(storage, "Storage.node"), "Node.buffer")
+        return f.both(~f.is_the(buffer, "None"), lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0"))
+
+    f.refuse(f.both(f.is_a(storage, "Storage"), is_pinned))
 
 
 def _takes(f: Function) -> None:
@@ -108,8 +122,15 @@ def _takes(f: Function) -> None:
     def write() -> list[Value]:
         f.require(f.get(new, "Spec.dtype").equals(f.get(spec, "Spec.dtype")))
         f.require(f.call("are_alike", I1, [f.get(new, "Spec.shape"), f.get(spec, "Spec.shape")]))
+        at = f.integer(offset)
+        update = lambda: f.call("updated", I1, [x, beside, storage, spec, at, found])  # noqa: E731
+        is_updated = f.both(f.integer(f.get(spec, "Spec.nbytes")) >= SMALLEST, update)
+        return f.choose(is_updated, list, lambda: put(at))
+
+    def put(at: Value) -> list[Value]:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         f.when(f.is_a(beside, "Tensor"), lambda: _compute_beside(f, beside))
-        done = f.call("put", POINTER, [storage, spec, f.integer(offset), found])
+        done = f.call("put", POINTER, [storage, spec, at, found])
         f.refuse(f.is_null(done))
         f.drop(done)
         return []

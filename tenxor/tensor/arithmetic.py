@@ -303,7 +303,7 @@ class Arithmetic(Accumulating):
             return self.copy() if copy else self
         check_real("astype", self.dtype, target)
         layout = self.layout
-        return self._in_memory_order(_CAST, layout.shape, target, (self.node,), (layout,))
+        return self._in_memory_order(_CAST, layout.shape, target, (self.node,), (layout,))[0]
 
     to = astype
 

@@ -27,7 +27,7 @@ from ..dtypes import (
 from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute
 from ..late import LateModule
 from ..layout import Layout, broadcast_shapes, memory_order
-from ..node import HEAVY, MAX_PENDING, Node, Scalar, reinterpreted, watchers
+from ..node import HEAVY, MAX_PENDING, Node, Recipe, Scalar, reinterpreted, watchers
 from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
 from ..pool import pool
@@ -222,24 +222,24 @@ class Core:
             else:
                 kind = type(x)
                 if kind is not float and kind is not int:
-                    return cls._computed(op, operands)
+                    return cls._computed(op, operands)[0]
                 numbers.append(len(sources))
                 sources.append(x)
                 offsets.append(0)
                 keys.append(kind)
         if type(keys[0]) is not Spec and (len(keys) == 1 or type(keys[1]) is not Spec):
-            return cls._computed(op, operands)
+            return cls._computed(op, operands)[0]
         table, known, beside = found_with(op, keys)
         every = table.get(known)
         made = None if every is None else every.get(beside)
         if made is None or not all([type(x) is float or made.low <= x <= made.high for x in map(sources.__getitem__, numbers)]):
-            found = cls._computed(op, operands)
-            recipe = found.storage.node.recipe
-            if recipe.op is op and not recipe.passing:
+            found, recipe = cls._computed(op, operands)
+            if recipe is not None and not recipe.passing:
                 low, high = _integers_beside(op, [recipe.dtypes[k] for k in numbers])
                 remember_made(table, known, beside, Made(found.spec, recipe, low, high))
             return found
-        recipe = made.recipe  # type: ignore[assignment]
+        recipe = made.recipe
+        assert recipe is not None
         for k in numbers:
             sources[k] = Scalar(sources[k], recipe.dtypes[k])
         found = cls._of(Node(recipe, tuple(sources), tuple(offsets)), made.spec.layout)
@@ -251,10 +251,10 @@ class Core:
         return self._compute(op, self, *others)
 
     @classmethod
-    def _computed(cls, op: Op, operands: Sequence[Any]) -> Self:
-        """The same, found out anew."""
+    def _computed(cls, op: Op, operands: Sequence[Any]) -> tuple[Self, Recipe | None]:
+        """The same, found out anew, and the recipe by which it is or was computed, if that is one of the operation."""
         if op.name in _COMPARISONS and {x.dtype for x in operands if isinstance(x, Core)} == _BOTH_SIGNS:
-            return cls._across_signs(op, operands)
+            return cls._across_signs(op, operands), None
         shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
         beside = _dtype_for_numbers(op, operands)
         sources: list[Node | Scalar] = []
@@ -287,14 +287,18 @@ class Core:
     @classmethod
     def _in_memory_order(
         cls, op: Op, shape: Shape, dtype: DType, sources: tuple[Node | Scalar, ...], layouts: Sequence[Layout | None]
-    ) -> Self:
-        """An elementwise result, in the order in which its operands lie in memory: `t.T + 1` is a view of `t + 1`."""
+    ) -> tuple[Self, Recipe]:
+        """An elementwise result, in the order in which its operands lie in memory: `t.T + 1` is a view of `t + 1`; and its recipe."""
         order = memory_order([x for x in layouts if x is not None]) if len(shape) > 1 else None
         if order is None:
-            return cls._of(Node.of(op, shape, dtype, sources, tuple(layouts)))
+            node = Node.of(op, shape, dtype, sources, tuple(layouts))
+            recipe = node.recipe
+            return cls._of(node), recipe
         permuted = tuple([None if x is None else x.permute(order) for x in layouts])
-        found = cls._of(Node.of(op, tuple([shape[axis] for axis in order]), dtype, sources, permuted))
-        return found._view(found.layout.permute([order.index(axis) for axis in range(len(order))]))
+        node = Node.of(op, tuple([shape[axis] for axis in order]), dtype, sources, permuted)
+        recipe = node.recipe
+        found = cls._of(node)
+        return found._view(found.layout.permute([order.index(axis) for axis in range(len(order))])), recipe
 
     def realize(self) -> Self:
         """Compute this tensor now, if it is pending, and give it back. Nobody needs to call it.

@@ -179,7 +179,7 @@ class Writing(Core):
         whole = _contiguous((old.size,))
         if places is None:
             source, layout = self._read(value, through, self.layout.shape, pinned)
-            op = UPDATE if spent and _is_update(source, layout, old, self.layout) else STORE
+            op = UPDATE if spent and is_update(source, layout, old, self.layout) else STORE
             return Node.of(op, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
         reads = zip((value, *places.indices), (through, *places.throughs), strict=True)
         sources, layouts = zip(*[self._read(x, its, places.shape, pinned) for x, its in reads], strict=True)
@@ -230,7 +230,7 @@ class Writing(Core):
         self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
 
 
-def _is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
+def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
     """Whether a value is elementwise, and each element reads of what is written over only what it is written over itself."""
     if value.buffer is not None or old.op is REINTERPRET or not target.is_injective():
         return False

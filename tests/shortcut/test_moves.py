@@ -187,3 +187,36 @@ def test_masks_and_indices_that_are_views(view: str) -> None:
             x[ours] = tx.asarray(values)
             a[its] = values
             assert x.tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_each_index_is_looked_at(dtype: str, step: int) -> None:
+    """Also those that are looked at side by side: the wrong one may be any, and then nothing is written."""
+    n = 100
+    values = np.arange(float(n))
+    for count in (1, 7, 8, 9, 24, 27):
+        low = 0 if dtype.startswith("u") else -n
+        right = np.random.default_rng(count).integers(low, n, abs(step) * count).astype(dtype)
+        for wrong in (None, n, 127, low - 1):
+            if wrong is not None and not np.iinfo(dtype).min <= wrong <= np.iinfo(dtype).max:
+                continue
+            for place in range(count if wrong is not None else 1):
+                given = right.copy()
+                if wrong is not None:
+                    given[::step][place] = wrong
+                mine, a = tx.asarray(values), values.copy()
+                index, seen = tx.asarray(given)[::step], given[::step]
+                if wrong is None:
+                    for _ in range(3):
+                        assert mine[index].tolist() == a[seen].tolist()
+                        mine[index] = 5.0
+                        a[seen] = 5.0
+                        mine.index_add_(0, index, 1.0)
+                        np.add.at(a, seen, 1.0)
+                        assert mine.tolist() == a.tolist()
+                    continue
+                for act in (lambda x, i: x[i], lambda x, i: x.__setitem__(i, 0.0), lambda x, i: x.index_add_(0, i, 1.0)):
+                    with pytest.raises(IndexError):
+                        act(mine, index).tolist()
+                assert mine.tolist() == values.tolist()

@@ -104,3 +104,15 @@ def test_cycles_are_collected() -> None:
     assert [r() for r in refs] == [None] * MANY
     said.clear()
     assert x[:2].tolist() == [0.0, 1.0]
+
+
+def test_blocks_of_near_sizes_are_one() -> None:
+    """So what a loop makes of ever other sizes stays in a near cache."""
+    places = set()
+    for n in (*range(15_000, 15_060, 3), *range(15_000, 15_060, 3)):
+        x = tx.zeros(n) + 1.0
+        x.realize()
+        places.add(x.node.buffer.address)
+        assert x.node.buffer.nbytes == 8 * n
+        del x
+    assert len(places) <= 4

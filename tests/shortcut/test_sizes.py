@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import shortcut
 from tenxor.backend import backend
 from tenxor.errors import ReadOnlyError, ShapeError
 from tenxor.plans import general
@@ -161,3 +162,18 @@ def test_one_number_read_twice_is_two_the_next_time(size: int) -> None:
             for other in ends:
                 found = (x.clip(*one) + y.clip(*other)).to_numpy()
                 assert abs(found - (a.clip(*one) + b.clip(*other))).max() < 1e-14
+
+
+def test_thousands_of_views_are_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of them are made by Python when they are met again: two that belong in one place are both there."""
+    x = tx.zeros((60, 60)).realize()
+    keys = [(slice(0, i), slice(0, j)) for i in range(1, 51) for j in range(1, 51)]
+    for key in keys:
+        assert x[key].shape == (key[0].stop, key[1].stop)
+    asked: list[object] = []
+    made = type(shortcut.made)
+    own = made._tabled  # type: ignore[union-attr]
+    monkeypatch.setattr(made, "_tabled", lambda *given: asked.append(given[2]) or own(*given))
+    for key in keys:
+        assert x[key].shape == (key[0].stop, key[1].stop)
+    assert len(asked) < 150

@@ -1,0 +1,60 @@
+"""What `qr` calls of NumPy's parts gives NumPy's own bits; where they are not there, NumPy is asked."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from tenxor.host import orthogonal
+
+RNG = np.random.default_rng(4)
+SHAPES = [(5, 3), (3, 5), (4, 4), (1, 1), (7, 1), (1, 7), (2, 5, 3), (2, 2, 3, 4), (150, 140), (0, 3), (3, 0), (0, 2, 2)]
+
+
+def drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    found = RNG.normal(size=shape)
+    return (found + 1j * RNG.normal(size=shape)).astype(dtype) if "c" in dtype else found.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
+    whole = drawn((*shape[:-1], 2 * shape[-1]), dtype)
+    for x in (whole[..., : shape[-1]], whole[..., ::-2], drawn(shape, dtype)):
+        before = x.copy()
+        x.flags.writeable = False
+        found, wanted = orthogonal.qr(x, mode=mode), np.linalg.qr(before, mode)
+        assert [(a.shape, a.dtype, a.tobytes()) for a in found] == [(b.shape, b.dtype, b.tobytes()) for b in wanted]
+        assert x.tobytes() == before.tobytes()
+
+
+def test_what_is_no_number_is_no_error() -> None:
+    """Nor a warning, as NumPy gives none."""
+    x = drawn((4, 3), "float64")
+    x[1, 2], x[0, 0] = np.nan, np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, wanted = orthogonal.qr(x, mode="reduced"), np.linalg.qr(x)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_numpy_without_these_parts_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = drawn((5, 3), "float64")
+    wanted = np.linalg.qr(x)
+    for name in ("_RAW", "_REDUCED"):
+        monkeypatch.setattr(orthogonal, name, None)
+        found = orthogonal.qr(x, mode="reduced")
+        monkeypatch.undo()
+        assert [a.tobytes() for a in found] == [b.tobytes() for b in wanted]
+
+
+def test_little_is_python_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: object, **named: object) -> None:
+        raise AssertionError("NumPy's own is asked")
+
+    monkeypatch.setattr(np.linalg, "qr", never)
+    orthogonal.qr(drawn((5, 3), "float64"), mode="reduced")
