@@ -24,7 +24,7 @@ from ..dtypes import (
     uint64,
 )
 from ..dtypes import dtype as dtype_of
-from ..errors import OutOfBounds, ShapeError
+from ..errors import DTypeError, OutOfBounds, ShapeError
 from ..layout import Layout
 from ..layout.portions import PORTION
 from .arguments import number_of
