@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, complex128, float64
+from ..dtypes import DType, complex64, complex128, float32, float64
 from ..records import NamedTuple
 from .interface import other_interface, refused
 from .table import HOST, Array, HostOp
@@ -34,7 +34,8 @@ TRIED = 5  # elements of a signal
 class Loop(NamedTuple):
     """A function of C for operands of certain dtypes. `letters` are what the axes of one member of each argument are called: first so many
     `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then;
-    the operand of one that is to be `finite` is looked at before.
+    the operand of one that is to be `finite` is looked at before. If it is `wider`, it computes in double precision, as NumPy does, what is
+    in single precision before and after.
     """
 
     function: int
@@ -44,6 +45,7 @@ class Loop(NamedTuple):
     between: bytes = b""
     fails: bool = False
     finite: bool = False
+    wider: bool = False
 
 
 def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Loop | None:
@@ -63,7 +65,7 @@ def try_all() -> None:
     some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False}
     for name, find in _FINDERS.items():
         options = {option: some[option] for option in signature(find).parameters if option in some}
-        for dtype in (float64, complex128):
+        for dtype in (float64, complex128, float32, complex64):
             loop_of(HOST[name], [dtype], options)
 
 
@@ -143,6 +145,8 @@ def one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
 
 def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
     """Call a loop without Python's lock; False if it cannot walk these arrays, or failed."""
+    if loop.wider:
+        return _call_wider(loop, operands, results)
     every = [*operands, *results]
     found = geometry(loop, [(x.shape, x.strides) for x in every])
     if found is None or (loop.finite and not all([np.isfinite(x).all() for x in operands])):
@@ -156,6 +160,17 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     _function(loop.function)(*words, loop.data)
     corner: Any = (..., *[0] * len(loop.letters[-len(results)]))  # what failed is NaN all over
     return not (loop.fails and np.isnan(results[0][corner]).any())
+
+
+def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
+    """The same by way of arrays in double precision."""
+    wide = [np.empty(x.shape, _WIDER[x.dtype.char]) for x in results]
+    with np.errstate(all="ignore"):  # what is too large for single precision is infinite
+        if not call(loop._replace(wider=False), [x.astype(_WIDER[x.dtype.char]) for x in operands], wide):
+            return False
+        for x, y in zip(results, wide, strict=True):
+            np.copyto(x, y, casting="same_kind")
+    return True
 
 
 @cache
@@ -195,29 +210,35 @@ def _of_matrices(name: str, types: Mapping[str, str], **more: Any) -> Callable[.
     """Matrices in double precision: NumPy computes with others in it, too, and rounds the results."""
 
     def find(dtype: Any, **_: Any) -> Loop | None:
-        if dtype.char not in types:
+        wide = _WIDER.get(dtype.char, dtype.char)
+        if wide not in types:
             return None
-        return _of_ufunc(getattr(np.linalg._umath_linalg, name), types[dtype.char], fails=True, **more)
+        return _of_ufunc(getattr(np.linalg._umath_linalg, name), types[wide], fails=True, wider=wide != dtype.char, **more)
 
     return find
 
 
 def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
-    """Transforms in double precision, with the number by which results are multiplied: NumPy computes most others in it, too."""
+    """Transforms, with the number by which results are multiplied. NumPy has an integer where that is 1, so it computes in double precision
+    then.
+    """
 
     def find(dtype: Any, n: int, norm: str | None) -> Loop | None:
-        if dtype.char != ("d" if name == "rfft" else "D"):
+        if dtype.char not in ("df" if name == "rfft" else "DF"):
             return None
         transforms = importlib.import_module("numpy.fft._pocketfft_umath")
         own = {"rfft": "rfft_n_odd" if n % 2 else "rfft_n_even"}.get(name, name)
         plain = (norm or "backward") == ("forward" if backward else "backward")
-        scale = 1.0 if plain else np.reciprocal(np.sqrt(float(n)) if norm == "ortho" else float(n))
-        types = f"{dtype.char}d->{'d' if name == 'irfft' else 'D'}"
-        return _of_ufunc(getattr(transforms, own), types, between=struct.pack("=d", scale))
+        given = _WIDER.get(dtype.char, dtype.char) if plain else dtype.char
+        part = given.lower()
+        scale = 1.0 if plain else np.reciprocal(np.sqrt(n, dtype=part) if norm == "ortho" else n, dtype=part)
+        types = f"{given}{part}->{part if name == 'irfft' else part.upper()}"
+        return _of_ufunc(getattr(transforms, own), types, between=struct.pack(f"={part}", scale), wider=given != dtype.char)
 
     return find
 
 
+_WIDER = {"f": "d", "F": "D"}
 _SAME = {"d": "d->d", "D": "D->D"}
 _FINDERS: dict[str, Callable[..., Loop | None]] = {
     "inv": _of_matrices("inv", _SAME),
@@ -242,24 +263,27 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
 # --- for machine code -------------------------------------------------------------------------------------------------
 
 HEAD, MOST = 11, 8  # words at the beginning of a program, and arguments at the most
-OPERAND, RESULT, CONSTANT = range(3)  # what an argument is
+OPERAND, RESULT, CONSTANT, APART = range(4)  # what an argument is
 CALL = 0  # with which programs of this kind begin
 
 
 def program(
-    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int
+    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
 ) -> bytes | None:
     """How machine code (`shortcut/looping.py`) calls a loop, in words; None if it cannot. Of each operand: which of the given tensors it
-    reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite.
+    reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite. Where
+    all lie in memory `apart`, so many bytes from its beginning, operands first, they are no tensors.
     """
     found = geometry(loop, [*[seen for *_, seen in operands], *results])
     if found is None:
         return None
     dimensions, steps = found
     arguments = [(OPERAND, which, start) for which, start, _ in operands]
-    if loop.between:
-        arguments.append((CONSTANT, 0, 0))
     arguments += [(RESULT, k, 0) for k in range(len(results))]
+    if apart:
+        arguments = [(APART, 0, start) for start in apart]
+    if loop.between:
+        arguments.insert(len(operands), (CONSTANT, 0, 0))
     if len(arguments) > MOST:
         return None
     at_dimensions = HEAD + 3 * len(arguments)

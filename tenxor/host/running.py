@@ -102,6 +102,8 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
         ]
     over = Event() if _is_long(op, each, prod(batch)) else None
     loop = None if op.in_place or op.into or op.found else loop_of(op, [x.dtype for x in operands], options)
+    if loop is not None and loop.wider and each > op.most:  # what NumPy does of them in parts
+        loop = None
 
     def compute(held: object = given) -> list[Node]:  # for as long as it computes, which may be when nobody waits for it any more
         if op.found:

@@ -159,7 +159,7 @@ def _in_place(
     if read != set(range(len(tensors))) or (is_finite and not (operands[0].spec.gapless and len(operands) == 1)):
         return None
     floats = operands[0].size * (2 if operands[0].dtype.is_complex else 1)
-    written = program_of(how, seen, [_lies(t) for t in results], floats)
+    written = program_of(how, seen, [_lies(t) for t in results], floats, [t.dtype.itemsize for t in results])
     if written is None:
         return None
     every = [Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts]

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, I1, I8, I64, POINTER, array
-from ..host.loops import CALL, HEAD, MOST, OPERAND, RESULT
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I64, POINTER, Type, array, vector
+from ..host.loops import APART, CALL, HEAD, MOST, OPERAND, RESULT
+from .boxes import BOX, FROM, PIECE
 from .function import Function
 from .objects import BYTES, ITEMS, SIZE, Objects
-from .programs import ARGSORT, BEST, SEARCH, SORT
+from .programs import ARGSORT, BEST, SEARCH, SORT, WIDER
 from .read import address_of, node_of
 from .record import asked
 
 HELD = 4  # tensors that are given at the most
-WAYS = {CALL: "call_loop", SORT: "sort_rows", ARGSORT: "sort_places", SEARCH: "search", BEST: "best_of_rows"}
+WAYS = {CALL: "call_loop", SORT: "sort_rows", ARGSORT: "sort_places", SEARCH: "search", BEST: "best_of_rows", WIDER: "call_wider"}
+LANES = 8  # of floats that are converted side by side
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     given = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
-    _call_loop(Function(module, objects, WAYS[CALL], given, I1))
+    _call_loop(Function(module, objects, "call_loop_apart", [*given, ("apart", POINTER)], I1))
+    _call_in_place(Function(module, objects, WAYS[CALL], given, I1))
+    converted = [("start", POINTER), ("to", POINTER), ("count", I64)]
+    for name, kinds in (("widen", (FLOAT, DOUBLE)), ("narrow", (DOUBLE, FLOAT))):
+        _convert(Function(module, objects, name, converted, I1), *kinds)
+    _call_wider(Function(module, objects, WAYS[WIDER], given, I1))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
     _made_in_place(Function(module, objects, "made_in_place", arguments))
 
@@ -89,9 +96,56 @@ def _made_in_place(f: Function) -> None:
     f.give(given_back)
 
 
-def _call_loop(f: Function) -> None:
-    """Have a loop compute results: whether it did."""
+def _call_in_place(f: Function) -> None:
+    """Have a loop compute results of tensors: whether it did."""
+    f.give(f.call("call_loop_apart", I1, [*f.arguments, f.nothing()]))
+
+
+def _call_wider(f: Function) -> None:
+    """The same of what is in single precision, by way of memory apart in which all is in double precision."""
     program, nodes, starts, found = f.arguments
+    size, operands, results, at_program = (f.word(program, 8 * k) for k in range(1, 5))
+    memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), size]))
+    apart, words = f.at(memory, BYTES), 16 + BOX
+
+    def read(k: Value) -> None:
+        """To where the result is to be, in single precision at first: behind its middle."""
+        about = f.at(program, 5 * 8).at(k * words, I8)
+        to, count, box = apart.at(f.word(about, 0), I8), f.word(about, 8), f.at(about, 16)
+        own = to.at(count, FLOAT)
+        f.call("copy_box", I1, [operand_at(f, nodes, starts, f.word(box, PIECE), f.word(box, FROM)), own, box])
+        f.call("widen", I1, [own, to, count])
+
+    f.each(operands, read)
+    inner = program.at(at_program, I8)
+    f.require(f.call("call_loop_apart", I1, [inner, nodes, starts, found, apart]))
+
+    def write(k: Value) -> None:
+        about = f.at(program, 5 * 8).at(operands * words + k * 16, I8)
+        f.call("narrow", I1, [apart.at(f.word(about, 0), I8), result_at(f, found, k), f.word(about, 8)])
+
+    f.each(results, write)
+    f.let_go(memory)
+    f.give(f.constant(I1, True))
+
+
+def _convert(f: Function, before: Type, after: Type) -> None:
+    """Copy floats in another precision, the first ones first: so each may lie where one further on is written."""
+    start, to, count = f.arguments
+
+    def convert(k: Value, lanes: int) -> None:
+        x = start.at(k, before).load(vector(before, lanes))
+        to.at(k, after).store(x.to_double() if after is DOUBLE else x.to_single())
+
+    whole = count >> LANES.bit_length() - 1
+    f.each(whole, lambda k: convert(k * LANES, LANES))
+    f.each(count - whole * LANES, lambda k: convert(whole * LANES + k, 0))
+    f.give(f.constant(I1, True))
+
+
+def _call_loop(f: Function) -> None:
+    """Have a loop compute results of tensors, or of what lies in memory apart: whether it did."""
+    program, nodes, starts, found, memory = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, HEAD)]
     function, data, count, at_dimensions, at_steps, at_constant, looked_at, apart, floats, first_result = words
     places = f.local(array(POINTER, MOST))
@@ -100,8 +154,11 @@ def _call_loop(f: Function) -> None:
         about = f.at(program, 8 * HEAD).at(k * 3, I64)
         what, which, start = (about.at(j, I64).load(I64) for j in range(3))
 
+        def elsewhere() -> list[Value]:
+            return f.choose(what.equals(APART), lambda: [memory.at(start, I8)], lambda: [program.at(at_constant, I8)])
+
         def other() -> list[Value]:
-            return f.choose(what.equals(RESULT), lambda: [result_at(f, found, which)], lambda: [program.at(at_constant, I8)])
+            return f.choose(what.equals(RESULT), lambda: [result_at(f, found, which)], elsewhere)
 
         of_operand = lambda: [operand_at(f, nodes, starts, which, start)]  # noqa: E731
         places.at(k, POINTER).store(f.choose(what.equals(OPERAND), of_operand, other)[0])

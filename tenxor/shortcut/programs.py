@@ -12,23 +12,57 @@ from ..host.loops import CALL, Loop, Seen, one_step, program
 from ..host.orders import SEARCHED, Order
 from .boxes import box_of
 
-SORT, ARGSORT, SEARCH, BEST = (CALL + 1 + k for k in range(4))  # with which programs begin
+SORT, ARGSORT, SEARCH, BEST, WIDER = (CALL + 1 + k for k in range(5))  # with which programs begin
 _LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
+SINGLE = 4  # bytes of a number in single precision
 SHORT = 64  # integers of up to 16 bits: for more of them one that counts is quicker, which NumPy calls stable
 MOST_BEST = 64  # of which each may be compared with each
 MOST_MOVED = 1 << 20  # of those meanwhile, in a row: some milliseconds
 Given = Sequence[tuple[int, int, Seen]]  # which of some tensors is read, from how many bytes beyond where that begins, and how it lies
 
 
-def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> bytes | None:
-    """How machine code computes results that lie so, of operands; None if it cannot. The first operand has so many `floats`."""
+def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
+    """How machine code computes results that lie so, of operands; None if it cannot. The first operand has so many `floats`; elements of
+    each result have so many bytes (`items`).
+    """
     if isinstance(how, Loop):
-        return program(how, operands, results, floats)
+        return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
     if how.name == "searchsorted":
         words = _search(how, operands)
     else:
         words = _best(how, operands[0]) if how.name == "topk" else _sort(how, operands[0])
     return None if words is None else struct.pack(f"={len(words)}q", *words)
+
+
+def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
+    """For what is in single precision: copied in double precision to memory apart, computed there, and what comes of it rounded."""
+    item = SINGLE * floats // prod(operands[0][2][0]) if floats else SINGLE
+    words, places, lie, end = list[int](), list[int](), list[Seen](), 0
+    for which, start, (shape, strides) in operands:
+        if any([s % item for s in strides]):
+            return None
+        box = box_of(shape, [s // item for s in strides], _dense(shape, 1), item, piece=which, start=start // item)
+        if box is None:
+            return None
+        words += (end, prod(shape) * item // SINGLE, *box)
+        places.append(end)
+        lie.append((shape, _dense(shape, 2 * item)))
+        end += prod(shape) * 2 * item
+    for (shape, _), item in zip(results, items, strict=True):
+        words += (end, prod(shape) * item // SINGLE)
+        places.append(end)
+        lie.append((shape, _dense(shape, 2 * item)))
+        end += prod(shape) * 2 * item
+    inner = program(how._replace(wider=False), [(0, 0, seen) for seen in lie[: len(operands)]], lie[len(operands) :], floats, places)
+    if inner is None:
+        return None
+    head = (WIDER, end, len(operands), len(results), 8 * (5 + len(words)))
+    return struct.pack(f"={len(head) + len(words)}q", *head, *words) + inner
+
+
+def _dense(shape: Sequence[int], item: int) -> tuple[int, ...]:
+    """Strides in row-major order."""
+    return tuple([item * prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,14 @@ COMPLEX: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 def definite(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     draw = np.random.default_rng(seed)
-    found = draw.normal(size=shape) + (1j * draw.normal(size=shape) if dtype == "complex128" else 0)
+    found = draw.normal(size=shape) + (1j * draw.normal(size=shape) if dtype.startswith("complex") else 0)
     return (found @ found.swapaxes(-1, -2).conj() + np.eye(shape[-1])).astype(dtype)
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3, 3), (2, 1, 5, 5)], ids=str)
-@pytest.mark.parametrize("name, dtype", [*[(n, "float64") for n in CASES], *[(n, "complex128") for n in COMPLEX]])
+@pytest.mark.parametrize("name, dtype", [*product(CASES, ["float64", "float32"]), *product(COMPLEX, ["complex128", "complex64"])])
 def test_is_numpys_to_the_bit(name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    ours, theirs = (COMPLEX if dtype == "complex128" else CASES)[name]
+    ours, theirs = (COMPLEX if dtype.startswith("complex") else CASES)[name]
     for seed in range(4):
         a = definite(shape, dtype, seed)
         x = tx.asarray(a).realize()
@@ -60,8 +61,9 @@ def known(x: tx.Tensor, name: str) -> bool:
     return any(made is not None and bool(made.loop) for made in x.spec.called[f"tenxor.{name}"].values())
 
 
-def test_it_is_known_the_second_time() -> None:
-    x = tx.asarray(definite((3, 3), "float64", 1)).realize()
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_it_is_known_the_second_time(dtype: str) -> None:
+    x = tx.asarray(definite((3, 3), dtype, 1)).realize()
     for function, name in ((tx.linalg.inv, "linalg.solving.inv"), (tx.fft.rfft, "fft.rfft"), (tx.linalg.eig, "linalg.decompositions.eig")):
         function(x)
         assert known(x, name)
