@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import one_of
 from ..tensor.core import Operand
 from ..tensor.nested import number_of
-from .hosted import FEW, as_dtype, has_past, hosted
+from .hosted import as_dtype, has_past, hosted
 from .kinds import check
 from .searching import searchsorted
 from .selecting import take
@@ -134,7 +134,7 @@ def interp(
         left = right = None
     outside = [None if given is None else number_of(given, "interp") for given in (left, right)]
     are_plain = all([given is None or (not isinstance(given, complex) and abs(given) < MOST) for given in outside])
-    if are_plain and 1 < points.size < FEW - at.size and not heights.dtype.is_complex and not has_past(at, points, heights):
+    if are_plain and points.size > 1 and not heights.dtype.is_complex and not has_past(at, points, heights):
         return hosted("interp", at, points, heights, left=outside[0], right=outside[1])[0]
     size = points.size
     begin: Any = (searchsorted(points, at, side="right") - 1).clip(0, max(size - 2, 0))

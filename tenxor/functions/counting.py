@@ -12,21 +12,24 @@ import numpy as np
 from ..creation import asarray, linspace, scale_of_steps, zeros
 from ..dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint64
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..host.counts import counts_of
 from ..layout.coords import checked_int
 from ..ops import OPS
-from ..spec import called_again
+from ..spec import called_again, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 from ..tensor.core import Operand, check_count
-from .hosted import at_once
+from .hosted import at_once, tell
 from .kinds import check
 from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
+MOST_COUNTED, MOST_WEIGHED = 1 << 21, 1 << 16  # that machine code counts: in a millisecond or two, and as soon as several threads would
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
+@told_again
 def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """New 1-D tensor: how often each of 0, 1, 2, ... is in `x`, as int64, up to the largest, and at least `minlength` of them.
 
@@ -38,6 +41,14 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     [1, 0, 2, 0, 0, 1]
     """
     x = asarray(x, dtype=int64 if isinstance(x, (list, tuple)) and not x else None)
+    found, weighed = _bincount(x, weights, minlength)
+    if x.size <= (MOST_WEIGHED if weighed else MOST_COUNTED):
+        tell(counts_of(x.dtype, int(minlength)), [x, *weighed], [found])
+    return found
+
+
+def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Tensor]]:
+    """The counts, and the weights, if there are any."""
     if x.ndim != 1:
         raise ShapeError(f"bincount: a 1-D tensor is counted, not one of shape {x.shape}; use x.ravel()")
     if not (x.dtype.is_integer or x.dtype is boolean):
@@ -48,7 +59,8 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     if x.size and x.dtype.kind == "int" and int(x.min()) < 0:
         raise ArgumentError(f"bincount: {int(x.min())} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
     size = max(least, int(x.max()) + 1) if x.size else least
-    return _counted(x.astype(int64) if x.dtype is boolean else x, size, _weights("bincount", weights, x.shape))
+    places, given = x.astype(int64) if x.dtype is boolean else x, _weights("bincount", weights, x.shape)
+    return _counted(places, size, given), [] if given is None else [given]
 
 
 def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:

@@ -10,11 +10,12 @@ from ..derivatives.seen import Seen
 from ..dtypes import DType, bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.inplace import in_place, quicker
+from ..host.inplace import InPlace, in_place, quicker
 from ..host.running import Operand, has_batches, is_little, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking, watchers
 from ..past import past_of
+from ..realize import realize
 from ..spec import callers
 from ..tensor import Tensor
 from .joining import stack
@@ -61,6 +62,15 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
         if how is not None and is_little(op, [t.shape for t in operands], operands[0].dtype, sizes, quicker(how)):
             caller.hears(operands, results, None, how)
     return _seen(op, operands, results)
+
+
+def tell(how: InPlace | None, operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+    """Tell in which way machine code could have made these results of operands, where they lie, if there is one."""
+    if how is None or watchers or any([t.storage.node.past is not None for t in operands]):
+        return
+    for caller in callers:
+        realize(*[t.node for t in results])
+        caller.hears(operands, results, None, how)
 
 
 def at_once(compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None) -> tuple[Tensor, ...] | None:

@@ -20,6 +20,7 @@ from ..ops import OPS
 from ..realize import realize
 from ..records import NamedTuple
 from .loops import Loop, call, loop_of
+from .machine import by_machine
 from .share import share
 from .table import Array, HostOp, whole
 
@@ -227,7 +228,7 @@ def _compute(
 
 
 def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any], loop: Loop | None) -> None:
-    if loop is not None and call(loop, arrays, outs):
+    if (loop is not None and call(loop, arrays, outs)) or by_machine(op, arrays, outs, options):
         return
     with np.errstate(all="ignore"):  # infinities and NaN are results like others, here as in kernels
         if op.in_place:

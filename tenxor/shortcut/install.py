@@ -17,6 +17,8 @@ from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed
 from ..dtypes import ALL, DType, boolean
 from ..errors import TenxorError
+from ..host import machine
+from ..host.orders import SEARCHED
 from ..layout import Layout
 from ..locking import interpreters
 from ..memory import Buffer, allocate
@@ -55,6 +57,7 @@ from .learn import (
     learn_write,
     learning,
     learning_in_place,
+    telling,
 )
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
@@ -66,10 +69,12 @@ from .slots import stand_in as stand_in_for_operators
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
+BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate")  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
+    *BY_NUMPY,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
     *ENTRIES,
@@ -239,7 +244,7 @@ class ShortWay:
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
-        self.caller = Caller(self._function("call_again", Kind.SOME), learning, hears)
+        self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling, hears)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
@@ -303,6 +308,7 @@ class ShortWay:
         callers[:] = [self.caller]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
+        machine.functions.update({name: self.library[name] for name in BY_NUMPY})
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
@@ -315,6 +321,7 @@ class ShortWay:
         callers.clear()
         joiners.clear()
         makers.clear()
+        machine.functions.clear()
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)

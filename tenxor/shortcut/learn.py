@@ -5,22 +5,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from inspect import unwrap
 from threading import get_ident
 from typing import Any
 
-from ..dtypes import DType
+from ..dtypes import DType, float32, float64, int64
 from ..errors import IndexOutOfRange, TenxorError
+from ..host.counts import Count
 from ..host.inplace import InPlace
 from ..host.loops import Loop
 from ..keywords import names_of
 from ..layout import Layout
 from ..memory import allocate
-from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number, tracking
+from ..node import DATA, STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number, recipe_of, tracking
 from ..ops import OPS, Op
 from ..realize import realize
-from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
+from ..spec import EXACT, LARGEST_INT, Made, Spec, remember, spec_of
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from ..tensor.arguments import Default
@@ -32,12 +33,14 @@ from .patience import patient
 from .programs import program_of
 
 MOST_PARTS = 256
+MOST_SIZES = 1 << 12  # of results that are found
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
 _at_it: set[int] = set()  # the threads that are in `done_again`
 Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any] | None, InPlace | None]
 _heard: dict[int, list[Heard]] = {}  # by thread, while it learns
+_OF_NUMBERS = (float64, float32, int64)  # in which machine code reads them
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
@@ -63,7 +66,7 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
                 found = own(*args, **named)
             hosted = _hosted(own, args, named, found, heard)
             if hosted is not None:
-                remember(x.spec.called, name, key, hosted)
+                remember(x.spec.called, name, _key_of_made(key, given, hosted), hosted)
             elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
             elif isinstance(found, tuple):
@@ -71,6 +74,40 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         return found
 
     return method
+
+
+def telling(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's own function, of which is written down what it tells that machine code does in its place, if it tells just one thing."""
+
+    def method(*args: Any, **named: Any) -> Any:
+        x, *given = (*args, *named.values())
+        key = _key_of_call(x, given, named) if type(x) is Tensor else None
+        if key is None or key in x.spec.called.get(name, ()) or _passes(x.spec) or _is_written(own, args, named):
+            return own(*args, **named)
+        with _listening() as heard:
+            found = own(*args, **named)
+        tensors = [t for t in (x, *given) if type(t) is Tensor]
+        told = [each for each in heard if each[2] is None and each[3] is not None]
+        made = None
+        if len(told) == 1 and not _share(tensors):
+            _, results, _, how = told[0]
+            made = _in_place(how, tensors, told[0][0], results, found, _numbers_of(given))
+        remember(x.spec.called, name, key if made is None else _key_of_made(key, given, made), made)
+        return found
+
+    return method
+
+
+def _numbers_of(given: Sequence[Any]) -> list[Any]:
+    return [x for x in given if type(x) in (float, int)]
+
+
+def _key_of_made(key: tuple[Any, ...], given: Sequence[Any], made: Made) -> tuple[Any, ...]:
+    """The key of what is made so whatever number is among the arguments, if it is made so."""
+    if made.number is None:
+        return key
+    (at,) = [k for k, x in enumerate(given) if type(x) in (float, int)]
+    return (*key[:at], type(given[at]), *key[at + 1 :])
 
 
 def _is_written(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> bool:
@@ -120,7 +157,7 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
         return None
     operands, results, compute, how = heard[0]
     if how is not None:
-        made = _in_place(how, tensors, operands, results, found)
+        made = _in_place(how, tensors, operands, results, found, _numbers_of((*args[1:], *named.values())))
         if made is not None:
             return made
     if compute is None:
@@ -137,9 +174,11 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
 
 
 def _in_place(
-    how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any
+    how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any, numbers: Sequence[Any] = ()
 ) -> Made | None:
-    """How the same is made where it lies; None if it is not, or what a function gave is not what was made so."""
+    """How the same is made where it lies; None if it is not, or what a function gave is not what was made so. What is looked for may be the
+    only one of some `numbers` among the arguments.
+    """
     parts = found if isinstance(found, tuple) else (found,)
     if len(parts) != len(results):
         return None
@@ -148,8 +187,12 @@ def _in_place(
             return None
         if part.spec.strides is None or _passes(part.spec) or part.spec.size != result.spec.size or part.spec.nbytes > LARGEST:
             return None
-    read, seen = set[int](), []
+    read, seen, number = set[int](), [], None
     for t in operands:
+        if how.name == "searchsorted" and t is operands[-1] and len(numbers) == 1 and t.dtype in _OF_NUMBERS and _is_number(t, numbers[0]):
+            number = t.dtype
+            seen.append((len(tensors), 0, ((), ())))
+            continue
         which = [k for k, x in enumerate(tensors) if x.storage is t.storage and x.dtype is t.dtype is x.storage.node.dtype]
         if len(which) != 1 or t.spec.strides is None:
             return None
@@ -162,8 +205,37 @@ def _in_place(
     written = program_of(how, seen, [_lies(t) for t in results], floats, [t.dtype.itemsize for t in results])
     if written is None:
         return None
+    if isinstance(how, Count):
+        if any([t.ndim != 1 or t.offset for t in parts]):
+            return None
+        return Made(tensors[0].spec, parts=tuple([sized(t.dtype) for t in parts]), kind=_kind_of(found), loop=written)  # type: ignore[misc]
     every = [Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts]
-    return Made(tensors[0].spec, parts=tuple(every), kind=_kind_of(found), loop=written)
+    return Made(tensors[0].spec, parts=tuple(every), kind=_kind_of(found), loop=written, number=number)
+
+
+class Sized(dict[int, Made]):
+    """Tensors in a row, in memory, by how many elements of a dtype they have."""
+
+    def __init__(self, dtype: DType) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __missing__(self, size: int) -> Made:
+        if len(self) >= MOST_SIZES:
+            self.clear()
+        made = Made(spec_of(Layout.contiguous((size,)), self.dtype), recipe_of(DATA, (size,), self.dtype))
+        return self.setdefault(size, made)
+
+
+@cache
+def sized(dtype: DType) -> Sized:
+    """The only table of a dtype."""
+    return Sized(dtype)
+
+
+def _is_number(t: Tensor, number: Any) -> bool:
+    """Whether a tensor is a number, which was given as Python has it."""
+    return not t.shape and t.node.past is None and t.item() == t.dtype.numpy.type(number)
 
 
 def _lies(t: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
