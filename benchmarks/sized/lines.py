@@ -17,8 +17,8 @@ Made = Callable[[np.random.Generator, Any, str], Sequence[Any]]  # arrays of a s
 
 
 class Sized(NamedTuple):
-    """A line, against a library, at several sizes and in several dtypes; NumPy's own where it is spelled otherwise. Results are to be `alike`
-    element by element, unless one with another sign is as right.
+    """A line, against a library, at several sizes and in several dtypes; NumPy's own where it is spelled otherwise. Results are to be
+    `alike` element by element, unless one with another sign is as right.
     """
 
     name: str

@@ -133,7 +133,7 @@ def interp(
         at, points, heights = _periodic(at, points, heights, abs(float(period)))
         left = right = None
     outside = [None if given is None else number_of(given, "interp") for given in (left, right)]
-    are_plain = all([given is None or (not isinstance(given, complex) and abs(given) < MOST) for given in outside])
+    are_plain = not any([isinstance(given, complex) or (isinstance(given, int) and abs(given) >= MOST) for given in outside])
     if are_plain and points.size > 1 and not heights.dtype.is_complex and not has_past(at, points, heights):
         return hosted("interp", at, points, heights, left=outside[0], right=outside[1])[0]
     size = points.size

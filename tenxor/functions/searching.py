@@ -40,8 +40,9 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
     x1 = asarray(x1)
     if x1.ndim != 1:
         raise ShapeError(f"searchsorted: the sorted tensor is 1-D, not of shape {x1.shape}; take its rows one by one")
-    is_number = isinstance(x2, (bool, int, float, complex))
-    x2 = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted") if is_number else None)
+    if isinstance(x2, (bool, int, float, complex)):
+        x2 = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted"))
+    x2 = asarray(x2)
     if sorter is not None:
         sorter = asarray(sorter)
         if sorter.shape != x1.shape or not sorter.dtype.is_integer:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dtypes import OF_NUMPY, DType
-from .interface import other_interface, refused
 from .counts import Count
+from .interface import other_interface, refused
 from .loops import Loop, loop_of, try_all
 from .orders import Order, order_of
 from .table import HOST, HostOp

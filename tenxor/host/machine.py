@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-
 from ..dtypes import DType
 from .loops import one_step
 from .table import Array, HostOp

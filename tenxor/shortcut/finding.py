@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..backend.llvm.builder import Module, Value, intrinsic, select
 from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I32, I64, POINTER, Type, int_type, vector
@@ -44,8 +45,8 @@ def _found(f: Function) -> None:
     x, args, given, tensors, made = f.arguments
     program, tables = f.at(f.get(made, "Made.loop"), BYTES), f.get(made, "Made.parts")
     nodes, starts = read_operands(f, x, args, given, tensors)
-    ask = [lambda name=name: [f.call(name, POINTER, [program, nodes, starts, tables])] for name in ("bincount", "unique")]
-    (found,) = f.choose(f.word(program, 0).equals(BINCOUNT), *ask)
+    ask = [partial(f.call, name, POINTER, [program, nodes, starts, tables]) for name in ("bincount", "unique")]
+    (found,) = f.choose(f.word(program, 0).equals(BINCOUNT), lambda: [ask[0]()], lambda: [ask[1]()])
     f.made(found)
     f.let_go(nodes)
     f.give(given_back(f, made, found))

@@ -43,6 +43,7 @@ from ..tensor.making import Maker
 from . import frames
 from .blocks import COUNTS, LARGEST
 from .frames import NEVER
+from .hosting import hears
 from .index import PARTS, ROW, WANTED
 from .learn import (
     FALSE,
@@ -50,7 +51,6 @@ from .learn import (
     TRUE,
     compute_if_small,
     done_again,
-    hears,
     is_computed,
     key_of_creation,
     learn_masked_write,

@@ -14,8 +14,8 @@ from ..host.machine import bits_of, words_of_ends
 from ..host.orders import SEARCHED, Order, is_counted
 from .boxes import box_of
 
-SORT, ARGSORT, SEARCH, BEST, WIDER, DIGITIZE, INTERPOLATE, LEXSORT, BINCOUNT, UNIQUE = (CALL + 1 + k for k in range(10))  # with which programs begin
-# From BINCOUNT on sizes of results are known when they are found.
+# With which programs begin; from BINCOUNT on sizes of results are known when they are found.
+SORT, ARGSORT, SEARCH, BEST, WIDER, DIGITIZE, INTERPOLATE, LEXSORT, BINCOUNT, UNIQUE = (CALL + 1 + k for k in range(10))
 _LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
 SINGLE = 4  # bytes of a number in single precision
 MOST_BEST = 64  # of which each may be compared with each

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..backend.llvm.builder import Module, Value, intrinsic, select
 from ..backend.llvm.types import DOUBLE, I1, I8, I64, POINTER, Type, vector
@@ -58,8 +59,8 @@ def _search(f: Function, dtype: DType) -> None:
         few = few & ~last.is_nan()
 
     def go(is_right: bool) -> Value:
-        calls = [lambda how=how: [f.call(_name(how, dtype, is_right), I1, lie)] for how in ("few", "many")]
-        return f.choose(few, *calls)[0].cast("zext", I64)
+        by_few, by_many = (partial(f.call, _name(how, dtype, is_right), I1, lie) for how in ("few", "many"))
+        return f.choose(few, lambda: [by_few()], lambda: [by_many()])[0].cast("zext", I64)
 
     f.when_giving(right.differs(0), lambda: go(True))
     f.give(go(False))
@@ -199,7 +200,7 @@ def _digitize(f: Function) -> None:
             f.when_giving(f.call(f"ascends_{dtype}", I1, [edges, size, between]), lambda: search([edges, size, between]))
             f.require(f.call(f"ascends_{dtype}", I1, back))
             f.require(search(back))
-            f.each(wanted[1], lambda k: to.at(k, I64).store(size - to.at(k, I64).load(I64)))
+            f.each(wanted[1], lambda j: to.at(j, I64).store(size - to.at(j, I64).load(I64)))
 
         f.when(number.equals(k), of_dtype)
     f.give(f.constant(I1, True))
@@ -211,8 +212,13 @@ def _interpolate(f: Function) -> None:
     f.require(size > 1)
     f.require(f.call(f"ascends_{float64}", I1, [points, size, between]))
     f.call(f"search_{float64}", I64, [*f.arguments[:7], f.number(1)])  # where heights are to be: each place has as many bytes
-    height = lambda k: heights.at(k * beside, I8).load(DOUBLE)  # noqa: E731
-    point = lambda k: points.at(k * between, I8).load(DOUBLE)  # noqa: E731
+
+    def height(k: Value) -> Value:
+        return heights.at(k * beside, I8).load(DOUBLE)
+
+    def point(k: Value) -> Value:
+        return points.at(k * between, I8).load(DOUBLE)
+
     before = select(has_left.differs(0), left, height(f.number(0)))
     after = select(has_right.differs(0), right, height(size - 1))
     end = point(size - 1)
