@@ -272,7 +272,8 @@ class _Few:
     ) -> None:
         self.axes, self.kept, self.keepdims, self.shape = axes, kept, keepdims, shape
         self.places, self.count = places, places[0].size
-        self.below, way = (places[0].tolist()[0], places[1][0]) if self.count else (0, np.float64(0))
+        self.below: int = places[0].tolist()[0] if self.count else 0
+        way = places[1][0] if self.count else np.float64(0)
         self.wanted = None if dtype is None else (dtype if dtype.is_float else DEFAULT_FLOAT).numpy
         self.computed = None if dtype is None else (dtype.compute if dtype.is_float else DEFAULT_FLOAT).numpy
         self.way = 0 if self.computed is None else self.computed.type(way)
@@ -303,7 +304,7 @@ class _Few:
 
     def _several(self, rows: Array) -> Array:
         """More than one of them."""
-        below, way, last = *self.places, rows.shape[-1] - 1
+        (below, way), last = self.places, rows.shape[-1] - 1
         above = np.minimum(below + (way > 0), last)
         rows.partition(sorted({*below.tolist(), *above.tolist(), last}))
         return self._shown(self._weighed(rows.take(below, -1), rows.take(above, -1), rows[..., -1:]))
@@ -324,7 +325,8 @@ class _Few:
             return low
         low, high, largest = (t.astype(self.computed, copy=False) for t in (low, high, largest))
         with np.errstate(all="ignore"):
-            return _weighed(low, high, self.places[1].astype(self.computed), largest, np.where)
+            found: Array = _weighed(low, high, self.places[1].astype(self.computed), largest, np.where)
+            return found
 
     def _shown(self, found: Array) -> Array:
         """With axes as they are to be, of the dtype that is wanted."""

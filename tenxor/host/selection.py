@@ -80,11 +80,11 @@ def _sought(x: Array, sample: Array, near: list[int]) -> Array | None:
     middle, away = share * size, WIDE * (size * share * (1 - share)) ** 0.5 + 2
     low, high = (sample[min(max(int(at), 0), size - 1)] for at in (middle - away, middle + away))
     first, last = middle - away < 0, middle + away >= size
-    below, within, most = 0, list[Array](), len(x) // 4
+    below, within, most = 0, list[Array](), len(x) // 4  # beyond which to put all in order is as good
     for begin in range(0, len(x), PIECE):
         piece = x[begin : begin + PIECE]
         is_below = np.zeros(len(piece), bool) if first else piece < low
-        below += np.count_nonzero(is_below)
+        below += int(np.count_nonzero(is_below))
         some = piece[~is_below if last else (piece <= high) & ~is_below]
         within.append(some)
         most -= len(some)

@@ -192,12 +192,12 @@ def test_elements_of_long_rows_are_those_in_order(name: str) -> None:
             assert np.array_equal([found[place] for place in places], in_order[places], equal_nan=x.dtype.kind == "f")
     assert x.tobytes() == before
     for t in (tx.asarray(x), tx.asarray(np.repeat(x, 2))[::2], tx.asarray(x.reshape(-1, 1))):
-        for method in ("lower", "linear"):
+        for method in ("lower", "linear")[: 1 if name == "infinities" else 2]:
             for q in (0.5, 0.0, [0.001, 0.3, 1.0], []):
                 found = tx.quantile(t, q, method=method)
-                with np.errstate(invalid="ignore"):  # between infinities
-                    wanted = in_order[-1:] if np.isnan(in_order[-1:]).any() else np.quantile(in_order, q, method=method)
-                assert found.shape == np.shape(q) and np.allclose(found.numpy().astype(float), wanted.astype(float), rtol=1e-3, equal_nan=True)
+                wanted = in_order[-1] if np.isnan(in_order[-1]) else np.quantile(in_order, q, method=method)
+                assert found.shape == np.shape(q)
+                np.testing.assert_allclose(found.numpy().astype(float), np.broadcast_to(wanted, found.shape).astype(float), rtol=1e-3)
 
 
 def test_what_is_sought_in_most_rows_is_found_without_order() -> None:
