@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from inspect import signature
@@ -33,8 +34,8 @@ TRIED = 5  # elements of a signal
 
 class Loop(NamedTuple):
     """A function of C for operands of certain dtypes. `letters` are what the axes of one member of each argument are called: first so many
-    `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then;
-    the operand of one that is to be `finite` is looked at before. If it is `wider`, it computes in double precision, as NumPy does, what is
+    `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then, in
+    the result that is the `failed` one; another may be `counts`, integers of 32 bits; the operand of one that is to be `finite` is looked at before. If it is `wider`, it computes in double precision, as NumPy does, what is
     in single precision before and after.
     """
 
@@ -46,6 +47,8 @@ class Loop(NamedTuple):
     fails: bool = False
     finite: bool = False
     wider: bool = False
+    failed: int = 0
+    counts: int = -1
 
 
 def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Loop | None:
@@ -62,7 +65,7 @@ def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> 
 
 def try_all() -> None:
     """Try a function of each operation, so that `refused` tells of all."""
-    some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False}
+    some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False, "rcond": 1e-15}
     for name, find in _FINDERS.items():
         options = {option: some[option] for option in signature(find).parameters if option in some}
         for dtype in (float64, complex128, float32, complex64):
@@ -151,6 +154,8 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     found = geometry(loop, [(x.shape, x.strides) for x in every])
     if found is None or (loop.finite and not all([np.isfinite(x).all() for x in operands])):
         return False
+    if loop.counts >= 0:
+        results[loop.counts].fill(0)  # of which the lower half is written
     places = [x.__array_interface__["data"][0] for x in every]
     between = ctypes.create_string_buffer(loop.between, len(loop.between) or 1)
     if loop.between:
@@ -158,8 +163,8 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     dimensions, steps = found
     words = [(ctypes.c_int64 * len(some))(*some) for some in (places, dimensions, steps)]
     _function(loop.function)(*words, loop.data)
-    corner: Any = (..., *[0] * len(loop.letters[-len(results)]))  # what failed is NaN all over
-    return not (loop.fails and np.isnan(results[0][corner]).any())
+    corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # what failed is NaN all over
+    return not (loop.fails and np.isnan(results[loop.failed][corner]).any())
 
 
 def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
@@ -238,6 +243,14 @@ def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
     return find
 
 
+def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
+    """Equations of as many rows as columns at least. Where matrices have less than their full rank NumPy does not tell what is left: NaN."""
+    types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(dtype.char)
+    if types is None or sys.byteorder != "little":
+        return None
+    return _of_ufunc(np.linalg._umath_linalg.lstsq, types, between=struct.pack("=d", rcond), fails=True, failed=1, counts=2)
+
+
 _WIDER = {"f": "d", "F": "D"}
 _SAME = {"d": "d->d", "D": "D->D"}
 _FINDERS: dict[str, Callable[..., Loop | None]] = {
@@ -250,6 +263,7 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
     "eigvals": _of_matrices("eigvals", {"d": "d->D", "D": "D->D"}, finite=True),
     "eigh": _of_matrices("eigh_lo", {"d": "d->dd", "D": "D->dD"}),
     "eigvalsh": _of_matrices("eigvalsh_lo", {"d": "d->d", "D": "D->d"}),
+    "lstsq": lambda dtype, rcond: _of_least_squares(dtype, rcond),
     "svdvals": _of_matrices("svd", {"d": "d->d", "D": "D->d"}),
     "svd": lambda dtype, full_matrices: _of_matrices("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype),
     "cholesky": lambda dtype, upper: _of_matrices("cholesky_up" if upper else "cholesky_lo", _SAME)(dtype),
@@ -262,7 +276,7 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
 
 # --- for machine code -------------------------------------------------------------------------------------------------
 
-HEAD, MOST = 11, 8  # words at the beginning of a program, and arguments at the most
+HEAD, MOST = 13, 8  # words at the beginning of a program, and arguments at the most
 OPERAND, RESULT, CONSTANT, APART = range(4)  # what an argument is
 CALL = 0  # with which programs of this kind begin
 
@@ -289,8 +303,9 @@ def program(
     at_dimensions = HEAD + 3 * len(arguments)
     at_steps = at_dimensions + len(dimensions)
     at_constant = at_steps + len(steps)
-    looked_at = dimensions[0] if loop.fails else 0
+    looked_at, first = dimensions[0] if loop.fails else 0, len(operands) + bool(loop.between)
     head = (CALL, loop.function, loop.data, len(arguments), *[8 * k for k in (at_dimensions, at_steps, at_constant)])
-    head += (looked_at, steps[len(operands)] if loop.fails else 0, floats if loop.finite else 0, len(operands))
+    head += (looked_at, steps[first + loop.failed] if loop.fails else 0, floats if loop.finite else 0, first + loop.failed)
+    head += (first + loop.counts, dimensions[0] if loop.counts >= 0 else 0)
     words = [*head, *[word for argument in arguments for word in argument], *dimensions, *steps]
     return struct.pack(f"={len(words)}q", *words) + loop.between

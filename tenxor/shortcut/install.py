@@ -299,7 +299,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
-        changed[:] = [frames.forget_at_once]
+        changed[:] = [frames.forget_at_once, forget_made]
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]

@@ -214,7 +214,7 @@ def _call_loop(f: Function) -> None:
     """Have a loop compute results of tensors, or of what lies in memory apart: whether it did."""
     program, nodes, starts, found, memory = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, HEAD)]
-    function, data, count, at_dimensions, at_steps, at_constant, looked_at, apart, floats, first_result = words
+    function, data, count, at_dimensions, at_steps, at_constant, looked_at, apart, floats, first_result, counts, counted = words
     places = f.local(array(POINTER, MOST))
 
     def place(k: Value) -> None:
@@ -231,6 +231,8 @@ def _call_loop(f: Function) -> None:
         places.at(k, POINTER).store(f.choose(what.equals(OPERAND), of_operand, other)[0])
 
     f.each(count, place)
+    at_counts = places.at(counts, POINTER).load(POINTER)
+    f.each(counted, lambda k: at_counts.at(k, I64).store(f.number(0)))  # of which the lower half is written
     first, result = places.load(POINTER), places.at(first_result, POINTER).load(POINTER)  # before the call, as a loop moves them
     f.each(floats, lambda k: f.require((first.at(k, DOUBLE).load(DOUBLE) - first.at(k, DOUBLE).load(DOUBLE)).equals(0)))
     given = (places, program.at(at_dimensions, I8), program.at(at_steps, I8), data.cast("inttoptr", POINTER))
