@@ -19,7 +19,7 @@ from ..spec import called_again, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 from ..tensor.core import Operand, check_count
-from .hosted import at_once, tell
+from .hosted import FEW, at_once, tell
 from .kinds import check
 from .searching import searchsorted
 from .statistics import diff
@@ -112,6 +112,9 @@ def histogram(
     found_at_once = at_once(partial(_histogram_of_few, _bins("histogram", bins), range, x.dtype), x) if is_plain else None
     if found_at_once is not None:
         return found_at_once[0], found_at_once[1]
+    found_at_once = _by_edges_at_once(x, bins) if weights is None and density is False else None
+    if found_at_once is not None:
+        return found_at_once[0], found_at_once[1]
     edges, even = _edges("histogram", x, bins, range)
     given = _weights("histogram", weights, x.shape)
     places = _bins_of(x.ravel(), edges, even)
@@ -138,6 +141,31 @@ def _histogram_of_few(count: int, over: Sequence[Any] | None, dtype: DType, x: A
         near = near + ((x >= edges[near + 1]) & (near != count - 1))
         inside = (x >= low) & (x <= high)
     return [np.asarray(np.bincount(near[inside], minlength=count), np.int64), edges]
+
+
+def _by_edges_at_once(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
+    """The same of few elements between given edges; None where that is not so."""
+    if not (isinstance(bins, (list, tuple, Tensor)) and (type(bins) is not Tensor or bins.ndim == 1)) or x.size >= FEW:
+        return None
+    edges = asarray(bins)
+    if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or x.dtype.is_complex or {x.dtype, edges.dtype} == {int64, uint64}:
+        return None
+    return at_once(_histogram_by_edges, x, edges)
+
+
+def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
+    """The same by NumPy alone, of elements in order."""
+    if not (edges[1:] >= edges[:-1]).all():
+        raise _no_edges("histogram", Tensor._of_array(edges))
+    x = x.ravel()
+    x.sort()
+    ends = np.empty(len(edges), np.int64)
+    ends[:-1], ends[-1] = x.searchsorted(edges[:-1]), x.searchsorted(edges[-1], "right")
+    return [ends[1:] - ends[:-1], edges]
+
+
+def _no_edges(op: str, bins: Any) -> ArgumentError:
+    return ArgumentError(f"{op}: edges are 1-D and ascending, and {bins!r} are not")
 
 
 def histogram2d(
@@ -242,7 +270,7 @@ def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
     if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", False):
         edges = asarray(bins)
         if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or not bool((edges[1:] >= edges[:-1]).all()):
-            raise ArgumentError(f"{op}: edges are 1-D and ascending, and {bins!r} are not")
+            raise _no_edges(op, bins)
         return edges, False
     count = _bins(op, bins)
     low, high = _range(op, x, over)
