@@ -21,7 +21,7 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
     size = rows if mode == "complete" else min(rows, columns)
     factor, make = _loop("qr_r_raw"), _loop("qr_complete" if mode == "complete" and rows > columns else "qr_reduced")
     if factor is None or make is None or not x.size:
-        q, r = np.linalg.qr(x, mode)
+        q, r = np.linalg.qr(x, "complete" if mode == "complete" else "reduced")
         return _into(out, q, r)
     kind = _DOUBLE[x.dtype.char]
     own: Array = x.astype(kind, "C")  # which becomes both, one beside the other

@@ -26,8 +26,8 @@ class HostOp:
     """An operation of NumPy's on the last axes of arrays.
 
     `call` takes arrays, and options by name, and gives an array or a tuple of them. With `into` it may also be given `out`, the memory
-    of its result, or of all of them. With `in_place` its operand is a copy in row-major order, which it turns into the result. `dtypes` says of
-    each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
+    of its result, or of all of them. With `in_place` its operand is a copy in row-major order, which it turns into the result. `dtypes`
+    says of each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
 
     One matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds several
     of them are shared out to threads; beyond, NumPy's own threads share each one. `found` says that sizes of results are known only

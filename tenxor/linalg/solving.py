@@ -143,7 +143,7 @@ def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Oper
     columns = b.expand_dims(1) if one else b
     known = columns
     if a.size and columns.size and a.node.past is None and columns.node.past is None and (rtol is None or _is_share(rtol)):
-        rcond = max(given.shape[-2:]) * finfo(dtype).eps if rtol is None else float(rtol)
+        rcond = max(given.shape[-2:]) * finfo(dtype).eps if rtol is None else float(rtol)  # type: ignore[arg-type]
         every = hosted("lstsq_wide" if a.shape[-2] < a.shape[-1] else "lstsq", a, columns, sizes={"p": min(a.shape[-2:])}, rcond=rcond)
         found, left, rank, s = (as_dtype(t, d) for t, d in zip(every, (dtype, dtype.part, int64, dtype.part), strict=True))
         return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
