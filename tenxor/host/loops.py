@@ -34,9 +34,9 @@ TRIED = 5  # elements of a signal
 
 class Loop(NamedTuple):
     """A function of C for operands of certain dtypes. `letters` are what the axes of one member of each argument are called: first so many
-    `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then, in the
-    result that is the `failed` one; one result may be `counts`, integers of 32 bits. The operand of one that is to be `finite` is looked at
-    before. If it is `wider`, it computes in double precision, as NumPy does, what is in single precision before and after.
+    `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then, in
+    the result that is the `failed` one; one result may be `counts`, integers of 32 bits. The operand of one that is to be `finite` is
+    looked at before. If it is `wider`, it computes in double precision, as NumPy does, what is in single precision before and after.
     """
 
     function: int
