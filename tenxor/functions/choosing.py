@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..creation import asarray, full, positions
 from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
@@ -14,13 +16,14 @@ from ..tensor import Tensor
 from ..tensor.arguments import one_of
 from ..tensor.core import Operand
 from ..tensor.nested import number_of
-from .hosted import as_dtype, has_past, hosted
+from .hosted import as_dtype, at_once, has_past, hosted
 from .kinds import check
 from .searching import searchsorted
 from .selecting import take
 
 __all__ = ["interp", "put", "putmask", "select"]
 
+CAST = 1 << 14  # elements of other dtypes that NumPy casts on its way
 MOST = 2**53  # of the heights beyond the points: larger integers may be no floats
 
 
@@ -125,16 +128,20 @@ def interp(
         )
     if at.dtype.is_complex or points.dtype.is_complex:
         raise DTypeError("interp: x and xp are real; only heights may be complex")
+    outside = [None if given is None or period is not None else number_of(given, "interp") for given in (left, right)]
+    are_plain = not any([isinstance(given, complex) or (isinstance(given, int) and abs(given) >= MOST) for given in outside])
+    are_plain = are_plain and points.size > 1 and not heights.dtype.is_complex
+    if are_plain and period is None and {at.dtype, points.dtype, heights.dtype} != {DEFAULT_FLOAT}:
+        few = at_once(lambda *arrays: [np.asarray(np.interp(*arrays, *outside), np.float64)], at, points, heights, few=CAST)
+        if few is not None:
+            return few[0]
     at, points = as_dtype(at, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)
     if not heights.dtype.is_complex:
         heights = as_dtype(heights, DEFAULT_FLOAT)
     check("interp", "period", period, "float | None")
     if period is not None:
         at, points, heights = _periodic(at, points, heights, abs(float(period)))
-        left = right = None
-    outside = [None if given is None else number_of(given, "interp") for given in (left, right)]
-    are_plain = not any([isinstance(given, complex) or (isinstance(given, int) and abs(given) >= MOST) for given in outside])
-    if are_plain and points.size > 1 and not heights.dtype.is_complex and not has_past(at, points, heights):
+    if are_plain and points.size > 1 and not has_past(at, points, heights):
         return hosted("interp", at, points, heights, left=outside[0], right=outside[1])[0]
     size = points.size
     begin: Any = (searchsorted(points, at, side="right") - 1).clip(0, max(size - 2, 0))

@@ -25,7 +25,7 @@ from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
-MOST_COUNTED, MOST_WEIGHED = 1 << 21, 1 << 16  # that machine code counts: in a millisecond or two, and as soon as several threads would
+MOST_COUNTED, MOST_WEIGHED = 1 << 21, 1 << 17  # that machine code counts: in a millisecond or two; and in the order in which kernels weigh
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 

@@ -121,6 +121,21 @@ def test_heights_between_points_are_numpys(size: int, ends: tuple[Any, Any]) -> 
                 assert np.array_equal(np.signbit(found[zeros]), np.signbit(wanted[zeros]))
 
 
+OTHERS = (("float32",) * 3, ("int64", "float64", "float32"), ("uint64", "int64", "int8"), ("bool", "float16", "bool"))
+
+
+@pytest.mark.parametrize("dtypes", OTHERS, ids=str)
+def test_heights_of_other_dtypes(dtypes: tuple[str, ...]) -> None:
+    x, points, heights = drawn(40, dtypes[0], 1), np.unique(drawn(30, dtypes[1], 2)), drawn(30, dtypes[2], 3)
+    points = points[~np.isnan(points)] if points.dtype.kind == "f" else points
+    given = [tx.asarray(a).realize() for a in (x, points, heights[: len(points)])]
+    wanted = np.interp(x, points, heights[: len(points)], 0.5)
+    (found,) = same(lambda: tx.interp(*given, 0.5))
+    assert found[1] is tx.float64 and np.array_equal(np.frombuffer(found[2]), wanted, equal_nan=True)
+    same(lambda: tx.interp(*given, period=3.0))
+    same(lambda: tx.interp(given[0], given[1], given[2] * 1j))
+
+
 def test_points_in_no_order_are_left_to_numpy() -> None:
     x, points, heights = (tx.asarray(a).realize() for a in points_of(10, 1))
     tx.interp(x, points, heights)
