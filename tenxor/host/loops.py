@@ -92,7 +92,7 @@ def _is_proved(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -
     wanted: Any = op.call(*given, **dict(options))
     every = wanted if isinstance(wanted, tuple) else (wanted,)
     found = [np.empty(x.shape, d.numpy) for x, d in zip(every, op.dtypes_of(dtype), strict=True)]
-    if call(loop, given, found) and all([np.array_equal(x, y) for x, y in zip(found, every, strict=True)]):
+    if call(loop, given, found) and all([np.array_equal(x, y.astype(x.dtype)) for x, y in zip(found, every, strict=True)]):
         return True
     refused[op.name] = "it does not give what NumPy gives"
     return False
@@ -169,7 +169,7 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
 
 def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
     """The same by way of arrays in double precision."""
-    wide = [np.empty(x.shape, _WIDER[x.dtype.char]) for x in results]
+    wide = [np.empty(x.shape, _WIDER.get(x.dtype.char, x.dtype)) for x in results]
     with np.errstate(all="ignore"):  # what is too large for single precision is infinite
         if not call(loop._replace(wider=False), [x.astype(_WIDER[x.dtype.char]) for x in operands], wide):
             return False
@@ -245,10 +245,12 @@ def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
 
 def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
     """Equations of as many rows as columns at least. Where a matrix has less than its full rank NumPy does not tell what is left: NaN."""
-    types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(dtype.char)
+    wide = _WIDER.get(dtype.char, dtype.char)
+    types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(wide)
     if types is None or sys.byteorder != "little":
         return None
-    return _of_ufunc(np.linalg._umath_linalg.lstsq, types, between=struct.pack("=d", rcond), fails=True, failed=1, counts=2)
+    more = {"fails": True, "failed": 1, "counts": 2, "wider": wide != dtype.char}
+    return _of_ufunc(np.linalg._umath_linalg.lstsq, types, between=struct.pack("=d", rcond), **more)
 
 
 _WIDER = {"f": "d", "F": "D"}

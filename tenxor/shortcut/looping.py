@@ -189,7 +189,9 @@ def _call_wider(f: Function) -> None:
 
     def write(k: Value) -> None:
         about = f.at(program, 5 * 8).at(operands * words + k * 16, I8)
-        f.call("narrow", I1, [apart.at(f.word(about, 0), I8), result_at(f, found, k), f.word(about, 8)])
+        start, to, count = apart.at(f.word(about, 0), I8), result_at(f, found, k), f.word(about, 8)
+        f.when(count >= 0, lambda: f.call("narrow", I1, [start, to, count]))
+        f.when(count < 0, lambda: f.each(f.number(0) - count, lambda j: to.at(j, I64).store(start.at(j, I64).load(I64))))
 
     f.each(results, write)
     f.let_go(memory)

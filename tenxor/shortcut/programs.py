@@ -54,9 +54,14 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
         places.append(end)
         lie.append((shape, _dense(shape, 2 * item)))
         end += prod(shape) * 2 * item
-    for (shape, _), item in zip(results, items, strict=True):
-        words += (end, prod(shape) * item // SINGLE)
+    for k, ((shape, _), item) in enumerate(zip(results, items, strict=True)):
         places.append(end)
+        if k == how.counts:  # which are no floats
+            words += (end, -prod(shape))
+            lie.append((shape, _dense(shape, item)))
+            end += prod(shape) * item
+            continue
+        words += (end, prod(shape) * item // SINGLE)
         lie.append((shape, _dense(shape, 2 * item)))
         end += prod(shape) * 2 * item
     inner = program(how._replace(wider=False), [(0, 0, seen) for seen in lie[: len(operands)]], lie[len(operands) :], floats, places)
