@@ -21,23 +21,23 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
     size = rows if mode == "complete" else min(rows, columns)
     factor, make = _loop("qr_r_raw"), _loop("qr_complete" if mode == "complete" and rows > columns else "qr_reduced")
     if factor is None or make is None or not x.size:
-        q, r = np.linalg.qr(x, "complete" if mode == "complete" else "reduced")
-        return _into(out, q, r)
+        found = np.linalg.qr(x, "complete" if mode == "complete" else "reduced")
+        if out is None:
+            return found
+        for to, array in zip(out, found, strict=True):
+            np.copyto(to, array)
+        return out
     kind = _DOUBLE[x.dtype.char]
     own: Array = x.astype(kind, "C")  # which becomes both, one beside the other
     with np.errstate(all="ignore"):
-        found = factor(own, signature=f"{kind}->{kind}")
-        q = make(own, found, signature=f"{kind}{kind}->{kind}", out=None if out is None or out[0].dtype.char != kind else out[0])
-    return _into(out, q, np.where(_upper(size, columns), own[..., :size, :], 0))
-
-
-def _into(out: tuple[Array, Array] | None, q: Array, r: Array) -> tuple[Array, Array]:
-    """The results where they are to be, if that is told."""
-    if out is None:
-        return q, r
-    for to, found in zip(out, (q, r), strict=True):
-        if to is not found:
-            np.copyto(to, found, casting="same_kind")
+        more = factor(own, signature=f"{kind}->{kind}")
+        q = make(own, more, signature=f"{kind}{kind}->{kind}", out=None if out is None or out[0].dtype.char != kind else out[0])
+        if out is None:
+            return q, np.where(_upper(size, columns), own[..., :size, :], 0)
+        if q is not out[0]:
+            np.copyto(out[0], q, casting="same_kind")
+        out[1].fill(0)
+        np.copyto(out[1], own[..., :size, :], casting="same_kind", where=_upper(size, columns))
     return out
 
 
