@@ -115,32 +115,33 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     >>> tx.lexsort([tx.asarray([3, 1, 2]), tx.asarray([0, 1, 0])]).tolist()
     [2, 0, 1]
     """
+    if axis == -1 and type(keys) in (list, tuple) and 0 < len(keys) <= MOST_KEYS and {Tensor}.issuperset(map(type, keys)):
+        return _by_keys(*keys)
     try:
         given = [asarray(key) for key in keys]
     except TypeError as error:
         raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {error}") from None
     if not given:
         raise ArgumentError("lexsort: give at least one key to sort by")
-    for key in given:
-        if key.shape != given[0].shape:
-            raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")
-    if len(given) <= MOST_KEYS and given[0].ndim == 1 and axis in (-1, 0):
-        return _by_keys(*given)
-    return _by_keys_along(given, axis_of("lexsort", axis, given[0].ndim))
+    return _by_keys_along(given, axis)
 
 
 @told_again
 def _by_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Tensor | None = None) -> Tensor:
-    """The same of a few keys in a row."""
+    """The same of a few keys along the last axis."""
     given = [key for key in (a, b, c, d) if key is not None]
-    found = _by_keys_along(given, 0)
-    if a.size < LISTED:
+    found = _by_keys_along(given, -1)
+    if a.ndim == 1 and a.size < LISTED:
         tell(order_by_keys([key.dtype for key in given]), given, [found])
     return found
 
 
-def _by_keys_along(given: Sequence[Tensor], place: int) -> Tensor:
-    """The same of any keys, along an axis."""
+def _by_keys_along(given: Sequence[Tensor], axis: int) -> Tensor:
+    """The same of any keys, along an axis. ShapeError, AxisError."""
+    for key in given:
+        if key.shape != given[0].shape:
+            raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")
+    place = axis_of("lexsort", axis, given[0].ndim)
     of_few = at_once(lambda *arrays: [np.asarray(np.lexsort(arrays, place), np.int64, "C")], *given, few=LISTED)
     if of_few is not None:
         return of_few[0]
