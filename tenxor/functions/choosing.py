@@ -10,6 +10,7 @@ import numpy as np
 from ..creation import asarray, full, positions
 from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..host.orders import line_through
 from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
@@ -132,7 +133,8 @@ def interp(
     are_plain = not any([isinstance(given, complex) or (isinstance(given, int) and abs(given) >= MOST) for given in outside])
     are_plain = are_plain and points.size > 1 and not heights.dtype.is_complex
     if are_plain and period is None and {at.dtype, points.dtype, heights.dtype} != {DEFAULT_FLOAT}:
-        few = at_once(lambda *arrays: [np.asarray(np.interp(*arrays, *outside), np.float64)], at, points, heights, few=CAST)
+        how = line_through([at.dtype, points.dtype, heights.dtype], outside[0], outside[1])  # type: ignore[arg-type]
+        few = at_once(lambda *arrays: [np.asarray(np.interp(*arrays, *outside), np.float64)], at, points, heights, few=CAST, how=how)
         if few is not None:
             return few[0]
     at, points = as_dtype(at, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)

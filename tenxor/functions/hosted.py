@@ -73,11 +73,13 @@ def tell(how: InPlace | None, operands: Sequence[Tensor], results: Sequence[Tens
         caller.hears(operands, results, None, how)
 
 
-def at_once(compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None) -> tuple[Tensor, ...] | None:
+def at_once(
+    compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None, how: InPlace | None = None
+) -> tuple[Tensor, ...] | None:
     """What `compute` makes of arrays of NumPy's, as a list of arrays: new tensors, in memory. It is given the elements of operands, in
     arrays that are nobody else's; None where there are not so `few`, or of a dtype that NumPy has not, or somebody follows or watches.
 
-    For a function of many operations, none of which takes as long as to ask for it.
+    For a function of many operations, none of which takes as long as to ask for it. Where it is known `how`, machine code does it in place.
     """
     if watchers or sum([t.size for t in operands]) >= (FEW if few is None else few):
         return None
@@ -85,7 +87,7 @@ def at_once(compute: Callable[..., list[Any]], *operands: Tensor, few: int | Non
         return None
     results = tuple(map(Tensor._of_array, compute(*[t.to_numpy() for t in operands])))
     for caller in callers:
-        caller.hears(operands, results, compute, None)
+        caller.hears(operands, results, compute, how)
     return results
 
 

@@ -30,7 +30,7 @@ class Order(NamedTuple):
     """How an operation, of this `name`, orders elements of a dtype: by functions of C. The `quick` one may leave zeros of both signs in any
     order and change the bits of NaN; where one `keeps` these, the `stable` one is for them. A search is `right` of what is equal;
     of the best so many are wanted, the `largest` or the smallest. A line through points has heights beyond its `ends`, or goes on as there.
-    Of several `keys` each has its own stable function, and elements of so many bytes.
+    Of several `keys` each has its own stable function, and elements of so many bytes; so have numbers, points and heights.
     """
 
     name: str
@@ -55,13 +55,20 @@ def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) ->
     if op.name == "topk":
         return Order(op.name, first, wanted=options["count"], largest=options["largest"]) if first in SEARCHED else None
     if op.name == "interp":
-        return Order(op.name, first, ends=(options["left"], options["right"])) if first is float64 else None
+        return line_through(dtypes, options["left"], options["right"])
     if op.name not in ("sort", "argsort") or other_interface():
         return None
     stable, quick = _functions(op.name, first)
     if not (stable and quick):
         return None
     return Order(op.name, first, stable, quick, _KINDS[options["kind"]] == STABLE)
+
+
+def line_through(dtypes: Sequence[DType], left: float | None, right: float | None) -> Order | None:
+    """How heights are found of numbers among points, all of which are floats; None for others."""
+    if not {float64, float32}.issuperset(dtypes):
+        return None
+    return Order("interp", float64, ends=(left, right), keys=tuple([(0, d.itemsize) for d in dtypes]))
 
 
 def order_by_keys(dtypes: Sequence[DType]) -> Order | None:

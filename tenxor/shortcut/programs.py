@@ -31,6 +31,8 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
         return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
     if isinstance(how, Count):
         words = _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
+    elif how.name == "interp":
+        words = _interpolate(how, operands)
     elif how.name in _LOOKED_FOR:
         words = _search(how, operands)
     elif how.name == "lexsort":
@@ -92,17 +94,27 @@ def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
     return (SORT, how.stable, quick, rows, n, item, _LOOKED_AT.get(how.dtype, 0), int(how.keeps), *box)
 
 
-_LOOKED_FOR = {"searchsorted": SEARCH, "digitize": DIGITIZE, "interp": INTERPOLATE}
+_LOOKED_FOR = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
     """For elements that are walked in one loop, among sorted ones."""
-    if how.name == "interp":
-        words = [INTERPOLATE, *[bits_of(x) if isinstance(x, float) else x for x in words_of_ends(how.ends)]]
-    else:
-        words = [_LOOKED_FOR[how.name], SEARCHED.index(how.dtype), int(how.right)]
+    words = [_LOOKED_FOR[how.name], SEARCHED.index(how.dtype), int(how.right)]
     more = _lying(operands)
     return None if more is None else (*words, *more)
+
+
+def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
+    """For numbers and points that are walked in one loop each; what is in single precision is copied first."""
+    words, end = list[int](), 0
+    for operand, (_, item) in zip(operands, how.keys, strict=True):
+        lie = _lying([operand])
+        if lie is None:
+            return None
+        words += (*lie, int(item == SINGLE), end)
+        end += 8 * lie[2] if item == SINGLE else 0
+    ends = [bits_of(x) if isinstance(x, float) else x for x in words_of_ends(how.ends)]
+    return (INTERPOLATE, *ends, end, *words)
 
 
 def _lying(operands: Given) -> list[int] | None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from ..backend.llvm.builder import Module, Value, intrinsic, select
-from ..backend.llvm.types import DOUBLE, I1, I8, I64, POINTER, Type, vector
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I64, POINTER, Type, vector
 from ..dtypes import DType, float64
 from ..host.orders import SEARCHED
 from .function import Function
 from .looping import WAYS, lying, result_at
-from .objects import Objects
+from .objects import BYTES, Objects
 from .ordering import KINDS
 from .programs import DIGITIZE, INTERPOLATE, SEARCH
 
@@ -256,9 +256,26 @@ def _interpolate_any(f: Function) -> None:
     """The heights that a program tells of."""
     program, _, _, found = f.arguments
     has_left, left, has_right, right = (f.word(program, 8 * k) for k in range(1, 5))
-    x, count, apart, *points_and_heights = lying(f, (40, 72, 104))
-    points, size, between, heights, _, beside = points_and_heights
+    memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), f.word(program, 40)]))
+    (x, count, apart), (points, size, between), (heights, _, beside) = (_doubles(f, 48 + 48 * k, memory) for k in range(3))
     f.require(size < count * 16 + MOST_FEW)  # of which each is looked at
     lie = [points, size, between, x, count, apart, result_at(f, found, 0)]
     given = [*lie, heights, beside, has_left, left.as_float(), has_right, right.as_float()]
-    f.give(f.call("interpolate", I64, given).differs(0))
+    f.require(f.call("interpolate", I64, given).differs(0))
+    f.let_go(memory)
+    f.give(f.constant(I1, True))
+
+
+def _doubles(f: Function, first: int, memory: Value) -> list[Value]:
+    """Where an operand begins, how many elements it has, and how far apart: in memory of ours where it is in single precision."""
+    program, *_ = f.arguments
+    start, count, step = lying(f, (first,))
+    is_single, at = f.word(program, first + 32), f.word(program, first + 40)
+
+    def widened() -> list[Value]:
+        to = f.at(memory, BYTES).at(at, I8)
+        f.each(count, lambda k: to.at(k, DOUBLE).store(start.at(k * step, I8).load(FLOAT).to_double()))
+        return [to, f.number(8)]
+
+    place, between = f.choose(is_single.differs(0), widened, lambda: [start, step])
+    return [place, count, between]
