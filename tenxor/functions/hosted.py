@@ -21,6 +21,7 @@ from ..tensor import Tensor
 from .joining import stack
 
 FEW = 1024  # elements that NumPy is sooner given copies of than memory of ours
+COPIED = 1 << 14  # the same where it computes with copies of its own
 _NO_SIZES: Mapping[str, int] = {}
 Tensors = tuple[Any, ...]
 # By the name of the operation: the cotangents of the operands (None for none), given those of the results, the results, the
@@ -46,7 +47,8 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
             return _one_step(name, operands, sizes, options)
         if traced:
             return _of_a_member(op, operands, sizes, options)
-    are_few = sum([t.size for t in operands]) < FEW and (not sizes or max(sizes.values()) < FEW)
+    few = COPIED if op.into and len(op.results) > 1 else FEW
+    are_few = sum([t.size for t in operands]) < few and (not sizes or max(sizes.values()) < FEW)
     if are_few and not has_batches(op, [t.ndim for t in operands]):
         compute = of_few(op, op.dtypes_of(operands[0].dtype), options)
         arrays = compute(*[t.to_numpy() for t in operands])

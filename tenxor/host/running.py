@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..apart import droppable
-from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..errors import LinearAlgebraError, ShapeError
 from ..layout import Layout, broadcast_shapes
@@ -22,7 +21,7 @@ from ..realize import realize
 from ..records import NamedTuple
 from .loops import Loop, call, loop_of
 from .machine import by_machine
-from .share import share
+from .share import is_alone, share
 from .table import Array, HostOp, whole
 
 Shape = tuple[int, ...]
@@ -138,7 +137,7 @@ def is_little(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[
     batch, _, _, each = _sizes(op, tuple(shapes), dtype, tuple(sizes.items()))
     count = prod(batch)
     work = (each // SMOOTH if each > op.most else each) * count // quicker
-    return work < (BRIEF if count == 1 or num_threads() == 1 else LIGHT)
+    return work < (BRIEF if count == 1 or is_alone() else LIGHT)
 
 
 def has_batches(op: HostOp, axes: Sequence[int]) -> bool:
