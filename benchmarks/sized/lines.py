@@ -12,6 +12,10 @@ from ..workloads.workload import Array, Line
 VECTORS = (12, 1_000, 100_000, 1_000_000)
 MATRICES = ((3, 3), (10, 10), (100, 100), (500, 500), (1_000, 3, 3), (1_000, 10, 10), (20, 100, 100))
 IMAGES = ((10, 10), (100, 100), (1_000, 1_000))
+NAMES = (  # that lines use
+    *("sort", "argsort", "lexsort", "searchsorted", "digitize", "interp", "median", "quantile", "percentile", "bincount", "histogram"),
+    *("unique_values", "unique_counts", "unique_inverse", "linalg", "fft"),
+)
 PAIRS = {"float64": "complex128", "float32": "complex64"}
 Made = Callable[[np.random.Generator, Any, str], Sequence[Any]]  # arrays of a size and a dtype; Python numbers stay what they are
 

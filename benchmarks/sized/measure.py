@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..peers import Peer, Run
 from ..timing import Pace, shown, side_by_side
-from .lines import Sized, lines
+from .lines import NAMES, Sized, lines
 
 PACE = Pace(0.25, 5, 40)
 WHOLE = "by size"  # what all of it is called on the command line
@@ -39,13 +40,19 @@ def _one(sized: Sized, size: Any, dtype: str, peers: Sequence[Peer], pace: Pace)
     return {name: timed.median for name, timed in side_by_side(runs, pace).items()}
 
 
+@cache
+def names_of(library: Any) -> SimpleNamespace:
+    """What lines use of a library, looked up once, as in all workloads."""
+    return SimpleNamespace(**{name: getattr(library, name) for name in NAMES})
+
+
 def contenders(sized: Sized, size: Any, dtype: str, peers: Sequence[Peer]) -> tuple[dict[str, Run], list[list[Any]]]:
     """What each library does, and what comes of it."""
     given = sized.made(np.random.default_rng(0), size, dtype)
     runs, results = dict[str, Run](), list[list[Any]]()
     for peer in peers:
         line = sized.numpys if peer.name == "numpy" and sized.numpys is not None else sized.line
-        run = peer.ready(partial(line, peer.library), [peer.array(x) if isinstance(x, np.ndarray) else x for x in given])
+        run = peer.ready(partial(line, names_of(peer.library)), [peer.array(x) if isinstance(x, np.ndarray) else x for x in given])
         found = run()
         results.append([peer.numpy(x) for x in (found if isinstance(found, tuple) else (found,))])
         runs[peer.name] = run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..backend.llvm.builder import Module, Value, intrinsic, select
@@ -114,30 +114,50 @@ def _count(f: Function, dtype: DType) -> None:
     """Count integers, each at its place."""
     start, count, apart, to = f.arguments
 
-    def one(k: Value) -> None:
-        place = to.at(_integer_at(f, dtype, start.at(k * apart, I8)), I64)
+    def one(at: Value, _: Value) -> None:
+        place = to.at(_integer_at(f, dtype, at), I64)
         place.store(place.load(I64) + 1)
 
-    whole = count >> UNROLLED.bit_length() - 1
-
-    def some(k: Value) -> None:
-        for j in range(UNROLLED):
-            one(k * UNROLLED + j)
-
-    f.each(whole, some)
-    f.each(count - whole * UNROLLED, lambda k: one(whole * UNROLLED + k))
-    f.give(f.constant(I1, True))
+    _each_of(f, dtype, start, count, apart, one, f.constant(I1, True))
 
 
 def _weigh(f: Function, dtype: DType) -> None:
     """Add up weights of integers, each at its place, in their order."""
     start, count, apart, weights, beside, to = f.arguments
 
-    def one(k: Value) -> None:
-        place = to.at(_integer_at(f, dtype, start.at(k * apart, I8)), DOUBLE)
-        place.store(place.load(DOUBLE) + weights.at(k * beside, I8).load(DOUBLE))
+    def one(at: Value, weight: Value) -> None:
+        place = to.at(_integer_at(f, dtype, at), DOUBLE)
+        place.store(place.load(DOUBLE) + weight.load(DOUBLE))
 
-    f.each(count, one)
+    _each_of(f, dtype, start, count, apart, one, beside.equals(8), weights, beside)
+
+
+def _each_of(
+    f: Function,
+    dtype: DType,
+    start: Value,
+    count: Value,
+    apart: Value,
+    one: Callable[[Value, Value], None],
+    are_neighbours: Value,
+    weights: Value | None = None,
+    beside: Value | None = None,
+) -> None:
+    """Do something with each integer, and its weight: with some in one go where all are neighbours."""
+    kind, other = int_type(dtype.bits), start if weights is None else weights
+    whole = f.selected(apart.equals(kind.bytes) & are_neighbours, count >> UNROLLED.bit_length() - 1, f.number(0))
+
+    def some(k: Value) -> None:
+        first, second = start.at(k * UNROLLED, kind), other.at(k * UNROLLED, I64)
+        for j in range(UNROLLED):
+            one(first.at(j, kind), second.at(j, I64))
+
+    def another(k: Value) -> None:
+        at = k + whole * UNROLLED
+        one(start.at(at * apart, I8), other.at(at * (apart if beside is None else beside), I8))
+
+    f.each(whole, some)
+    f.each(count - whole * UNROLLED, another)
     f.give(f.constant(I1, True))
 
 
