@@ -42,6 +42,7 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     from .limits import Limits, limit_seconds
     from .peers import installed
     from .programs import measure as programs
+    from .sized import measure as sized
     from .timing import SPINNING, Pace
     from .workloads import workloads
 
@@ -75,6 +76,7 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     if re.search(only, "small operations"):
         found["small operations"] = overhead.small_operations(peers, pace)
     if threads == 1:  # the libraries' threads are the matter of larger work
+        found["by size"] = sized.measured(peers, only, sized.PACE._replace(seconds=0.05) if quick else sized.PACE)
         found["programs"] = programs.measured(peers, only, pace._replace(fewest=7))
     return found
 

@@ -133,7 +133,20 @@ def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS
             met += sum(v >= goal.least for v in values.values())
             total += len(values)
         found.append([f"{goal.what}: {goal.measure}", _shown(goal.least, goal.unit), *cells, _verdict(met, total)])
-    return found + _shapes(counts) + _scaling(counts)
+    return found + _by_size(counts) + _shapes(counts) + _scaling(counts)
+
+
+def _by_size(counts: dict[str, Any]) -> list[list[str]]:
+    """All that NumPy is known for is as fast as NumPy at every size."""
+    rows = next((result["by size"] for result in counts.values() if result.get("by size")), {})
+    values = {f"{name}, {size}": t["numpy"] / t["tenxor"] for name, row in rows.items() for size, t in row.items()}
+    if not values:
+        return []
+    worst = min(values, key=values.__getitem__)
+    cells = [f"{values[worst]:.2f}× ({worst})", f"{statistics.median(values.values()):.2f}×"]
+    more = ["–", "–"] * (len(counts) - 1)
+    met = sum(value >= 1 for value in values.values())
+    return [["order, counts, matrices and transforms by size: × NumPy", "1.00×", *cells, *more, _verdict(met, len(values))]]
 
 
 def _shapes(counts: dict[str, Any]) -> list[list[str]]:

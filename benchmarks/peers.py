@@ -135,7 +135,7 @@ class Tenxor(Peer):
 
         def run() -> Any:
             found = line(*arrays)
-            if type(found) is tuple:
+            if isinstance(found, tuple):
                 realize(*found)
                 return found
             return found.realize()

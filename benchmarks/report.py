@@ -6,6 +6,7 @@ from typing import Any
 
 from . import goals
 from .goals import best_peer, geometric_mean, median, of_limit, ratio, to_best
+from .sized.measure import table as sized_table
 from .timing import shown
 
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
@@ -21,7 +22,8 @@ def markdown(results: Results) -> str:
     )
     for count in results["threads"]:
         parts.append(_workloads(results, count))
-    parts += [_programs(results), _costs(results), _shapes(results), _small(results), _starting(results), _first(results)]
+    parts += [_programs(results), _costs(results), _shapes(results), _small(results), _by_size(results)]
+    parts += [_starting(results), _first(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -194,6 +196,18 @@ def _small(results: Results) -> str:
     rows = [["4×5 float64", *[result["titles"][name] for name in peers]]]
     rows += [[f"`{line}`", *[shown(row[p]) if p in row else "–" for p in peers]] for line, row in found.items()]
     return "## Small operations\n\n" + grid(rows)
+
+
+def _by_size(results: Results) -> str:
+    """What NumPy is known for, at several sizes, on one thread."""
+    rows = next(iter(results["threads"].values())).get("by size")
+    if not rows:
+        return ""
+    return (
+        "## By size\n\nHow many times as fast as NumPy Tenxor is, and how long it takes, on one thread: elements of vectors, rows and"
+        " columns of matrices and images, batches before them. Each line is a function of both (`benchmarks/sized`).\n\n"
+        + grid(sized_table(rows))
+    )
 
 
 def _starting(results: Results) -> str:

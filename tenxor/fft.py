@@ -12,13 +12,16 @@ With `out` the result is written into that tensor, which is given back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from .creation import asarray, positions, zeros
 from .dtypes import DEFAULT_FLOAT, DTypeLike
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
-from .functions.hosted import BACKWARD, hosted
+from .functions.hosted import BACKWARD, at_once, hosted
 from .functions.into import into
 from .functions.joining import concat, roll
 from .functions.kinds import check
@@ -55,7 +58,9 @@ __all__ = [
 Sizes = Sequence[int] | None
 Axes = int | Sequence[int] | None
 _TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
+FEW = 1 << 14  # elements that NumPy transforms along all axes sooner than it is asked for each
 
 
 # --- along one axis ---------------------------------------------------------------------------------------------------
@@ -161,6 +166,7 @@ def ihfft(
 # --- along several axes -----------------------------------------------------------------------------------------------
 
 
+@called_again
 @spelled
 def fftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
@@ -176,6 +182,7 @@ def fftn(
     return into("fftn", out, _along_all("fftn", "fft", computed(asarray(x)), s, axes, norm))
 
 
+@called_again
 @spelled
 def ifftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
@@ -189,6 +196,7 @@ def ifftn(
     return into("ifftn", out, _along_all("ifftn", "ifft", computed(asarray(x)), s, axes, norm))
 
 
+@called_again
 @spelled
 def rfftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
@@ -206,12 +214,11 @@ def rfftn(
     sizes, places = _sizes("rfftn", x, s, axes)
     if not places:
         raise ArgumentError("rfftn: give at least one axis, the one that is halved")
-    found = _along("rfft", x, sizes[-1], places[-1], norm, "rfftn")
-    for size, axis in zip(sizes[-2::-1], places[-2::-1], strict=True):  # as fftn goes; an axis may be named twice
-        found = _along("fft", found, size, axis, norm, "rfftn")
-    return into("rfftn", out, found)
+    names = ["rfft"] + ["fft"] * (len(places) - 1)  # as fftn goes; an axis may be named twice
+    return into("rfftn", out, _in_steps("rfftn", x, list(zip(names, sizes[::-1], places[::-1], strict=True)), norm))
 
 
+@called_again
 @spelled
 def irfftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
@@ -227,9 +234,8 @@ def irfftn(
     sizes, places = _sizes("irfftn", found, s, axes, halved=True)
     if not places:
         raise ArgumentError("irfftn: give at least one axis, the one that was halved")
-    for size, axis in zip(sizes[:-1], places[:-1], strict=True):
-        found = _along("ifft", found, size, axis, norm, "irfftn")
-    return into("irfftn", out, _along("irfft", found, sizes[-1], places[-1], norm, "irfftn"))
+    names = ["ifft"] * (len(places) - 1) + ["irfft"]
+    return into("irfftn", out, _in_steps("irfftn", found, list(zip(names, sizes, places, strict=True)), norm))
 
 
 @spelled
@@ -401,9 +407,27 @@ def _along(name: str, x: Tensor, n: int | None, axis: int, norm: str | None, op:
 def _along_all(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
     sizes, places = _sizes(op, x, s, axes)
     _norm(op, norm)
-    for size, axis in zip(sizes[::-1], places[::-1], strict=True):
+    return _in_steps(op, x, [(name, size, axis) for size, axis in zip(sizes[::-1], places[::-1], strict=True)], norm) if places else x + 0j
+
+
+def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
+    """Transforms, by name, one after the other, each with a size along an axis."""
+    sizes, places = [size for _, size, _ in steps], {axis for *_, axis in steps}
+    if len(steps) == len(places) > 1 and 0 < min(sizes) <= max(sizes) < FEW:
+        found = at_once(partial(_of_few, tuple(steps), _norm(op, norm)), x, few=FEW)
+        if found is not None:
+            return found[0]
+    for name, size, axis in steps:
         x = _along(name, x, size, axis, norm, op)
-    return x if places else x + 0j
+    return x
+
+
+def _of_few(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[Array]:
+    """The same by NumPy alone."""
+    with np.errstate(all="ignore"):
+        for name, size, axis in steps:
+            x = getattr(np.fft, name)(x, size, axis, norm)
+    return [np.ascontiguousarray(x)]
 
 
 def _sizes(op: str, x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:

@@ -30,10 +30,11 @@ class Made:
     Without either it is a view of the operand, from `shift` elements further on. Or it is a tuple of such `parts`. Of a write, `frame`
     says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are the
     arrays that it gives of such with the operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is.
-    Where there is a `loop`, a program for machine code, that does the same in place.
+    Where there is a `loop`, a program for machine code, that does the same in place; the only `number` among the arguments is read in that
+    dtype, if there is one. Where sizes are found, there are tables in place of parts, which tell those by size.
     """
 
-    __slots__ = ("frame", "high", "host", "kind", "loop", "low", "parts", "plan", "recipe", "shift", "spec", "steps")
+    __slots__ = ("frame", "high", "host", "kind", "loop", "low", "number", "parts", "plan", "recipe", "shift", "spec", "steps")
 
     def __init__(
         self,
@@ -49,7 +50,9 @@ class Made:
         host: Callable[..., Any] | None = None,
         kind: Callable[[tuple[Any, ...]], Any] | None = None,
         loop: bytes = b"",
+        number: DType | None = None,
     ) -> None:
+        self.number = number
         self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
         self.steps, self.shift, self.frame, self.plan, self.parts = steps, shift, frame, plan, parts
         self.host, self.kind, self.loop = host, kind, loop
@@ -144,15 +147,35 @@ class Caller(NamedTuple):
     """Machine code (`shortcut/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It takes
     the function's name, and a tuple and a dictionary of its arguments, the first of which is in the tuple; it gives None for what it has
     not met. What it learns from is the function, called by what `learning` gives for its name and itself. On the way it `hears` of which
-    tensors NumPy computed which others, what computes arrays of arrays like it, and which of NumPy's loops does so in place.
+    tensors NumPy computed which others, what computes arrays of arrays like it, and which of NumPy's loops does so in place. By `telling`
+    it learns from nothing but what it hears.
     """
 
     again: Callable[..., Any]
     learning: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+    telling: Callable[[str, Callable[..., Any]], Callable[..., Any]]
     hears: Callable[[Any, Any, Callable[..., Any] | None, Any], None]
 
 
 callers: list[Caller] = []  # one, or none
+
+
+def told_again(own: Callable[P, T]) -> Callable[P, T]:
+    """The same function, of which is remembered what it tells (`functions/hosted.py`) that machine code does in its place. How large its
+    result is, and whether there is one, may depend on values.
+    """
+    name = f"{own.__module__}.{own.__qualname__}"
+
+    @wraps(own)
+    def function(*args: P.args, **named: P.kwargs) -> T:
+        if args:
+            for caller in callers:
+                found: T | None = caller.again(name, args, named)
+                return caller.telling(name, own)(*args, **named) if found is None else found
+        return own(*args, **named)
+
+    function.__annotations__ = own.__annotations__
+    return function
 
 
 def called_again(own: Callable[P, T]) -> Callable[P, T]:

@@ -17,6 +17,8 @@ from benchmarks.check import Reference, Unequal, check
 from benchmarks.inside import parts
 from benchmarks.limits import IN_CACHE, limit_seconds
 from benchmarks.peers import NumPy, Tenxor
+from benchmarks.sized import lines as sized_lines
+from benchmarks.sized import measure as sized
 from benchmarks.timing import TURN, Pace, side_by_side
 from benchmarks.workloads import TINY, Workload, workloads
 
@@ -37,6 +39,30 @@ def test_results_are_right(name: str) -> None:
             alike = found if isinstance(found, tuple) else (found,)
             expected = right if isinstance(right, tuple) else (right,)
             check(workload, peer.title, [peer.numpy(part) for part in alike], expected, arrays)
+
+
+@pytest.mark.parametrize("line", list(sized_lines.lines()), ids=lambda line: f"{line.name}-{line.dtypes[0]}")
+def test_lines_at_several_sizes_give_what_numpy_gives(line: sized_lines.Sized) -> None:
+    for dtype in line.dtypes:
+        for size in line.sizes[:2]:
+            runs, (ours, theirs) = sized.contenders(line, size, dtype, [Tenxor(), NumPy()])
+            sized.check(line.name, line.alike, dtype, ours, theirs)
+            assert list(runs) == ["tenxor", "numpy"]
+
+
+def test_other_numbers_are_told_before_anybody_is_timed() -> None:
+    x = np.array([1.0, 2.0])
+    sized.check("these", True, "float64", [x], [x + 1e-12])
+    sized.check("signs", False, "float64", [x], [-x])
+    for other in (x + 1e-6, x[:1]):
+        with pytest.raises(AssertionError, match="those"):
+            sized.check("those", True, "float64", [x], [other])
+
+
+def test_what_is_asked_for_is_measured_at_every_size() -> None:
+    rows = sized.measured([Tenxor(), NumPy()], "^norm, float32", Pace(0.0, 1, 1))
+    (row,) = rows.values()
+    assert list(row) == ["3×3", "10×10", "100×100", "500×500"] and all(seconds > 0 for times in row.values() for seconds in times.values())
 
 
 def test_no_peer_is_slowed_down_by_the_environment() -> None:
@@ -155,6 +181,7 @@ def results() -> dict[str, Any]:
             },
             "new shapes": {"shapes": 100, "seconds": {"tenxor": 0.03, "numpy": 0.01}, "compiles": {"tenxor": 1}},
         }
+    counts["1"]["by size"] = {"sort, float64": {"12": {"tenxor": 1e-6, "numpy": 2e-6}, "1,000": {"tenxor": 4e-6, "numpy": 2e-6}}}
     machine = {"processor": "a machine", "cpus": 2, "python": "3", "load": [0.0, 0.0, 0.0]}
     return {"date": "2026-01-01", "quick": True, "machine": machine, "threads": counts}
 
@@ -171,6 +198,8 @@ def test_goals_are_judged_by_the_worst() -> None:
     ]
     assert rows["fused chains in memory: of the bandwidth"][-1] == "no: 0 of 4"
     assert rows["fused chains in memory: × JAX"][-1] == "not measured"
+    by_size = rows["order, counts, matrices and transforms by size: × NumPy"]
+    assert by_size == ["1.00×", "0.50× (sort, float64, 1,000)", "1.25×", "–", "–", "no: 1 of 2"]
     assert rows["100 new shapes: compiles"][-1] == "yes: 2 of 2"
     assert rows["2 threads against one, compute-bound"] == ["1.8×", "–", "–", "2.00× (cross)", "2.00×", "yes: 1 of 1"]
 
@@ -181,6 +210,7 @@ def test_the_report_says_what_was_measured() -> None:
     assert "Not installed: jax." in text
     assert "| slow | 10 ms | 40 ms | 30 ms | 4.00× | 3.00× | **3.00×** | PyTorch | 50 %, triad in memory |" in text
     assert "| cross | 10 ms | – | 5 ms | – | 0.50× | **0.50×** | PyTorch |" in text
+    assert "| sort, float64 | 2.00× (1 µs) | 0.50× (4 µs) |" in text
     assert "Without: NumPy has no erf." in text
     assert "| triad in memory | 20.0 GB/s | 20.0 GB/s |" in text
     for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):

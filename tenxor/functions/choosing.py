@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..creation import asarray, full, is_followed, positions
 from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..host.orders import line_through
 from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import number_of, one_of
 from ..tensor.core import Operand
-from .hosted import FEW, as_dtype, has_past, hosted
+from .hosted import as_dtype, at_once, has_past, hosted
 from .kinds import check
 from .searching import searchsorted
 from .selecting import take
 
 __all__ = ["interp", "put", "putmask", "select"]
 
+CAST = 1 << 14  # elements of other dtypes that NumPy casts on its way
 MOST = 2**53  # of the heights beyond the points: larger integers may be no floats
 
 
@@ -124,6 +128,15 @@ def interp(
         )
     if at.dtype.is_complex or points.dtype.is_complex:
         raise DTypeError("interp: x and xp are real; only heights may be complex")
+    sides = (None, None) if period is not None else (left, right)
+    outside: list[Any] = [given if given is None or is_followed(given) else number_of(given, "interp") for given in sides]
+    are_plain = all([given is None or (isinstance(given, (int, float)) and abs(given) < MOST) for given in outside])
+    are_plain = are_plain and points.size > 1 and not heights.dtype.is_complex
+    if are_plain and period is None and {at.dtype, points.dtype, heights.dtype} != {DEFAULT_FLOAT}:
+        how = line_through([at.dtype, points.dtype, heights.dtype], outside[0], outside[1])
+        few = at_once(lambda *arrays: [np.asarray(np.interp(*arrays, *outside), np.float64)], at, points, heights, few=CAST, how=how)
+        if few is not None:
+            return few[0]
     at, points = as_dtype(at, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)
     if not heights.dtype.is_complex:
         heights = as_dtype(heights, DEFAULT_FLOAT)
@@ -131,10 +144,7 @@ def interp(
         check("interp", "period", period, "float | None")
     if period is not None:
         at, points, heights = _periodic(at, points, heights, abs(period if is_followed(period) else float(period)))
-        left = right = None
-    outside: list[Any] = [None if given is None else given if is_followed(given) else number_of(given, "interp") for given in (left, right)]
-    are_plain = all([given is None or (isinstance(given, (int, float)) and abs(given) < MOST) for given in outside])
-    if are_plain and 1 < points.size < FEW - at.size and not heights.dtype.is_complex and not has_past(at, points, heights):
+    if are_plain and points.size > 1 and not has_past(at, points, heights):
         return hosted("interp", at, points, heights, left=outside[0], right=outside[1])[0]
     size = points.size
     begin: Any = (searchsorted(points, at, side="right") - 1).clip(0, max(size - 2, 0))

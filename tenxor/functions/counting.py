@@ -13,22 +13,25 @@ import numpy as np
 from ..creation import asarray, linspace, scale_of_steps, zeros
 from ..dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint8, uint64
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..host.counts import counts_of
 from ..layout.coords import checked_int
 from ..ops import OPS
-from ..spec import called_again
+from ..spec import called_again, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
 from ..tensor.core import Operand, check_count
-from .hosted import at_once
+from .hosted import FEW, at_once, tell
 from .kinds import check
 from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
+MOST_COUNTED, MOST_WEIGHED = 1 << 21, 1 << 17  # that machine code counts: in a millisecond or two; and in the order in which kernels weigh
 RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
+@told_again
 def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """New 1-D tensor: how often each of 0, 1, 2, ... is in `x`, as int64, up to the largest, and at least `minlength` of them.
 
@@ -40,6 +43,14 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     [1, 0, 2, 0, 0, 1]
     """
     x = asarray(x, dtype=int64 if isinstance(x, (list, tuple)) and not x else None)
+    found, weighed = _bincount(x, weights, minlength)
+    if x.size <= (MOST_WEIGHED if weighed else MOST_COUNTED):
+        tell(counts_of(x.dtype, int(minlength)), [x, *weighed], [found])
+    return found
+
+
+def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Tensor]]:
+    """The counts, and the weights, if there are any."""
     if x.ndim != 1:
         raise ShapeError(f"bincount: a 1-D tensor is counted, not one of shape {x.shape}; use x.ravel()")
     if not (x.dtype.is_integer or x.dtype is boolean):
@@ -50,7 +61,8 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     if x.size and x.dtype.kind == "int" and int(x.min()) < 0:
         raise ArgumentError(f"bincount: {int(x.min())} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
     size = max(least, int(x.max()) + 1) if x.size else least
-    return _counted(x.astype(int64) if x.dtype is boolean else x, size, _weights("bincount", weights, x.shape))
+    places, given = x.astype(int64) if x.dtype is boolean else x, _weights("bincount", weights, x.shape)
+    return _counted(places, size, given), [] if given is None else [given]
 
 
 def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
@@ -105,6 +117,9 @@ def histogram(
         return found_at_once[0], found_at_once[1]
     if isinstance(bins, str) and weights is not None:
         raise ArgumentError(f"histogram: the rule {bins!r} counts elements, whatever their weights; give a number of bins")
+    found_at_once = _by_edges_at_once(x, bins) if weights is None and density is False else None
+    if found_at_once is not None:
+        return found_at_once[0], found_at_once[1]
     edges, even = _edges("histogram", x, bins, range)
     given = _weights("histogram", weights, x.shape)
     places = _bins_of(x.ravel(), edges, even)
@@ -131,6 +146,31 @@ def _histogram_of_few(count: int, over: Sequence[Any] | None, dtype: DType, x: A
         near = near + ((x >= edges[near + 1]) & (near != count - 1))
         inside = (x >= low) & (x <= high)
     return [np.asarray(np.bincount(near[inside], minlength=count), np.int64), edges]
+
+
+def _by_edges_at_once(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
+    """The same of few elements between given edges; None where that is not so."""
+    if not (isinstance(bins, (list, tuple, Tensor)) and (type(bins) is not Tensor or bins.ndim == 1)) or x.size >= FEW:
+        return None
+    edges = asarray(bins)
+    if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or x.dtype.is_complex or {x.dtype, edges.dtype} == {int64, uint64}:
+        return None
+    return at_once(_histogram_by_edges, x, edges)
+
+
+def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
+    """The same by NumPy alone, of elements in order."""
+    if not (edges[1:] >= edges[:-1]).all():
+        raise _no_edges("histogram", Tensor._of_array(edges))
+    x = x.ravel()
+    x.sort()
+    ends = np.empty(len(edges), np.int64)
+    ends[:-1], ends[-1] = x.searchsorted(edges[:-1]), x.searchsorted(edges[-1], "right")
+    return [ends[1:] - ends[:-1], edges]
+
+
+def _no_edges(op: str, bins: Any) -> ArgumentError:
+    return ArgumentError(f"{op}: edges are 1-D and ascending, and {bins!r} are not")
 
 
 def histogram2d(
@@ -234,7 +274,7 @@ def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
     if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", False):
         edges = asarray(bins)
         if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or not bool((edges[1:] >= edges[:-1]).all()):
-            raise ArgumentError(f"{op}: edges are 1-D and ascending, and {bins!r} are not")
+            raise _no_edges(op, bins)
         return edges, False
     count = _bins(op, bins)
     low, high = _range(op, x, over)

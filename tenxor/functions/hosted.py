@@ -10,16 +10,18 @@ from ..derivatives.seen import Seen
 from ..dtypes import DType, bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.inplace import in_place, quicker
+from ..host.inplace import InPlace, in_place, quicker
 from ..host.running import Operand, has_batches, is_little, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking, watchers
 from ..past import past_of
+from ..realize import realize
 from ..spec import callers
 from ..tensor import Tensor
 from .joining import stack
 
 FEW = 1024  # elements that NumPy is sooner given copies of than memory of ours
+COPIED = 1 << 14  # the same where it computes with copies of its own
 _NO_SIZES: Mapping[str, int] = {}
 Tensors = tuple[Any, ...]
 # By the name of the operation: the cotangents of the operands (None for none), given those of the results, the results, the
@@ -45,7 +47,8 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
             return _one_step(name, operands, sizes, options)
         if traced:
             return _of_a_member(op, operands, sizes, options)
-    are_few = sum([t.size for t in operands]) < FEW and (not sizes or max(sizes.values()) < FEW)
+    few = COPIED if op.into and len(op.results) > 1 else FEW
+    are_few = sum([t.size for t in operands]) < few and (not sizes or max(sizes.values()) < FEW)
     if are_few and not has_batches(op, [t.ndim for t in operands]):
         compute = of_few(op, op.dtypes_of(operands[0].dtype), options)
         arrays = compute(*[t.to_numpy() for t in operands])
@@ -63,11 +66,22 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     return _seen(op, operands, results)
 
 
-def at_once(compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None) -> tuple[Tensor, ...] | None:
+def tell(how: InPlace | None, operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+    """Tell in which way machine code could have made these results of operands, where they lie, if there is one."""
+    if how is None or watchers or any([t.storage.node.past is not None for t in operands]):
+        return
+    for caller in callers:
+        realize(*[t.node for t in results])
+        caller.hears(operands, results, None, how)
+
+
+def at_once(
+    compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None, how: InPlace | None = None
+) -> tuple[Tensor, ...] | None:
     """What `compute` makes of arrays of NumPy's, as a list of arrays: new tensors, in memory. It is given the elements of operands, in
     arrays that are nobody else's; None where there are not so `few`, or of a dtype that NumPy has not, or somebody follows or watches.
 
-    For a function of many operations, none of which takes as long as to ask for it.
+    For a function of many operations, none of which takes as long as to ask for it. Where it is known `how`, machine code does it in place.
     """
     if watchers or sum([t.size for t in operands]) >= (FEW if few is None else few):
         return None
@@ -75,7 +89,7 @@ def at_once(compute: Callable[..., list[Any]], *operands: Tensor, few: int | Non
         return None
     results = tuple(map(Tensor._of_array, compute(*[t.to_numpy() for t in operands])))
     for caller in callers:
-        caller.hears(operands, results, compute, None)
+        caller.hears(operands, results, compute, how)
     return results
 
 

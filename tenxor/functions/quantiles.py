@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DEFAULT_FLOAT, DType, int64
+from ..dtypes import DEFAULT_FLOAT, DType, bfloat16, int64
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..host.running import Operand as Read
+from ..host.running import seen
+from ..host.selection import any_nan, elements_at
 from ..keywords import spelled
 from ..node import watchers
 from ..ops import OPS
@@ -27,6 +30,7 @@ __all__ = ["median", "percentile", "quantile"]
 
 Array = np.ndarray[Any, Any]
 PARTED = 1 << 14  # elements that NumPy parts, and is asked for all around it, sooner than threads would share them
+MOST_SOUGHT = 8  # numbers that are sought in a long row, one after the other
 # Where among n elements the quantile q lies, from 0 on, and how the two elements beside it are weighed (Hyndman and Fan 1996).
 _CONTINUOUS: dict[str, tuple[float, float]] = {  # alpha and beta of their formula
     "linear": (1, 1),
@@ -136,6 +140,8 @@ def _of_part(
     x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
     if weights is None and (type(q) is float or type(q) is int):
         return _of_number(x, op, q, most, axis, method, keepdims)
+    if weights is None and type(q) in (list, tuple) and len(q) <= MOST_SOUGHT and {float, int}.issuperset(map(type, q)):
+        return _of_numbers(x, op, most, axis, method, keepdims, *q)
     follow = weights is None and method in _CONTINUOUS and isinstance(q, Tensor) and has_past(q)
     return _quantile(op, x, _followed(op, q, most) if follow else _parts(op, q, most), axis, method, keepdims, weights)
 
@@ -146,8 +152,15 @@ def _of_number(x: Tensor, op: str, q: float, most: int, axis: Axes, method: str,
     return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
 
 
+@called_again
+def _of_numbers(x: Tensor, op: str, most: int, axis: Axes, method: str, keepdims: bool, *q: float) -> Tensor:
+    """The same for a few, which come first in the result."""
+    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
+
+
 def _parts(op: str, q: Any, most: int) -> Array:
-    found = asarray(q).astype(DEFAULT_FLOAT).to_numpy() / most
+    are_plain = isinstance(q, (list, tuple)) and {float, int}.issuperset(map(type, q))
+    found = (np.asarray(q, np.float64) if are_plain else asarray(q).astype(DEFAULT_FLOAT).to_numpy()) / most
     if not ((found >= 0) & (found <= 1)).all():
         raise ArgumentError(f"{op}: q is from 0 to {most}, not {q!r}")
     return found
@@ -175,9 +188,9 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
     exact = method in _ELEMENTS
     size = prod([x.shape[a] for a in axes])
     places: Any = _tracked_places(size, q, method) if isinstance(q, Tensor) else _places(size, q, method)
-    if q.ndim == 0 and weights is None and not isinstance(q, Tensor):
-        few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims)
-        found_at_once = at_once(few, x, few=PARTED)
+    if weights is None and not isinstance(q, Tensor):
+        few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims, q.shape)
+        found_at_once = at_once(few, x, few=PARTED) or _of_a_long_row(few, x)
         if found_at_once is not None:
             return found_at_once[0]
     rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1))
@@ -254,16 +267,34 @@ def _weighted(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
     return Tensor._compute(OPS["where"], in_order[..., -1:].isnan(), in_order[..., -1:], found) if rows.dtype.is_float else found
 
 
+def _of_a_long_row(few: _Few, x: Tensor) -> tuple[Tensor, ...] | None:
+    """The same of many elements in one row, which are looked at where they lie."""
+    if few.kept or few.count > MOST_SOUGHT or watchers or x.node.past is not None or x.dtype is bfloat16:
+        return None
+    node, elements = seen(Read(x.node, x.layout, x.dtype))
+    found = few.of_row(elements.reshape(-1))
+    del elements, node
+    return None if found is None else (Tensor._of_array(found),)
+
+
 class _Few:
-    """One quantile of few elements, by NumPy alone: over `axes`, with `kept` ones left, at the place that is told; of a dtype, or of
-    integers as they are.
+    """Quantiles of few elements, by NumPy alone: over `axes`, with `kept` ones left, at the places that are told, in this `shape`; of a
+    dtype, or of integers as they are.
     """
 
     def __init__(
-        self, axes: tuple[int, ...], kept: list[int], places: tuple[Array, Array], dtype: DType | None, keepdims: bool
+        self,
+        axes: tuple[int, ...],
+        kept: list[int],
+        places: tuple[Array, Array],
+        dtype: DType | None,
+        keepdims: bool,
+        shape: tuple[int, ...],
     ) -> None:
-        self.axes, self.kept, self.keepdims = axes, kept, keepdims
-        (self.below,), (way,) = places[0].tolist(), places[1]
+        self.axes, self.kept, self.keepdims, self.shape = axes, kept, keepdims, shape
+        self.places, self.count = places, places[0].size
+        self.below: int = places[0].tolist()[0] if self.count else 0
+        way = places[1][0] if self.count else np.float64(0)
         self.wanted = None if dtype is None else (dtype if dtype.is_float else DEFAULT_FLOAT).numpy
         self.computed = None if dtype is None else (dtype.compute if dtype.is_float else DEFAULT_FLOAT).numpy
         self.way = 0 if self.computed is None else self.computed.type(way)
@@ -275,6 +306,8 @@ class _Few:
         is_float = rows.dtype.kind == "f"
         if is_float and rows.dtype != self.computed:
             rows = rows.astype(self.computed)
+        if self.shape:
+            return [self._several(rows)]
         below, last = self.below, rows.shape[-1] - 1
         above = min(below + (self.way > 0), last)
         rows.partition(sorted({below, above, last} if is_float else {below, above}))
@@ -289,6 +322,40 @@ class _Few:
         if self.keepdims:
             found = np.expand_dims(found, self.axes)
         return [np.asarray(found, self.wanted, "C")]
+
+    def _several(self, rows: Array) -> Array:
+        """More than one of them."""
+        (below, way), last = self.places, rows.shape[-1] - 1
+        above = np.minimum(below + (way > 0), last)
+        rows.partition(sorted({*below.tolist(), *above.tolist(), last}))
+        return self._shown(self._weighed(rows.take(below, -1), rows.take(above, -1), rows[..., -1:]))
+
+    def of_row(self, x: Array) -> Array | None:
+        """The same of one long row, which stays as it is; None where it has to be put in order."""
+        below, way = self.places
+        above = np.minimum(below + (way > 0), len(x) - 1)
+        found = elements_at(x, sorted({*below.tolist(), *above.tolist()}))
+        if found is None:
+            return None
+        low, high = (np.array([found[place] for place in some.tolist()], x.dtype) for some in (below, above))
+        return self._shown(self._weighed(low, high, np.array([np.nan if any_nan(x) else 0], x.dtype) if x.dtype.kind == "f" else low[:1]))
+
+    def _weighed(self, low: Array, high: Array, largest: Array) -> Array:
+        """Numbers between those below and above, or NaN if the largest is that."""
+        if self.computed is None:
+            return low
+        low, high, largest = (t.astype(self.computed, copy=False) for t in (low, high, largest))
+        with np.errstate(all="ignore"):
+            found: Array = _weighed(low, high, self.places[1].astype(self.computed), largest, np.where)
+            return found
+
+    def _shown(self, found: Array) -> Array:
+        """With axes as they are to be, of the dtype that is wanted."""
+        count = len(self.shape)
+        found = np.moveaxis(found.reshape((*found.shape[:-1], *self.shape)), tuple(range(-count, 0)), tuple(range(count)))
+        if self.keepdims:
+            found = np.expand_dims(found, tuple([count + a for a in self.axes]))
+        return np.asarray(found, self.wanted, "C")
 
     def _between(self, low: Array, high: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -316,9 +383,12 @@ def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
 
 def _blended(in_order: Any, below: Array, above: Array, way: Any, where: Callable[..., Any]) -> Any:
     """So much of the way from some elements in order to others; of tensors, or of NumPy's arrays."""
-    low, high = in_order.take(below, -1), in_order.take(above, -1)
+    return _weighed(in_order.take(below, -1), in_order.take(above, -1), way, in_order[..., -1:], where)
+
+
+def _weighed(low: Any, high: Any, way: Any, largest: Any, where: Callable[..., Any]) -> Any:
+    """The same between elements, of which the largest of all may be NaN."""
     step = high - low  # from the nearer end, so that no result is beyond the other one, and equal ends give themselves
     found = where(way < 0.5, low + step * way, high - step * (1 - way))
     found = where(way == 0, low, found)  # also where the step is infinite
-    largest = in_order[..., -1:]
     return where(largest != largest, largest, found)  # NaN

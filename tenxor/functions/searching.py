@@ -5,18 +5,21 @@ from __future__ import annotations
 from ..creation import asarray, empty
 from ..dtypes import bfloat16, boolean, float32, int64, plain_number, promote, uint8, uint64, weak
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..host import machine
+from ..host.orders import digits_of
 from ..ops import OPS
-from ..spec import called_again
+from ..spec import called_again, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
 from ..tensor.core import Operand
-from .hosted import as_dtype, hosted
+from .hosted import as_dtype, hosted, tell
 from .selecting import take
 from .sorting import argsort
 
 __all__ = ["bucketize", "digitize", "searchsorted"]
 
-FAR = 1 << 14  # sorted numbers, and numbers to find, from which on neighbours in order are found faster than any two
+FEW_EDGES, MANY_AMONG_FEW, MANY = 64, 1 << 20, 1 << 14  # numbers that machine code has found in a millisecond or two
+FAR = 1 << 14  # sorted numbers, and numbers to find, from which on NumPy finds neighbours in order faster than any two
 
 
 @called_again
@@ -40,8 +43,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
     if isinstance(x2, int) and x1.dtype.is_integer and not x1.dtype.lowest <= x2 <= x1.dtype.highest:
         x2, side = (int(x1.dtype.highest), "right") if x2 > 0 else (int(x1.dtype.lowest), "left")  # beyond all that there may be
     if isinstance(x2, (bool, int, float, complex)):
-        one = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted"))
-        return searchsorted(x1, one, side, sorter)  # of which is known what it makes, as of no number
+        x2 = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted"))
     x2 = asarray(x2)
     if sorter is not None:
         sorter = asarray(sorter)
@@ -61,7 +63,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
 def _places(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     if x1.dtype is boolean:
         x1, x2 = x1.view(uint8), x2.view(uint8)
-    if min(x1.size, x2.size) < FAR:
+    if min(x1.size, x2.size) < FAR or machine.searches(x1.dtype):
         return hosted("searchsorted", x1, x2, side=side)[0]
     order = argsort(x2, axis=None, stable=False)
     found = empty((x2.size,), dtype=int64)
@@ -78,6 +80,7 @@ def _of_both_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     return Tensor._compute(OPS["where"], beyond, end, _places(x1, x2.astype(x1.dtype), side))
 
 
+@told_again
 def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     """New int64 tensor of `x`'s shape: the number of the bin that each element is in, between `bins[i - 1]` and
     `bins[i]`; 0 before the first edge, and as many as there are edges from the last one on.
@@ -98,10 +101,14 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
             raise DTypeError(f"digitize: does not accept {t.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
     side = "left" if truth("digitize", "right", right) else "right"
     if bool((bins[1:] >= bins[:-1]).all()):
-        return searchsorted(bins, x, side=side)
-    if bool((bins[1:] <= bins[:-1]).all()):
-        return bins.size - searchsorted(bins.flip(0), x, side=side)
-    raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
+        found = searchsorted(bins, x, side=side)
+    elif bool((bins[1:] <= bins[:-1]).all()):
+        found = bins.size - searchsorted(bins.flip(0), x, side=side)
+    else:
+        raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
+    if x.dtype is bins.dtype and x.size <= (MANY_AMONG_FEW if bins.size <= FEW_EDGES else MANY):
+        tell(digits_of(x.dtype, side == "right"), [bins, x], [found])
+    return found
 
 
 def bucketize(x: Operand, boundaries: Operand, /, *, right: bool = False) -> Tensor:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from ..creation import asarray, empty, ones, positions
-from ..dtypes import bfloat16, boolean, float32, int64
+from ..dtypes import bfloat16, boolean, float32, int64, uint64
 from ..errors import ShapeError
+from ..host.counts import ALL, COUNTS, INVERSE, VALUES, each_once
 from ..host.table import unique
 from ..keywords import spelled
 from ..ops import OPS
 from ..records import NamedTuple
+from ..spec import told_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
-from .hosted import as_dtype, at_once, has_past, hosted
+from .counting import bincount
+from .hosted import as_dtype, at_once, has_past, hosted, tell
 from .joining import concat
 from .selecting import take, take_along_axis
 from .sorting import FEW, argsort, lexsort
@@ -49,6 +53,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
+@told_again
 def unique_all(x: Operand, /) -> UniqueAll:
     """New tensors, by the names `values`, `indices`, `inverse_indices` and `counts`: each element once, ascending; in
     the flattened `x` the first place of each; of `x`'s shape the index among the values; and how many there are.
@@ -60,13 +65,28 @@ def unique_all(x: Operand, /) -> UniqueAll:
     ([3, 5, 9], [1, 0, 3], [[1, 0], [1, 2]], [1, 2, 1])
     """
     x = asarray(x)
-    if x.node.traced or (x.size < FEW and not has_past(x)):
-        values, indices, inverse, counts = hosted("unique_all", _known(x))
-        return UniqueAll(as_dtype(values, x.dtype), indices, inverse.reshape(x.shape), counts)
+    if x.node.traced or x.size < FEW:
+        found = _all_of_few(x)
+    else:
+        found = _all_of_runs(x)
+    _tell(x, found, ALL)
+    return found
+
+
+def _all_of_few(x: Tensor) -> UniqueAll:
+    """The same by NumPy, where nobody follows it."""
+    if has_past(x) and not x.node.traced:
+        return _all_of_runs(x)
+    values, indices, inverse, counts = hosted("unique_all", _known(x))
+    return UniqueAll(as_dtype(values, x.dtype), indices, inverse.reshape(x.shape), counts)
+
+
+def _all_of_runs(x: Tensor) -> UniqueAll:
     runs = _Runs(x)
     return UniqueAll(runs.values, take(runs.order, runs.begin), runs.inverse(), runs.counts())
 
 
+@told_again
 def unique_counts(x: Operand, /) -> UniqueCounts:
     """New tensors, by the names `values` and `counts`: each element once, ascending, and how many of it there are.
     (Array API 2025.12, `unique_counts`.)
@@ -78,12 +98,16 @@ def unique_counts(x: Operand, /) -> UniqueCounts:
     """
     x = asarray(x)
     if x.size < FEW:
-        found = unique_all(x)
-        return UniqueCounts(found.values, found.counts)
-    runs = _Runs(x)
-    return UniqueCounts(runs.values, runs.counts())
+        every = _all_of_few(x)
+        found = UniqueCounts(every.values, every.counts)
+    else:
+        runs = _of_a_range(x) or _Runs(x)
+        found = UniqueCounts(runs.values, runs.counts())
+    _tell(x, found, COUNTS)
+    return found
 
 
+@told_again
 def unique_inverse(x: Operand, /) -> UniqueInverse:
     """New tensors, by the names `values` and `inverse_indices`: each element once, ascending, and of `x`'s shape the
     index of each element among them, so that `values[inverse_indices]` equals `x`. (Array API 2025.12,
@@ -96,12 +120,16 @@ def unique_inverse(x: Operand, /) -> UniqueInverse:
     """
     x = asarray(x)
     if x.size < FEW:
-        found = unique_all(x)
-        return UniqueInverse(found.values, found.inverse_indices)
-    runs = _Runs(x)
-    return UniqueInverse(runs.values, runs.inverse())
+        every = _all_of_few(x)
+        found = UniqueInverse(every.values, every.inverse_indices)
+    else:
+        runs = _of_a_range(x) or _Runs(x)
+        found = UniqueInverse(runs.values, runs.inverse())
+    _tell(x, found, INVERSE)
+    return found
 
 
+@told_again
 def unique_values(x: Operand, /) -> Tensor:
     """New 1-D tensor: each element of `x` once, ascending. (Array API 2025.12, `unique_values`.)
 
@@ -114,8 +142,18 @@ def unique_values(x: Operand, /) -> Tensor:
         return unique_all(x).values
     found = at_once(lambda array: [unique(array.ravel())], x, few=COPIED)
     if found is not None:
+        _tell(x, found, VALUES)
         return found[0]
+    within = _of_a_range(x)
+    if within is not None:
+        return within.values
     return as_dtype(hosted("unique_values", _known(x))[0], x.dtype)
+
+
+def _tell(x: Tensor, found: Sequence[Tensor], wanted: int) -> None:
+    """Tell how machine code finds elements, if what it finds is in a row."""
+    if x.size < COPIED and all([t.ndim == 1 for t in found]):
+        tell(each_once(x.dtype, wanted, x.size), [x], found)
 
 
 def _known(x: Tensor) -> Tensor:
@@ -157,6 +195,36 @@ class _Runs:
         found[self.order] = self.begins.astype(int64).cumulative_sum() - 1
         reshaped: Tensor = found.reshape(self.shape)
         return reshaped
+
+
+class _Range:
+    """Integers between two of which there are no more than elements, so each has a place for its count: `shifted` are those places."""
+
+    def __init__(self, x: Tensor, low: int) -> None:
+        self.shape = x.shape
+        wide = x if x.dtype in (int64, uint64) else x.astype(int64)
+        self.shifted: Tensor = as_dtype(wide - low if low else wide, int64).ravel()
+        self.counted = bincount(self.shifted)
+        (self.there,) = self.counted.nonzero()
+        self.values = as_dtype(as_dtype(self.there, wide.dtype) + low, x.dtype)
+
+    def counts(self) -> Tensor:
+        """How many there are of each that is there."""
+        return take(self.counted, self.there)
+
+    def inverse(self) -> Tensor:
+        """For each element the number of its value."""
+        numbers: Any = empty((self.counted.size,), dtype=int64)
+        numbers[self.there] = positions((self.there.size,))
+        return take(numbers, self.shifted).reshape(self.shape)
+
+
+def _of_a_range(x: Tensor) -> _Range | None:
+    """What is known of integers that lie close together; None for others."""
+    if not x.dtype.is_integer or x.size < FEW or x.node.traced:
+        return None
+    low, high = int(x.min()), int(x.max())
+    return _Range(x, low) if high - low < x.size else None
 
 
 class Mode(NamedTuple):

@@ -17,15 +17,16 @@ import numpy as np
 from ..creation import asarray, positions
 from ..dtypes import DType, bfloat16, boolean, float16, float32, float64, int16, int32, int64, uint8
 from ..errors import ArgumentError, ShapeError
+from ..host.orders import order_by_keys
 from ..keywords import spelled
 from ..layout.coords import checked_int
 from ..ops import OPS
 from ..records import NamedTuple
-from ..spec import called_again
+from ..spec import called_again, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
-from .hosted import at_once, has_past, hosted
+from .hosted import at_once, has_past, hosted, tell
 from .selecting import take_along_axis
 
 __all__ = ["argsort", "lexsort", "sort", "topk"]
@@ -33,6 +34,7 @@ __all__ = ["argsort", "lexsort", "sort", "topk"]
 Array = np.ndarray[Any, Any]
 FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them; so it does more of them in short rows
 SHORT, WHOLE = 16, 1 << 14  # elements of a row that need no merging; comparisons of the others that take as long as ranking
+MOST_KEYS = 4  # that are known one by one
 LISTED = 1 << 12  # elements of several keys that NumPy orders sooner than kernels, one key after the other
 _BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # of floats, as integers
 _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the first is a radix sort
@@ -113,12 +115,29 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     >>> tx.lexsort([tx.asarray([3, 1, 2]), tx.asarray([0, 1, 0])]).tolist()
     [2, 0, 1]
     """
+    if axis == -1 and type(keys) in (list, tuple) and 0 < len(keys) <= MOST_KEYS and {Tensor}.issuperset(map(type, keys)):
+        return _by_keys(*keys)
     try:
         given = [asarray(key) for key in keys]
     except TypeError as error:
         raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {error}") from None
     if not given:
         raise ArgumentError("lexsort: give at least one key to sort by")
+    return _by_keys_along(given, axis)
+
+
+@told_again
+def _by_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Tensor | None = None) -> Tensor:
+    """The same of a few keys along the last axis."""
+    given = [key for key in (a, b, c, d) if key is not None]
+    found = _by_keys_along(given, -1)
+    if a.ndim == 1 and a.size < LISTED:
+        tell(order_by_keys([key.dtype for key in given]), given, [found])
+    return found
+
+
+def _by_keys_along(given: Sequence[Tensor], axis: int) -> Tensor:
+    """The same of any keys, along an axis. ShapeError, AxisError."""
     for key in given:
         if key.shape != given[0].shape:
             raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")

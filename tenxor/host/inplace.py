@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dtypes import OF_NUMPY, DType
+from .counts import Count
 from .interface import other_interface, refused
 from .loops import Loop, loop_of, try_all
 from .orders import Order, order_of
 from .table import HOST, HostOp
 
-InPlace = Loop | Order
+InPlace = Loop | Order | Count
 
 
 def in_place(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> InPlace | None:
@@ -21,7 +22,7 @@ def in_place(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) ->
 
 def quicker(how: InPlace) -> int:
     """How many times as quick as what NumPy does it is by and large: machine code of ours."""
-    return {"searchsorted": 4, "topk": 40}.get(how.name, 1) if isinstance(how, Order) else 1
+    return {"searchsorted": 4, "interp": 4, "topk": 40}.get(how.name, 1) if isinstance(how, Order) else 1
 
 
 def state() -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from inspect import signature
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, complex128, float64
+from ..dtypes import DType, complex64, complex128, float32, float64
 from ..records import NamedTuple
 from .interface import other_interface, refused
 from .table import HOST, Array, HostOp
@@ -33,8 +34,9 @@ TRIED = 5  # elements of a signal
 
 class Loop(NamedTuple):
     """A function of C for operands of certain dtypes. `letters` are what the axes of one member of each argument are called: first so many
-    `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then;
-    the operand of one that is to be `finite` is looked at before.
+    `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then, in
+    the result that is the `failed` one; one result may be `counts`, integers of 32 bits. The operand of one that is to be `finite` is
+    looked at before. If it is `wider`, it computes in double precision, as NumPy does, what is in single precision before and after.
     """
 
     function: int
@@ -44,6 +46,9 @@ class Loop(NamedTuple):
     between: bytes = b""
     fails: bool = False
     finite: bool = False
+    wider: bool = False
+    failed: int = 0
+    counts: int = -1
 
 
 def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Loop | None:
@@ -60,10 +65,10 @@ def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> 
 
 def try_all() -> None:
     """Try a function of each operation, so that `refused` tells of all."""
-    some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False}
+    some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False, "rcond": 1e-15}
     for name, find in _FINDERS.items():
         options = {option: some[option] for option in signature(find).parameters if option in some}
-        for dtype in (float64, complex128):
+        for dtype in (float64, complex128, float32, complex64):
             loop_of(HOST[name], [dtype], options)
 
 
@@ -87,7 +92,7 @@ def _is_proved(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -
     wanted: Any = op.call(*given, **dict(options))
     every = wanted if isinstance(wanted, tuple) else (wanted,)
     found = [np.empty(x.shape, d.numpy) for x, d in zip(every, op.dtypes_of(dtype), strict=True)]
-    if call(loop, given, found) and all([np.array_equal(x, y) for x, y in zip(found, every, strict=True)]):
+    if call(loop, given, found) and all([np.array_equal(x, y.astype(x.dtype)) for x, y in zip(found, every, strict=True)]):
         return True
     refused[op.name] = "it does not give what NumPy gives"
     return False
@@ -143,10 +148,14 @@ def one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
 
 def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
     """Call a loop without Python's lock; False if it cannot walk these arrays, or failed."""
+    if loop.wider:
+        return _call_wider(loop, operands, results)
     every = [*operands, *results]
     found = geometry(loop, [(x.shape, x.strides) for x in every])
     if found is None or (loop.finite and not all([np.isfinite(x).all() for x in operands])):
         return False
+    if loop.counts >= 0:
+        results[loop.counts].fill(0)  # of which the lower half is written
     places = [x.__array_interface__["data"][0] for x in every]
     between = ctypes.create_string_buffer(loop.between, len(loop.between) or 1)
     if loop.between:
@@ -154,8 +163,19 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     dimensions, steps = found
     words = [(ctypes.c_int64 * len(some))(*some) for some in (places, dimensions, steps)]
     _function(loop.function)(*words, loop.data)
-    corner: Any = (..., *[0] * len(loop.letters[-len(results)]))  # what failed is NaN all over
-    return not (loop.fails and np.isnan(results[0][corner]).any())
+    corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # what failed is NaN all over
+    return not (loop.fails and np.isnan(results[loop.failed][corner]).any())
+
+
+def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
+    """The same by way of arrays in double precision."""
+    wide = [np.empty(x.shape, _WIDER.get(x.dtype.char, x.dtype)) for x in results]
+    with np.errstate(all="ignore"):  # what is too large for single precision is infinite
+        if not call(loop._replace(wider=False), [x.astype(_WIDER[x.dtype.char]) for x in operands], wide):
+            return False
+        for x, y in zip(results, wide, strict=True):
+            np.copyto(x, y, casting="same_kind")
+    return True
 
 
 @cache
@@ -195,29 +215,45 @@ def _of_matrices(name: str, types: Mapping[str, str], **more: Any) -> Callable[.
     """Matrices in double precision: NumPy computes with others in it, too, and rounds the results."""
 
     def find(dtype: Any, **_: Any) -> Loop | None:
-        if dtype.char not in types:
+        wide = _WIDER.get(dtype.char, dtype.char)
+        if wide not in types:
             return None
-        return _of_ufunc(getattr(np.linalg._umath_linalg, name), types[dtype.char], fails=True, **more)
+        return _of_ufunc(getattr(np.linalg._umath_linalg, name), types[wide], fails=True, wider=wide != dtype.char, **more)
 
     return find
 
 
 def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
-    """Transforms in double precision, with the number by which results are multiplied: NumPy computes most others in it, too."""
+    """Transforms, with the number by which results are multiplied. NumPy has an integer where that is 1, so it computes in double precision
+    then.
+    """
 
     def find(dtype: Any, n: int, norm: str | None) -> Loop | None:
-        if dtype.char != ("d" if name == "rfft" else "D"):
+        if dtype.char not in ("df" if name == "rfft" else "DF"):
             return None
         transforms = importlib.import_module("numpy.fft._pocketfft_umath")
         own = {"rfft": "rfft_n_odd" if n % 2 else "rfft_n_even"}.get(name, name)
         plain = (norm or "backward") == ("forward" if backward else "backward")
-        scale = 1.0 if plain else np.reciprocal(np.sqrt(float(n)) if norm == "ortho" else float(n))
-        types = f"{dtype.char}d->{'d' if name == 'irfft' else 'D'}"
-        return _of_ufunc(getattr(transforms, own), types, between=struct.pack("=d", scale))
+        given = _WIDER.get(dtype.char, dtype.char) if plain else dtype.char
+        part = given.lower()
+        scale = 1.0 if plain else np.reciprocal(np.sqrt(n, dtype=part) if norm == "ortho" else n, dtype=part)
+        types = f"{given}{part}->{part if name == 'irfft' else part.upper()}"
+        return _of_ufunc(getattr(transforms, own), types, between=struct.pack(f"={part}", scale), wider=given != dtype.char)
 
     return find
 
 
+def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
+    """Equations of as many rows as columns at least. Where a matrix has less than its full rank NumPy does not tell what is left: NaN."""
+    wide = _WIDER.get(dtype.char, dtype.char)
+    types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(wide)
+    if types is None or sys.byteorder != "little":
+        return None
+    more = {"fails": True, "failed": 1, "counts": 2, "wider": wide != dtype.char}
+    return _of_ufunc(np.linalg._umath_linalg.lstsq, types, between=struct.pack("=d", rcond), **more)
+
+
+_WIDER = {"f": "d", "F": "D"}
 _SAME = {"d": "d->d", "D": "D->D"}
 _FINDERS: dict[str, Callable[..., Loop | None]] = {
     "inv": _of_matrices("inv", _SAME),
@@ -229,6 +265,7 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
     "eigvals": _of_matrices("eigvals", {"d": "d->D", "D": "D->D"}, finite=True),
     "eigh": _of_matrices("eigh_lo", {"d": "d->dd", "D": "D->dD"}),
     "eigvalsh": _of_matrices("eigvalsh_lo", {"d": "d->d", "D": "D->d"}),
+    "lstsq": lambda dtype, rcond: _of_least_squares(dtype, rcond),
     "svdvals": _of_matrices("svd", {"d": "d->d", "D": "D->d"}),
     "svd": lambda dtype, full_matrices: _of_matrices("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype),
     "cholesky": lambda dtype, upper: _of_matrices("cholesky_up" if upper else "cholesky_lo", _SAME)(dtype),
@@ -241,32 +278,36 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
 
 # --- for machine code -------------------------------------------------------------------------------------------------
 
-HEAD, MOST = 11, 8  # words at the beginning of a program, and arguments at the most
-OPERAND, RESULT, CONSTANT = range(3)  # what an argument is
+HEAD, MOST = 13, 8  # words at the beginning of a program, and arguments at the most
+OPERAND, RESULT, CONSTANT, APART = range(4)  # what an argument is
 CALL = 0  # with which programs of this kind begin
 
 
 def program(
-    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int
+    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
 ) -> bytes | None:
     """How machine code (`shortcut/looping.py`) calls a loop, in words; None if it cannot. Of each operand: which of the given tensors it
-    reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite.
+    reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite. Where
+    all lie in memory `apart`, so many bytes from its beginning, operands first, they are no tensors.
     """
     found = geometry(loop, [*[seen for *_, seen in operands], *results])
     if found is None:
         return None
     dimensions, steps = found
     arguments = [(OPERAND, which, start) for which, start, _ in operands]
-    if loop.between:
-        arguments.append((CONSTANT, 0, 0))
     arguments += [(RESULT, k, 0) for k in range(len(results))]
+    if apart:
+        arguments = [(APART, 0, start) for start in apart]
+    if loop.between:
+        arguments.insert(len(operands), (CONSTANT, 0, 0))
     if len(arguments) > MOST:
         return None
     at_dimensions = HEAD + 3 * len(arguments)
     at_steps = at_dimensions + len(dimensions)
     at_constant = at_steps + len(steps)
-    looked_at = dimensions[0] if loop.fails else 0
+    looked_at, first = dimensions[0] if loop.fails else 0, len(operands) + bool(loop.between)
     head = (CALL, loop.function, loop.data, len(arguments), *[8 * k for k in (at_dimensions, at_steps, at_constant)])
-    head += (looked_at, steps[len(operands)] if loop.fails else 0, floats if loop.finite else 0, len(operands))
+    head += (looked_at, steps[first + loop.failed] if loop.fails else 0, floats if loop.finite else 0, first + loop.failed)
+    head += (first + loop.counts, dimensions[0] if loop.counts >= 0 else 0)
     words = [*head, *[word for argument in arguments for word in argument], *dimensions, *steps]
     return struct.pack(f"={len(words)}q", *words) + loop.between

@@ -19,6 +19,7 @@ from ..records import NamedTuple
 from .interface import functions_of, other_interface, refused
 from .table import Array, HostOp
 
+SHORT = 64  # integers of up to 16 bits: for more of them one that counts is quicker, which NumPy calls stable
 QUICK, STABLE = 0, 2  # NumPy's numbers of ways to sort
 _SORTS, _ARGSORTS = 33, 36  # words that stand before those functions: 21 that convert, and 12 others; then one for each of three ways
 SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # those that machine code compares (`shortcut/ordering.py`)
@@ -28,7 +29,8 @@ _KINDS = {"quicksort": QUICK, "stable": STABLE}
 class Order(NamedTuple):
     """How an operation, of this `name`, orders elements of a dtype: by functions of C. The `quick` one may leave zeros of both signs in any
     order and change the bits of NaN; where one `keeps` these, the `stable` one is for them. A search is `right` of what is equal;
-    of the best so many are wanted, the `largest` or the smallest.
+    of the best so many are wanted, the `largest` or the smallest. A line through points has heights beyond its `ends`, or goes on as there.
+    Of several `keys` each has its own stable function, and elements of so many bytes; so have numbers, points and heights.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Order(NamedTuple):
     right: bool = False
     wanted: int = 0
     largest: bool = False
+    ends: tuple[float | None, float | None] = (None, None)
+    keys: tuple[tuple[int, int], ...] = ()
 
 
 def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Order | None:
@@ -50,12 +54,47 @@ def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) ->
         return Order(op.name, first, right=options["side"] == "right") if first in SEARCHED else None
     if op.name == "topk":
         return Order(op.name, first, wanted=options["count"], largest=options["largest"]) if first in SEARCHED else None
+    if op.name == "interp":
+        return line_through(dtypes, options["left"], options["right"])
     if op.name not in ("sort", "argsort") or other_interface():
         return None
     stable, quick = _functions(op.name, first)
     if not (stable and quick):
         return None
     return Order(op.name, first, stable, quick, _KINDS[options["kind"]] == STABLE)
+
+
+def line_through(dtypes: Sequence[DType], left: float | None, right: float | None) -> Order | None:
+    """How heights are found of numbers among points, all of which are floats; None for others."""
+    if not {float64, float32}.issuperset(dtypes):
+        return None
+    return Order("interp", float64, ends=(left, right), keys=tuple([(0, d.itemsize) for d in dtypes]))
+
+
+def order_by_keys(dtypes: Sequence[DType]) -> Order | None:
+    """How places are ordered by several keys of these dtypes, one after the other; None if that is not known."""
+    if other_interface():
+        return None
+    keys = tuple([(_functions("argsort", d)[0], d.itemsize) for d in dtypes])
+    return Order("lexsort", dtypes[0], keys=keys) if all([function for function, _ in keys]) else None
+
+
+def digits_of(dtype: DType, right: bool) -> Order | None:
+    """How numbers of a dtype are looked for among edges, which ascend or descend."""
+    return Order("digitize", dtype, right=right) if dtype in SEARCHED else None
+
+
+def functions_to_sort(name: str, dtype: DType, size: int) -> int:
+    """The function that sorts so many elements of a dtype soonest, or their places in order; 0 if there is none that is known."""
+    if other_interface():
+        return 0
+    stable, quick = _functions(name, dtype)
+    return stable if name == "argsort" or is_counted(dtype, size) else quick
+
+
+def is_counted(dtype: DType, size: int) -> bool:
+    """Whether the stable function is the quicker one for so many elements: it counts them."""
+    return dtype.is_integer and dtype.bits <= 16 and size > SHORT
 
 
 @lru_cache(maxsize=64)

@@ -20,7 +20,8 @@ from ..ops import OPS
 from ..realize import realize
 from ..records import NamedTuple
 from .loops import Loop, call, loop_of
-from .share import share
+from .machine import by_machine
+from .share import is_alone, share
 from .table import Array, HostOp, whole
 
 Shape = tuple[int, ...]
@@ -28,6 +29,7 @@ MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
 BRIEF = 2_000_000  # nanoseconds by our estimate, which is high for matrices, that no other thread of Python's minds to wait for
 LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
+SMOOTH = 8  # matrices beyond those that are shared out take so many times less than our estimate at least
 BLOCKED = 16  # large matrices take so many times less than our estimate, as LAPACK multiplies blocks of them
 _POSITIVE = OPS["positive"]
 
@@ -102,6 +104,8 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
         ]
     over = Event() if _is_long(op, each, prod(batch)) else None
     loop = None if op.in_place or op.into or op.found else loop_of(op, [x.dtype for x in operands], options)
+    if loop is not None and loop.wider and each > op.most:  # what NumPy does of them in parts
+        loop = None
 
     def compute(held: object = given) -> list[Node]:  # for as long as it computes, which may be when nobody waits for it any more
         if op.found:
@@ -127,12 +131,13 @@ def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mappi
 
 
 def is_little(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[str, int], quicker: int = 1) -> bool:
-    """Whether all is done before another thread would have begun, or is one matrix that takes about a millisecond, where it is done so many
-    times as quickly as by NumPy.
+    """Whether all is done before another thread would have begun, or in about a millisecond where there is none, or one matrix, where it is
+    done so many times as quickly as by NumPy.
     """
     batch, _, _, each = _sizes(op, tuple(shapes), dtype, tuple(sizes.items()))
-    work = each * prod(batch) // quicker
-    return work < LIGHT or (prod(batch) == 1 and work < BRIEF)
+    count = prod(batch)
+    work = (each // SMOOTH if each > op.most else each) * count // quicker
+    return work < (BRIEF if count == 1 or is_alone() else LIGHT)
 
 
 def has_batches(op: HostOp, axes: Sequence[int]) -> bool:
@@ -225,13 +230,13 @@ def _compute(
 
 
 def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any], loop: Loop | None) -> None:
-    if loop is not None and call(loop, arrays, outs):
+    if (loop is not None and call(loop, arrays, outs)) or by_machine(op, arrays, outs, options):
         return
     with np.errstate(all="ignore"):  # infinities and NaN are results like others, here as in kernels
         if op.in_place:
             op.call(*arrays, **options)
         elif op.into:
-            op.call(*arrays, out=outs[0], **options)
+            op.call(*arrays, out=outs[0] if len(outs) == 1 else tuple(outs), **options)
         elif len(outs) == 1:
             np.copyto(outs[0], op.call(*arrays, **options))
         else:
@@ -253,6 +258,7 @@ def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options
 _WHY = {
     "solve": "is singular: no or many x solve a @ x = b; tx.linalg.lstsq and tx.linalg.pinv take such matrices",
     "solve_triangular": "has 0 on its diagonal, so it is singular; tx.linalg.lstsq takes such matrices",
+    **dict.fromkeys(("lstsq", "lstsq_wide"), "has no singular values, as LAPACK says; look for NaN and infinities, tx.isfinite(x).all()"),
     "inv": "is singular and has no inverse; tx.linalg.pinv gives its pseudo-inverse",
     "cholesky": "is not positive definite; tx.linalg.eigh takes any symmetric or Hermitian matrix",
 }

@@ -49,3 +49,56 @@ def _as_good(x: Array, worst: Array, largest: bool) -> Any:
     if (worst != worst).any():  # NaN, than which nothing is larger
         return np.count_nonzero(np.where(worst != worst, (x != x) | (not largest), ~(x < worst) if largest else x <= worst), axis=-1)
     return x.shape[-1] - np.count_nonzero(x < worst, axis=-1) if largest else np.count_nonzero(x <= worst, axis=-1)
+
+
+LONG, PIECE = 1 << 14, 1 << 16  # elements of a row in which others are sought, and of its pieces, which a cache holds
+SAMPLE, WIDE = 1 << 11, 4.0  # of these elements so many standard deviations are looked at
+
+
+def elements_at(x: Array, places: list[int]) -> dict[int, Any] | None:
+    """The elements that would stand at some places if a long row were in order, NaN last. None where to put it in order is as good.
+
+    Those that are not near them in a sample are only counted. (R. Floyd and R. Rivest, Expected time bounds for selection, 1975.)
+    """
+    if len(x) < LONG or not places:
+        return None
+    sample = np.sort(x[:: max(1, len(x) // SAMPLE)])
+    found: dict[int, Any] = {}
+    while len(found) < len(places):
+        first = places[len(found)]
+        near = [place for place in places[len(found) :] if place - first < 2]
+        these = _sought(x, sample, near)
+        if these is None:
+            return None
+        found.update(zip(near, these, strict=True))
+    return found
+
+
+def _sought(x: Array, sample: Array, near: list[int]) -> Array | None:
+    """Elements at places that are near each other, if the sample is like the row."""
+    share, size = near[0] / len(x), len(sample)
+    middle, away = share * size, WIDE * (size * share * (1 - share)) ** 0.5 + 2
+    low, high = (sample[min(max(int(at), 0), size - 1)] for at in (middle - away, middle + away))
+    first, last = middle - away < 0, middle + away >= size
+    below, within, most = 0, list[Array](), len(x) // 4  # beyond which to put all in order is as good
+    for begin in range(0, len(x), PIECE):
+        piece = x[begin : begin + PIECE]
+        is_below = np.zeros(len(piece), bool) if first else piece < low
+        below += int(np.count_nonzero(is_below))
+        some = piece[~is_below if last else (piece <= high) & ~is_below]
+        within.append(some)
+        most -= len(some)
+        if most < 0:
+            return None
+    every = np.concatenate(within)
+    own = [place - below for place in near]
+    if own[0] < 0 or own[-1] >= len(every):
+        return None
+    every.partition(own)
+    found: Array = every[own]
+    return found
+
+
+def any_nan(x: Array) -> bool:
+    """Whether there is NaN in a row."""
+    return any([np.isnan(x[begin : begin + PIECE].max()) for begin in range(0, len(x), PIECE)])

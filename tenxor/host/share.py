@@ -11,6 +11,11 @@ from ..backend.threads import num_threads
 PART = 8_000_000  # nanoseconds that a part takes at the most, if it can be helped: then a signal is heard
 
 
+def is_alone() -> bool:
+    """Whether there is one thread, which has all to do."""
+    return num_threads() == 1
+
+
 def share(part: Callable[[int, int], None], extent: int, work: int, over: threading.Event | None = None) -> None:
     """Call `part(begin, end)` for parts that together are `0..extent`, which take `work` nanoseconds in all, on all
     threads; the first error that one raises is raised. Nobody begins another part then, nor when somebody says that it is `over`.

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..dtypes import DEFAULT_INT, DType, complex_of
 from .determinants import cofactors, det, slogdet
-from .orthogonal import qr
+from .factors import lstsq, qr
 from .selection import best, best_places
 
 Array = np.ndarray[Any, Any]
@@ -26,8 +26,8 @@ class HostOp:
     """An operation of NumPy's on the last axes of arrays.
 
     `call` takes arrays, and options by name, and gives an array or a tuple of them. With `into` it may also be given `out`, the memory
-    of its one result. With `in_place` its operand is a copy in row-major order, which it turns into the result. `dtypes` says of
-    each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
+    of its result, or of all of them. With `in_place` its operand is a copy in row-major order, which it turns into the result. `dtypes`
+    says of each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
 
     One matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds several
     of them are shared out to threads; beyond, NumPy's own threads share each one. `found` says that sizes of results are known only
@@ -140,14 +140,16 @@ entry("solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMA
 entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 10, "nnn", _SMALL, fails=True)
 entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 10, "nnn", _SMALL, fails=True)
 entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL, fails=True)
-entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 10, "nnn", _SMALL, fails=True)
-entry("qr", "mn -> mp pn", "same same", qr, 4, "mnp", _SMALL, fails=True)
+entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 4, "nnn", _SMALL, fails=True)
+entry("qr", "mn -> mp pn", "same same", qr, 4, "mnp", _SMALL, into=True, fails=True)
+for _name in ("lstsq", "lstsq_wide"):  # of which the first has as many rows as columns at least
+    entry(_name, "mn mk -> nk k _ p", "same part index part", lstsq, 5, "mnp", _SMALL, fails=True)
 entry(
     "svd",
     "mn -> mp k qn",
     "same part same",
     lambda x, *, full_matrices: np.linalg.svd(x, full_matrices),
-    4,
+    12,
     "mnk",
     _SMALL,
     fails=True,

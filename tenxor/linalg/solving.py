@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ..creation import asarray, eye, triu
-from ..dtypes import DType, finfo, promote
+from ..dtypes import DType, finfo, int64, promote
 from ..errors import ArgumentError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype, hosted
 from ..keywords import spelled
@@ -120,6 +120,7 @@ def inverted(s: Tensor, least: Tensor) -> Tensor:
     return Tensor._compute(OPS["where"], kept, 1 / Tensor._compute(OPS["where"], kept, s, 1.0), 0.0)
 
 
+@called_again
 @spelled
 def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Operand | None = None) -> LeastSquares:
     """New tensors: by the name `solution` the `x` for which `a @ x` comes closest to `b`, in the sum of squares; of several the shortest.
@@ -141,6 +142,11 @@ def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Oper
     one = b.ndim == 1
     columns = b.expand_dims(1) if one else b
     known = columns
+    if a.size and columns.size and a.node.past is None and columns.node.past is None and (rtol is None or _is_share(rtol)):
+        rcond = max(given.shape[-2:]) * finfo(dtype).eps if rtol is None else float(rtol)  # type: ignore[arg-type]
+        every = hosted("lstsq_wide" if a.shape[-2] < a.shape[-1] else "lstsq", a, columns, sizes={"p": min(a.shape[-2:])}, rcond=rcond)
+        found, left, rank, s = (as_dtype(t, d) for t, d in zip(every, (dtype, dtype.part, int64, dtype.part), strict=True))
+        return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
     if a.shape[-2] > TALL * a.shape[-1]:
         q, a_small = qr(a)
         columns, small = q.mT.conj() @ columns, a_small
@@ -154,6 +160,11 @@ def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Oper
     found, left = as_dtype(found, dtype), as_dtype(left, dtype.part)
     rank, s = (s > least).count_nonzero(-1), as_dtype(s, dtype.part)
     return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
+
+
+def _is_share(rtol: Any) -> bool:
+    """Whether this is a number from 0 on, for all matrices."""
+    return isinstance(rtol, (int, float)) and rtol >= 0
 
 
 def tensorinv(a: Operand, /, ind: int = 2) -> Tensor:

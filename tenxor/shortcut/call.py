@@ -10,7 +10,8 @@ from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .compute import VALUE
 from .follow import MOST_SOURCES, tracks
 from .function import Function
-from .objects import ITEMS, SIZE, Objects
+from .objects import BYTES, ITEMS, SIZE, Objects
+from .programs import BINCOUNT
 from .read import address_of
 from .record import asked, operand, pinned_reads
 
@@ -143,11 +144,41 @@ def _made_for(f: Function) -> None:
     every = f.found_in(f.get(asked(f, x, "spec"), "Spec.called"), name)
     f.refuse(f.is_null(every))
     made = f.found_in(every, key)
+    (made,) = f.choose(f.is_null(made), lambda: [_made_for_any_number(f, every, key, args, given)], lambda: [made])
     f.refuse(f.is_null(made))
     f.refuse(f.is_the(made, "None"))
     f.own(made)
     f.let_go(key)
     f.give(made)
+
+
+def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, given: Value) -> Value:
+    """What is known of the same arguments with any other number among them: one of them is a float or an integer; null if nothing."""
+    count, which = f.local(I64, f.number(0)), f.local(I64)
+
+    def look(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+
+        def is_one() -> None:
+            count.store(count.load(I64) + 1)
+            which.store(k)
+
+        f.when(f.either(f.is_a(argument, "float"), lambda: f.is_a(argument, "int")), is_one)
+
+    f.each(given, look)
+
+    def found() -> list[Value]:
+        at, size = which.load(I64), f.word(key, SIZE)
+        other = f.made(f.call("PyTuple_New", POINTER, [size]))
+        f.each(size, lambda k: f.at(other, ITEMS).at(k, POINTER).store(f.own(f.item(key, k))))
+        place = f.at(other, ITEMS).at(at, POINTER)
+        f.drop(place.load(POINTER))
+        place.store(f.own(f.type_of(args.at(at, POINTER).load(POINTER))))
+        made = f.found_in(every, other)
+        f.let_go(other)
+        return [made]
+
+    return f.choose(count.load(I64).equals(1), found, lambda: [f.nothing()])[0]
 
 
 def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
@@ -186,11 +217,13 @@ def _called(f: Function) -> None:
     def anew() -> list[Value]:
         return f.choose(several, lambda: [_several(f, given_to, made)], lambda: [f.call("made_of", POINTER, [*given_to, made])])
 
-    in_place = f.word(f.get(made, "Made.loop"), SIZE) > 0
+    program = f.get(made, "Made.loop")
+    in_place = f.word(program, SIZE) > 0
 
     def asked_of_numpy() -> list[Value]:
-        one, other = (partial(f.call, name, POINTER, [*given_to, made]) for name in ("made_in_place", "hosted"))
-        return f.choose(in_place, lambda: [one()], lambda: [other()])
+        one, other, found = (partial(f.call, name, POINTER, [*given_to, made]) for name in ("made_in_place", "hosted", "made_found"))
+        with_sizes = lambda: f.choose(f.word(program, BYTES) < BINCOUNT, lambda: [one()], lambda: [found()])  # noqa: E731
+        return f.choose(in_place, with_sizes, lambda: [other()])
 
     (found,) = f.choose(by_numpy | in_place, asked_of_numpy, anew)
     f.keeps(made)

@@ -253,19 +253,33 @@ class Function(Builder):
 
     def fold(self, count: Value, first: Value, body: Callable[[Value, Value], Value]) -> Value:
         """What the body makes of `first` for 0, of that for 1, ... below `count`."""
+        return self.folded(count, [first], lambda k, before: [body(k, *before)])[0]
+
+    def folded(self, count: Value, firsts: Sequence[Value], body: Callable[[Value, Sequence[Value]], Sequence[Value]]) -> list[Value]:
+        """The same of several values."""
+        begin = [self.number(0), *firsts]
+        return self.changing(begin, lambda now: now[0] < count, lambda now: [now[0] + 1, *body(now[0], now[1:])])[1:]
+
+    def changing(
+        self,
+        firsts: Sequence[Value],
+        goes_on: Callable[[Sequence[Value]], Value],
+        body: Callable[[Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """What the body makes of some values, of those it made, and so on as long as that `goes_on`."""
         before, head, inside, after = self.cursor.block, self.block("next"), self.block("body"), self.block("after")
         self.branch(head)
         self.cursor.block = head
-        k, found = self.phi(I64, "k"), self.phi(first.type, "found")
-        k.comes(self.number(0), before)
-        found.comes(first, before)
-        self.branch_if(k < count, inside, after)
+        values = [self.phi(first.type, "value") for first in firsts]
+        for value, first in zip(values, firsts, strict=True):
+            value.comes(first, before)
+        self.branch_if(goes_on(values), inside, after)
         self.cursor.block = inside
-        found.comes(body(k, found), self.cursor.block)
-        k.comes(k + 1, self.cursor.block)
+        for value, made in zip(values, body(values), strict=True):
+            value.comes(made, self.cursor.block)
         self.branch(head)
         self.cursor.block = after
-        return found
+        return list(values)
 
     def as_long_as(self, condition: Make, body: Callable[[], object]) -> None:
         """The body, again and again while the condition holds before it."""

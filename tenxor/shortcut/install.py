@@ -17,6 +17,8 @@ from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed
 from ..dtypes import ALL, DType, boolean
 from ..errors import TenxorError
+from ..host import machine
+from ..host.orders import SEARCHED
 from ..layout import Layout
 from ..locking import interpreters
 from ..memory import Buffer, allocate
@@ -41,6 +43,7 @@ from ..tensor.making import Maker
 from . import frames
 from .blocks import COUNTS, LARGEST
 from .frames import NEVER
+from .hosting import hears
 from .index import BESIDE, PARTS, ROW, WANTED
 from .learn import (
     FALSE,
@@ -48,13 +51,13 @@ from .learn import (
     TRUE,
     compute_if_small,
     done_again,
-    hears,
     is_computed,
     key_of_creation,
     learn_masked_write,
     learn_write,
     learning,
     learning_in_place,
+    telling,
 )
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
@@ -67,10 +70,12 @@ from .updates import have_apart, learn_update
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
+BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate")  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
+    *BY_NUMPY,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
     *ENTRIES,
@@ -245,7 +250,7 @@ class ShortWay:
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
-        self.caller = Caller(self._function("call_again", Kind.SOME), learning, hears)
+        self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling, hears)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
@@ -300,7 +305,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
-        changed[:] = [frames.forget_at_once]
+        changed[:] = [frames.forget_at_once, forget_made]
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
@@ -309,6 +314,7 @@ class ShortWay:
         callers[:] = [self.caller]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
+        machine.functions.update({name: self.library[name] for name in BY_NUMPY})
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
@@ -321,6 +327,7 @@ class ShortWay:
         callers.clear()
         joiners.clear()
         makers.clear()
+        machine.functions.clear()
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from inspect import unwrap
 from threading import get_ident
 from typing import Any
@@ -13,15 +13,13 @@ from typing import Any
 from ..derivatives.leaves import own_copy
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
-from ..host.inplace import InPlace
-from ..host.loops import Loop
 from ..keywords import names_of
 from ..layout import Layout
 from ..memory import allocate
 from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number, tracking
 from ..ops import OPS, Op
 from ..realize import realize
-from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
+from ..spec import EXACT, LARGEST_INT, Made, remember
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from ..tensor.arguments import Default
@@ -29,16 +27,14 @@ from ..tensor.making import listed
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
+from .hosting import Heard, key_of_made, kind_of, listening, made_in_place, numbers_of, passes, place_of, share, turned
 from .patience import patient
-from .programs import program_of
 
 MOST_PARTS = 256
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
 _at_it: set[int] = set()  # the threads that are in `done_again`
-Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any] | None, InPlace | None]
-_heard: dict[int, list[Heard]] = {}  # by thread, while it learns
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
@@ -51,7 +47,7 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         x, *given = (*args, *named.values())
         key = _key_of_call(x, given, named) if type(x) is Tensor else None
         known = () if key is None else x.spec.called.get(name, ())
-        if key is None or key in known or _passes(x.spec) or (len(known) > MOST_NUMBERS and float in map(type, given)):
+        if key is None or key in known or passes(x.spec) or (len(known) > MOST_NUMBERS and float in map(type, given)):
             return own(*args, **named)
         if any([type(t) is Tensor and t.storage.node.traced for t in (x, *given)]):  # without values it may be done otherwise
             return own(*args, **named)
@@ -60,17 +56,39 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
             return own(*args, **named)
         with patient():
             began = next_number()
-            with _listening() as heard:
+            with listening() as heard:
                 found = own(*args, **named)
             hosted = _hosted(own, args, named, found, heard)
             if hosted is not None:
-                remember(x.spec.called, name, key, hosted)
+                remember(x.spec.called, name, key_of_made(key, given, hosted), hosted)
             elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
             elif isinstance(found, tuple):
                 if any(map(_is_pinned, (x, *given))):
                     _, found, began = _told_apart(own, args, named)
                 remember(x.spec.called, name, key, _several(x, args, named, found, began))
+        return found
+
+    return method
+
+
+def telling(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's own function, of which is written down what it tells that machine code does in its place, if it tells just one thing."""
+
+    def method(*args: Any, **named: Any) -> Any:
+        x, *given = (*args, *named.values())
+        key = _key_of_call(x, given, named) if type(x) is Tensor else None
+        if key is None or key in x.spec.called.get(name, ()) or passes(x.spec) or _is_written(own, args, named):
+            return own(*args, **named)
+        with listening() as heard:
+            found = own(*args, **named)
+        tensors = [t for t in (x, *given) if type(t) is Tensor]
+        told = [each for each in heard if each[2] is None and each[3] is not None]
+        made = None
+        if len(told) == 1 and not share(tensors):
+            _, results, _, how = told[0]
+            made = how and made_in_place(how, tensors, told[0][0], results, found, numbers_of(given))
+        remember(x.spec.called, name, key if made is None else key_of_made(key, given, made), made)
         return found
 
     return method
@@ -90,112 +108,30 @@ def _by_place(own: Callable[..., Any]) -> tuple[str, ...]:
     return names_of(unwrap(own)).by_place
 
 
-@contextmanager
-def _listening() -> Iterator[list[Heard]]:
-    """What NumPy computes in this thread meanwhile."""
-    me, heard = get_ident(), list[Heard]()
-    outer = _heard.get(me)
-    _heard[me] = heard
-    try:
-        yield heard
-    finally:
-        if outer is None:
-            del _heard[me]
-        else:
-            _heard[me] = outer
-            outer += heard
-
-
-def hears(*heard: Any) -> None:
-    """NumPy computed some tensors, the second, of others, the first: so it does of arrays with the elements, and a loop in place."""
-    listening = _heard.get(get_ident())
-    if listening is not None:
-        listening.append(heard)
-
-
 def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], found: Any, heard: Sequence[Heard]) -> Made | None:
     """What Python's own method found, if NumPy computed it at once; None if it did not."""
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
-    if len(heard) == 1 and _share(tensors):
-        with _listening() as heard:
+    if len(heard) == 1 and share(tensors):
+        with listening() as heard:
             tensors, found, _ = _told_apart(own, args, named)
     if len(heard) != 1:  # a function that it calls may have been learnt since, and machine code is not heard
         return None
     operands, results, compute, how = heard[0]
     if how is not None:
-        made = _in_place(how, tensors, operands, results, found)
+        made = made_in_place(how, tensors, operands, results, found, numbers_of((*args[1:], *named.values())))
         if made is not None:
             return made
     if compute is None:
         return None
     parts = found if isinstance(found, tuple) else (found,)
-    read, given_back = [_place_of(t, tensors) for t in operands], [_place_of(t, results) for t in parts]
+    read, given_back = [place_of(t, tensors) for t in operands], [place_of(t, results) for t in parts]
     if set(read) != set(range(len(tensors))) or given_back != list(range(len(results))):
         return None  # of a tensor that NumPy is not given it may be the value that matters
     shapes = [t.shape for t in operands]
     if read != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
-        compute = _turned(compute, read, shapes)  # type: ignore[arg-type]
+        compute = turned(compute, read, shapes)  # type: ignore[arg-type]
     every = [Made(t.spec, t.storage.node.recipe) for t in parts]
-    return Made(args[0].spec, parts=tuple(every), host=compute, kind=_kind_of(found))
-
-
-def _in_place(
-    how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any
-) -> Made | None:
-    """How the same is made where it lies; None if it is not, or what a function gave is not what was made so."""
-    parts = found if isinstance(found, tuple) else (found,)
-    if len(parts) != len(results):
-        return None
-    for part, result in zip(parts, results, strict=True):
-        if type(part) is not Tensor or part.storage is not result.storage or part.dtype is not result.dtype:
-            return None
-        if part.spec.strides is None or _passes(part.spec) or part.spec.size != result.spec.size or part.spec.nbytes > LARGEST:
-            return None
-    read, seen = set[int](), []
-    for t in operands:
-        which = [k for k, x in enumerate(tensors) if x.storage is t.storage and x.dtype is t.dtype is x.storage.node.dtype]
-        if len(which) != 1 or t.spec.strides is None:
-            return None
-        read.add(which[0])
-        seen.append((which[0], (t.offset - tensors[which[0]].offset) * t.dtype.itemsize, _lies(t)))
-    is_finite = isinstance(how, Loop) and how.finite
-    if read != set(range(len(tensors))) or (is_finite and not (operands[0].spec.gapless and len(operands) == 1)):
-        return None
-    floats = operands[0].size * (2 if operands[0].dtype.is_complex else 1)
-    written = program_of(how, seen, [_lies(t) for t in results], floats)
-    if written is None:
-        return None
-    every = [Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts]
-    return Made(tensors[0].spec, parts=tuple(every), kind=_kind_of(found), loop=written)
-
-
-def _lies(t: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape, and strides in bytes."""
-    return t.shape, tuple([s * t.dtype.itemsize for s in t.layout.strides])
-
-
-def _kind_of(found: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """What makes of a tuple what a function gave; None for what is no tuple."""
-    if not isinstance(found, tuple):
-        return None
-    return tuple if type(found) is tuple else partial(tuple.__new__, type(found))
-
-
-def _turned(compute: Callable[..., Any], places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
-    """The same function of arrays in another order, or with other shapes."""
-    return lambda *arrays: compute(*[arrays[k].reshape(shape) for k, shape in zip(places, shapes, strict=True)])
-
-
-def _place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
-    """Which of some tensors has all the elements of one, in their order; None if there is not one, or are several."""
-    if type(x) is not Tensor or not x.spec.gapless:
-        return None
-    places = [
-        k
-        for k, t in enumerate(tensors)
-        if t.storage is x.storage and t.dtype is x.dtype and t.offset == x.offset and t.spec.gapless and t.spec.size == x.spec.size
-    ]
-    return places[0] if len(places) == 1 else None
+    return Made(args[0].spec, parts=tuple(every), host=compute, kind=kind_of(found))
 
 
 def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -227,11 +163,6 @@ def keys_of(given: Sequence[Any]) -> tuple[Any, ...] | None:
     """What stands for some arguments in keys; None if something has no key."""
     keys = tuple([key_of(x) for x in given])
     return None if any([k is None and x is not None for k, x in zip(keys, given, strict=True)]) else keys
-
-
-def _share(tensors: Sequence[Tensor]) -> bool:
-    """Whether some have the same storage: which of them is read must be told."""
-    return len({id(t.storage) for t in tensors}) < len(tensors)
 
 
 def _is_pinned(x: Any) -> bool:
@@ -279,7 +210,7 @@ def learn(
     that it made have numbers from when it `began`.
     """
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
-    if _share(tensors) or any(map(_is_pinned, tensors)):
+    if share(tensors) or any(map(_is_pinned, tensors)):
         if any([t.storage.node.op is UNFINISHED for t in tensors]):
             return
         tensors, found, began = _told_apart(own, args, named)
@@ -378,7 +309,7 @@ def learn_write(view: Tensor, value: Any) -> bool:
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
-    if key in spec.called.get("write", ()) or _passes(spec):
+    if key in spec.called.get("write", ()) or passes(spec):
         return False
     made = _written(view, value) or Made(spec)
     remember(spec.called, "write", key, made)
@@ -406,7 +337,7 @@ def _written(view: Tensor, value: Any) -> Made | None:
     old = data(allocate(0), node.shape, spec.dtype)
     low = high = 0
     if kind is Tensor:
-        if value.spec.strides is None or _passes(value.spec) or type(value.storage) is not Storage:
+        if value.spec.strides is None or passes(value.spec) or type(value.storage) is not Storage:
             return None
         if value.storage.node.dtype is not value.dtype:
             return None
@@ -430,7 +361,7 @@ def _view_of(x: Tensor, found: Tensor) -> Made | None:
     """The same storage seen otherwise."""
     if found.storage is not x.storage or found.dtype is not x.dtype or found is x:
         return None
-    if x.spec.strides is None or found.spec.strides is None or _passes(found.spec):
+    if x.spec.strides is None or found.spec.strides is None or passes(found.spec):
         return None
     return Made(found.spec, shift=found.offset - x.offset)
 
@@ -440,16 +371,12 @@ def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Seque
     if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
         return None
     parts = [_view_of(x, part) or _steps_of([x], part, began) for part in found]
-    return None if None in parts else Made(x.spec, parts=tuple(parts), kind=_kind_of(found))  # type: ignore[arg-type]
-
-
-def _passes(spec: Spec) -> bool:
-    return bool(spec.form.passing)
+    return None if None in parts else Made(x.spec, parts=tuple(parts), kind=kind_of(found))  # type: ignore[arg-type]
 
 
 def _steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | None:
     """Nodes made of the operands' nodes and of numbers."""
-    if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or _passes(found.spec):
+    if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or passes(found.spec):
         return None
     if any([x.storage.node.dtype is not x.dtype for x in tensors]):
         return None

@@ -15,6 +15,7 @@ from . import (
     call,
     compute,
     creating,
+    finding,
     follow,
     gather,
     graph,
@@ -29,6 +30,7 @@ from . import (
     record,
     reuse,
     running,
+    searching,
     slots,
     together,
     updating,
@@ -281,7 +283,9 @@ def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     computing = (compute, walk, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, record)
-    for part in (*making, *computing, read, looping, ordering, call, index, write, updating, picking, gather, joining, together, creating):
+    in_place = (looping, ordering, searching, finding)
+    writing = (index, write, updating, picking, gather, joining, together, creating)
+    for part in (*making, *computing, read, *in_place, call, *writing):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(

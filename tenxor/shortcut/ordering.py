@@ -1,9 +1,8 @@
-"""Rows of tensors put in order, and places found among what is in order, as a program (`programs.py`) says."""
+"""Rows of tensors put in order, as a program (`programs.py`) says."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from ..backend.llvm.builder import Module, Value, intrinsic
 from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I32, I64, POINTER, Type, vector
@@ -13,11 +12,11 @@ from .boxes import FROM, PIECE
 from .function import Function
 from .looping import WAYS, operand_at, result_at
 from .objects import BYTES, Objects
-from .programs import ARGSORT, BEST, SEARCH, SORT
+from .programs import ARGSORT, BEST, LEXSORT, SORT
 
 LANES = 8  # of floats that are looked at side by side
 _FLOATS = (DOUBLE, FLOAT)
-_KINDS = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64": I64, "int32": I32, "uint32": I32}
+KINDS = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64": I64, "int32": I32, "uint32": I32}
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -27,16 +26,12 @@ def write(module: Module, objects: Objects) -> None:
         _is_odd(Function(module, objects, f"is_odd_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)
     _sort(Function(module, objects, WAYS[SORT], given, I1))
     _sort_places(Function(module, objects, WAYS[ARGSORT], given, I1))
-    lie = [("sorted", POINTER), ("size", I64), ("between", I64), ("wanted", POINTER), ("count", I64), ("apart", I64), ("to", POINTER)]
+    _sort_by_keys(Function(module, objects, WAYS[LEXSORT], given, I1))
     for dtype in SEARCHED:
-        if dtype.is_float:
-            _numbers(Function(module, objects, f"numbers_{dtype}", lie[:3], I64), dtype)
-        _search(Function(module, objects, f"search_{dtype}", [*lie, ("right", I1)], I1), dtype)
         rows = [("row", POINTER), ("size", I64), ("between", I64), ("values", POINTER), ("places", POINTER), ("count", I64), ("most", I64)]
         for largest in (False, True):
             _best(Function(module, objects, _name_of_best(dtype, largest), rows, I1), dtype, largest)
     _best_of_any(Function(module, objects, WAYS[BEST], given, I1))
-    _search_any(Function(module, objects, WAYS[SEARCH], given, I1))
 
 
 def _is_odd(f: Function, kind: Type) -> None:
@@ -94,6 +89,21 @@ def _sort_places(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
+def _sort_by_keys(f: Function) -> None:
+    """Sort the places of the elements of several keys, one key after the other."""
+    program, nodes, starts, found = f.arguments
+    keys, n = f.word(program, 8), f.word(program, 16)
+    to = result_at(f, found, 0)
+    f.each(n, lambda k: to.at(k, I64).store(k))
+
+    def by_key(k: Value) -> None:
+        stable, which, start = (f.at(program, 24).at(k * 3 + j, I64).load(I64) for j in range(3))
+        _call(f, stable.cast("inttoptr", POINTER), [operand_at(f, nodes, starts, which, start), to, n])
+
+    f.each(keys, by_key)
+    f.give(f.constant(I1, True))
+
+
 def _copy(f: Function, nodes: Value, starts: Value, box: Value, to: Value) -> None:
     """Copy the elements of an operand."""
     f.call("copy_box", I1, [operand_at(f, nodes, starts, f.word(box, PIECE), f.word(box, FROM)), to, box])
@@ -103,85 +113,6 @@ def _call(f: Function, function: Value, given: Sequence[Value]) -> None:
     """Call a function of NumPy's that sorts, without an array; what had no memory for that is left to Python."""
     arguments = ", ".join([*map(repr, given), "ptr null"])
     f.require(f.define(I32, f"call i32 {function.text}({arguments})").equals(0))
-
-
-def _search(f: Function, dtype: DType) -> None:
-    """Before which of some sorted numbers others belong, or after which of those that are equal; NaN comes after all numbers.
-
-    Half of what is left is passed over by a choice, not a branch, so that nothing is foreseen wrongly. (D. Knuth, The Art of Computer
-    Programming, volume 3, 6.2.1: uniform binary search.)
-    """
-    ordered, size, between, wanted, count, apart, to, right = f.arguments
-    kind = _KINDS[dtype.name]
-    left_of, not_right_of = {"float": ("olt", "ole"), "int": ("slt", "sle"), "uint": ("ult", "ule")}[dtype.kind]
-
-    def put_nan(place: Value, is_right: bool) -> None:
-        place.store(size if is_right else f.call(f"numbers_{dtype}", I64, [ordered, size, between]))
-
-    def find(k: Value, many: int, is_right: bool) -> None:
-        """The places of some neighbours, side by side, as each waits for memory and for itself."""
-        every = [wanted.at((k + j) * apart, I8).load(kind) for j in range(many)]
-        begins, left = [f.local(I64, f.number(0)) for _ in every], f.local(I64, size)
-
-        def passed(at: Value, y: Value) -> Value:
-            """1 where the place of `y` is after a sorted one, else 0."""
-            x = ordered.at(at * between, I8).load(kind)
-            return x.compare(not_right_of if is_right else left_of, y).cast("zext", I64)
-
-        def halve() -> None:
-            half = left.load(I64).shifted_right(1)
-            for begin, y in zip(begins, every, strict=True):
-                before = begin.load(I64)
-                begin.store(before + (half & (f.number(0) - passed(before + half - 1, y))))
-            left.store(left.load(I64) - half)
-
-        f.as_long_as(lambda: left.load(I64) > 1, halve)
-        for j, (begin, y) in enumerate(zip(begins, every, strict=True)):
-            last = begin.load(I64)
-            to.at(k + j, I64).store(last + passed(last, y))
-            if dtype.is_float:
-                f.rarely(y.is_nan(), partial(put_nan, to.at(k + j, I64), is_right))
-
-    def all_of_them(is_right: bool) -> None:
-        whole = count >> 2
-        f.each(whole, lambda k: find(k << 2, 4, is_right))
-        f.each(count - (whole << 2), lambda k: find((whole << 2) + k, 1, is_right))
-
-    f.when(right, lambda: all_of_them(True))
-    f.when(~right, lambda: all_of_them(False))
-    f.give(f.constant(I1, True))
-
-
-def _numbers(f: Function, dtype: DType) -> None:
-    """How many of some sorted floats are numbers: NaN comes after them."""
-    ordered, size, between = f.arguments
-    begin, left = f.local(I64, f.number(0)), f.local(I64, size)
-
-    def is_number(at: Value) -> Value:
-        return (~ordered.at(at * between, I8).load(_KINDS[dtype.name]).is_nan()).cast("zext", I64)
-
-    def halve() -> None:
-        half, before = left.load(I64).shifted_right(1), begin.load(I64)
-        begin.store(before + half * is_number(before + half - 1))
-        left.store(left.load(I64) - half)
-
-    f.as_long_as(lambda: left.load(I64) > 1, halve)
-    last = begin.load(I64)
-    f.give(last + is_number(last))
-
-
-def _search_any(f: Function) -> None:
-    """The same for the dtype of a program."""
-    program, nodes, starts, found = f.arguments
-    number, right = f.word(program, 8), f.word(program, 16)
-    lie: list[Value] = []
-    for first in (24, 56):
-        which, start, count, step = (f.word(program, first + 8 * k) for k in range(4))
-        lie += (operand_at(f, nodes, starts, which, start), count, step)
-    given = [*lie, result_at(f, found, 0), right.differs(0)]
-    for k, dtype in enumerate(SEARCHED):
-        f.when_giving(number.equals(k), lambda dtype=dtype: f.call(f"search_{dtype}", I1, given))  # type: ignore[misc]
-    f.decline()
 
 
 def _name_of_best(dtype: DType, largest: bool) -> str:
@@ -194,7 +125,7 @@ def _best(f: Function, dtype: DType, largest: bool) -> None:
     Each is put where it belongs among the best of those before it. What is no better than the last of those is passed over, some at a time.
     """
     row, size, between, values, places, count, most = f.arguments
-    kind, moved = _KINDS[dtype.name], f.local(I64, f.number(0))
+    kind, moved = KINDS[dtype.name], f.local(I64, f.number(0))
     greater, less = ("ugt", "ult") if dtype.kind in ("float", "uint") else ("sgt", "slt")
 
     def is_better(x: Value, y: Value) -> Value:
@@ -249,7 +180,7 @@ def _best_of_any(f: Function) -> None:
         for j in range(2):
 
             def row(i: Value, dtype: DType = dtype, j: int = j) -> None:
-                to = [values.at(i * count, _KINDS[dtype.name]), places.at(i * count, I64)]
+                to = [values.at(i * count, KINDS[dtype.name]), places.at(i * count, I64)]
                 f.require(f.call(_name_of_best(dtype, j == 1), I1, [first.at(i * step, I8), n, between, *to, count, most]))
 
             f.when(number.equals(k) & largest.equals(j), lambda row=row: f.each(rows, row))  # type: ignore[misc]

@@ -7,28 +7,75 @@ from collections.abc import Sequence
 from math import prod
 
 from ..dtypes import float32, float64
+from ..host.counts import COUNTED, Count
 from ..host.inplace import InPlace
 from ..host.loops import CALL, Loop, Seen, one_step, program
-from ..host.orders import SEARCHED, Order
+from ..host.machine import bits_of, words_of_ends
+from ..host.orders import SEARCHED, Order, is_counted
 from .boxes import box_of
 
-SORT, ARGSORT, SEARCH, BEST = (CALL + 1 + k for k in range(4))  # with which programs begin
+# With which programs begin; from BINCOUNT on sizes of results are known when they are found.
+SORT, ARGSORT, SEARCH, BEST, WIDER, DIGITIZE, INTERPOLATE, LEXSORT, BINCOUNT, UNIQUE = (CALL + 1 + k for k in range(10))
 _LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
-SHORT = 64  # integers of up to 16 bits: for more of them one that counts is quicker, which NumPy calls stable
+SINGLE = 4  # bytes of a number in single precision
 MOST_BEST = 64  # of which each may be compared with each
 MOST_MOVED = 1 << 20  # of those meanwhile, in a row: some milliseconds
 Given = Sequence[tuple[int, int, Seen]]  # which of some tensors is read, from how many bytes beyond where that begins, and how it lies
 
 
-def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> bytes | None:
-    """How machine code computes results that lie so, of operands; None if it cannot. The first operand has so many `floats`."""
+def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
+    """How machine code computes results that lie so, of operands; None if it cannot. The first operand has so many `floats`; elements of
+    each result have so many bytes (`items`).
+    """
     if isinstance(how, Loop):
-        return program(how, operands, results, floats)
-    if how.name == "searchsorted":
+        return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
+    if isinstance(how, Count):
+        words = _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
+    elif how.name == "interp":
+        words = _interpolate(how, operands)
+    elif how.name in _LOOKED_FOR:
         words = _search(how, operands)
+    elif how.name == "lexsort":
+        words = _by_keys(how, operands)
     else:
         words = _best(how, operands[0]) if how.name == "topk" else _sort(how, operands[0])
     return None if words is None else struct.pack(f"={len(words)}q", *words)
+
+
+def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
+    """For what is in single precision: copied in double precision to memory apart, computed there, and what comes of it rounded."""
+    item = SINGLE * floats // prod(operands[0][2][0]) if floats else SINGLE
+    words, places, lie, end = list[int](), list[int](), list[Seen](), 0
+    for which, start, (shape, strides) in operands:
+        if any([s % item for s in strides]):
+            return None
+        box = box_of(shape, [s // item for s in strides], _dense(shape, 1), item, piece=which, start=start // item)
+        if box is None:
+            return None
+        words += (end, prod(shape) * item // SINGLE, *box)
+        places.append(end)
+        lie.append((shape, _dense(shape, 2 * item)))
+        end += prod(shape) * 2 * item
+    for k, ((shape, _), item) in enumerate(zip(results, items, strict=True)):
+        places.append(end)
+        if k == how.counts:  # which are no floats
+            words += (end, -prod(shape))
+            lie.append((shape, _dense(shape, item)))
+            end += prod(shape) * item
+            continue
+        words += (end, prod(shape) * item // SINGLE)
+        lie.append((shape, _dense(shape, 2 * item)))
+        end += prod(shape) * 2 * item
+    inner = program(how._replace(wider=False), [(0, 0, seen) for seen in lie[: len(operands)]], lie[len(operands) :], floats, places)
+    if inner is None:
+        return None
+    head = (WIDER, end, len(operands), len(results), 8 * (5 + len(words)))
+    return struct.pack(f"={len(head) + len(words)}q", *head, *words) + inner
+
+
+def _dense(shape: Sequence[int], item: int) -> tuple[int, ...]:
+    """Strides in row-major order."""
+    return tuple([item * prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
@@ -43,19 +90,69 @@ def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
         return None
     if how.name == "argsort":
         return (ARGSORT, how.stable, rows, n, item, int(list(strides) == apart), *box)
-    counted = how.dtype.is_integer and how.dtype.bits <= 16 and n > SHORT
-    return (SORT, how.stable, how.stable if counted else how.quick, rows, n, item, _LOOKED_AT.get(how.dtype, 0), int(how.keeps), *box)
+    quick = how.stable if is_counted(how.dtype, n) else how.quick
+    return (SORT, how.stable, quick, rows, n, item, _LOOKED_AT.get(how.dtype, 0), int(how.keeps), *box)
+
+
+_LOOKED_FOR = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
     """For elements that are walked in one loop, among sorted ones."""
+    words = [_LOOKED_FOR[how.name], SEARCHED.index(how.dtype), int(how.right)]
+    more = _lying(operands)
+    return None if more is None else (*words, *more)
+
+
+def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
+    """For numbers and points that are walked in one loop each; what is in single precision is copied first."""
+    words, end = list[int](), 0
+    for operand, (_, item) in zip(operands, how.keys, strict=True):
+        lie = _lying([operand])
+        if lie is None:
+            return None
+        words += (*lie, int(item == SINGLE), end)
+        end += 8 * lie[2] if item == SINGLE else 0
+    ends = [bits_of(x) if isinstance(x, float) else x for x in words_of_ends(how.ends)]
+    return (INTERPOLATE, *ends, end, *words)
+
+
+def _lying(operands: Given) -> list[int] | None:
+    """Of each operand which tensor is read, from where, how many elements, and how far apart; None if one is not walked in one loop."""
     words: list[int] = []
     for which, start, (shape, strides) in operands:
         step = one_step(shape, strides)
         if step is None or not prod(shape):
             return None
         words += (which, start, prod(shape), step)
-    return (SEARCH, SEARCHED.index(how.dtype), int(how.right), *words)
+    return words
+
+
+def _bincount(how: Count, operands: Given) -> tuple[int, ...] | None:
+    """For integers in a row, and perhaps their weights."""
+    words = _lying(operands)
+    return None if words is None else (BINCOUNT, COUNTED.index(how.dtype), how.least, len(operands) - 1, *words)
+
+
+def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
+    """For elements that are copied first."""
+    (which, start, (shape, strides)), item = operand, how.dtype.itemsize
+    if not prod(shape) or any([s % item for s in strides]):
+        return None
+    box = box_of(shape, [s // item for s in strides], _dense(shape, 1), item, piece=which, start=start // item)
+    if box is None:
+        return None
+    return (UNIQUE, how.dtype.bits, _LOOKED_AT.get(how.dtype, 0), how.sort, how.argsort, how.wanted, prod(shape), item, *box)
+
+
+def _by_keys(how: Order, operands: Given) -> tuple[int, ...] | None:
+    """For keys in a row, each of whose elements are neighbours."""
+    words = list[int]()
+    for (which, start, (shape, strides)), (function, item) in zip(operands, how.keys, strict=True):
+        if len(shape) != 1 or shape[0] < 2 or strides[0] != item:
+            return None
+        words += (function, which, start)
+    return (LEXSORT, len(operands), operands[0][2][0][0], *words)
 
 
 def _best(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:

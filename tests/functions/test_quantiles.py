@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
 from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tenxor.host.selection import elements_at
 from tenxor.tensor.arguments import Axes
 
 from .samples import SAMPLES, assert_close, each_sample
@@ -158,3 +161,45 @@ def test_the_part_is_given_by_its_place_or_by_name() -> None:
     for _ in range(3):
         assert tx.quantile(x, q=0.5).item() == tx.quantile(x, 0.5).item() == 3.0
         assert tx.percentile(x, q=50, axis=0).item() == np.percentile(x, q=50).item() == 3.0
+
+
+LONG_ROWS: dict[str, Callable[[np.random.Generator], Any]] = {
+    "floats": lambda draw: draw.normal(size=70_001),
+    "float32": lambda draw: draw.random(20_000, np.float32),
+    "float16": lambda draw: draw.random(20_000).astype(np.float16),
+    "in order": lambda draw: np.arange(30_000.0),
+    "backwards": lambda draw: np.arange(30_000.0)[::-1],
+    "all equal": lambda draw: np.full(20_000, 7),
+    "few of them": lambda draw: draw.integers(0, 3, 200_000),
+    "periodic": lambda draw: np.arange(100_000) % 48,
+    "far apart": lambda draw: draw.standard_cauchy(40_000),
+    "large integers": lambda draw: draw.integers(2**62, 2**63 - 1, 20_000),
+    "below 0, too": lambda draw: draw.integers(-128, 127, 20_000).astype(np.int8),
+    "infinities": lambda draw: draw.choice([np.inf, -np.inf, 1.0], 20_000),
+    "one NaN": lambda draw: np.where(np.arange(20_000) == 12_345, np.nan, draw.random(20_000)),
+    "half of them NaN": lambda draw: np.where(draw.random(20_000) < 0.5, np.nan, draw.random(20_000)),
+    "nothing else": lambda draw: np.full(20_000, np.nan),
+}
+
+
+@pytest.mark.parametrize("name", LONG_ROWS)
+def test_elements_of_long_rows_are_those_in_order(name: str) -> None:
+    x = LONG_ROWS[name](np.random.default_rng(3))
+    in_order, before = np.sort(x), x.tobytes()
+    for places in ([0], [len(x) - 1], [len(x) // 2 - 1, len(x) // 2], [3, 700, len(x) // 3, len(x) - 2]):
+        found = elements_at(x, places)
+        if found is not None:
+            assert np.array_equal([found[place] for place in places], in_order[places], equal_nan=x.dtype.kind == "f")
+    assert x.tobytes() == before
+    for t in (tx.asarray(x), tx.asarray(np.repeat(x, 2))[::2], tx.asarray(x.reshape(-1, 1))):
+        for method in ("lower", "linear")[: 1 if name == "infinities" else 2]:
+            for q in (0.5, 0.0, [0.001, 0.3, 1.0], []):
+                found = tx.quantile(t, q, method=method)
+                wanted = in_order[-1] if np.isnan(in_order[-1]) else np.quantile(in_order, q, method=method)
+                assert found.shape == np.shape(q)
+                np.testing.assert_allclose(found.numpy().astype(float), np.broadcast_to(wanted, found.shape).astype(float), rtol=1e-3)
+
+
+def test_what_is_sought_in_most_rows_is_found_without_order() -> None:
+    draw = np.random.default_rng(5)
+    assert all(elements_at(draw.normal(size=50_000), [24_999, 25_000]) is not None for _ in range(20))

@@ -47,7 +47,17 @@ def test_this_numpy_is_as_is_believed(afresh: None) -> None:
     assert all([found(name, d) for name in OF_DOUBLES for d in (tx.float64, tx.complex128)])
 
 
-@pytest.mark.parametrize("dtype", [tx.float32, tx.complex64, tx.float16, tx.int64, tx.uint8, tx.bool], ids=str)
+def test_single_precision_is_computed_in_double_precision_as_numpy_does(afresh: None) -> None:
+    for dtype in (tx.float32, tx.complex64):
+        for name in OF_DOUBLES:
+            loop = loops.loop_of(HOST[name], [dtype] * len(HOST[name].operands), {})
+            assert loop is not None and loop.wider
+    signals = {norm: loops.loop_of(HOST["ifft"], [tx.complex64], {"n": 4, "norm": norm}) for norm in (None, "ortho", "forward")}
+    assert {norm: loop is not None and loop.wider for norm, loop in signals.items()} == {None: False, "ortho": False, "forward": True}
+    assert not refused()
+
+
+@pytest.mark.parametrize("dtype", [tx.float16, tx.int64, tx.uint8, tx.bool], ids=str)
 def test_there_are_none_of_other_dtypes(dtype: DType, afresh: None) -> None:
     assert not any([found(name, dtype) for name in OF_DOUBLES])
     assert not any([found(name, dtype, n=4, norm=None) for name in ("fft", "ifft", "rfft", "irfft")])

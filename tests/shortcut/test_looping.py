@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.errors import LinearAlgebraError
+from tenxor.host import factors
 
 pytestmark = pytest.mark.usefixtures("on")
 Array = np.ndarray[Any, Any]
@@ -39,14 +41,14 @@ COMPLEX: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 def definite(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     draw = np.random.default_rng(seed)
-    found = draw.normal(size=shape) + (1j * draw.normal(size=shape) if dtype == "complex128" else 0)
+    found = draw.normal(size=shape) + (1j * draw.normal(size=shape) if dtype.startswith("complex") else 0)
     return (found @ found.swapaxes(-1, -2).conj() + np.eye(shape[-1])).astype(dtype)
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3, 3), (2, 1, 5, 5)], ids=str)
-@pytest.mark.parametrize("name, dtype", [*[(n, "float64") for n in CASES], *[(n, "complex128") for n in COMPLEX]])
+@pytest.mark.parametrize("name, dtype", [*product(CASES, ["float64", "float32"]), *product(COMPLEX, ["complex128", "complex64"])])
 def test_is_numpys_to_the_bit(name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    ours, theirs = (COMPLEX if dtype == "complex128" else CASES)[name]
+    ours, theirs = (COMPLEX if dtype.startswith("complex") else CASES)[name]
     for seed in range(4):
         a = definite(shape, dtype, seed)
         x = tx.asarray(a).realize()
@@ -60,8 +62,9 @@ def known(x: tx.Tensor, name: str) -> bool:
     return any(made is not None and bool(made.loop) for made in x.spec.called[f"tenxor.{name}"].values())
 
 
-def test_it_is_known_the_second_time() -> None:
-    x = tx.asarray(definite((3, 3), "float64", 1)).realize()
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_it_is_known_the_second_time(dtype: str) -> None:
+    x = tx.asarray(definite((3, 3), dtype, 1)).realize()
     for function, name in ((tx.linalg.inv, "linalg.solving.inv"), (tx.fft.rfft, "fft.rfft"), (tx.linalg.eig, "linalg.decompositions.eig")):
         function(x)
         assert known(x, name)
@@ -211,3 +214,75 @@ def test_threads_do_not_come_into_each_others_way() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def equations(shape: tuple[int, int], dtype: str, seed: int) -> tuple[Array, Array]:
+    draw = np.random.default_rng(seed)
+    a, b = draw.normal(size=shape), draw.normal(size=(shape[0], 2))
+    return ((a + 1j * draw.normal(size=shape)), b + 1j) if dtype == "complex128" else (a.astype(dtype), b.astype(dtype))
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (9, 3), (2, 5), (40, 30), (1, 1)], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_least_squares(dtype: str, shape: tuple[int, int]) -> None:
+    """Of full rank and of less, one after the other."""
+    for seed in range(3):
+        a, b = equations(shape, dtype, seed)
+        less = a.copy()
+        less[:, -1] = less[:, 0] * (shape[1] > 1)
+        for matrix in (a, less, a):
+            for right in (b, b[:, 0]):
+                rcond = max(shape) * np.finfo(a.dtype).eps
+                solution, left, rank, values = np.linalg.lstsq(matrix, right, rcond)
+                x, y = tx.asarray(matrix).realize(), tx.asarray(right).realize()
+                for _ in range(3):
+                    found = tx.linalg.lstsq(x, y)
+                    missed = (np.abs(matrix @ solution - right) ** 2).sum(0)
+                    close = {"rtol": 1e-3, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-9, "atol": 1e-11}
+                    np.testing.assert_allclose(found.solution.numpy(), solution, **close)
+                    np.testing.assert_allclose(found.residuals.numpy(), missed, **close)
+                    np.testing.assert_allclose(found.singular_values.numpy(), values, **close)
+                    assert found.rank.dtype == tx.int64 and found.rank.item() == rank and type(found).__name__ == "LeastSquares"
+                if left.size and dtype != "float32":
+                    assert found.residuals.numpy().tobytes() == left.reshape(found.residuals.shape).tobytes()
+                again = [said(lambda x=x, y=y: tx.linalg.lstsq(x, y)) for _ in range(2)]
+                with shortcut.aside():
+                    assert again == [said(lambda x=x, y=y: tx.linalg.lstsq(x, y))] * 2
+
+
+def test_least_squares_go_the_short_way_and_by_numpys_own_where_there_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = equations((9, 3), "float64", 7)
+    x, y = tx.asarray(a).realize(), tx.asarray(b).realize()
+    wanted = tx.linalg.lstsq(x, y)
+    assert known(x, "linalg.solving.lstsq")
+    q, r = tx.linalg.qr(x, mode="complete")
+    monkeypatch.setattr(factors, "_loop", lambda name: None)
+    stack = tx.stack([x, x * 2]).realize()
+    found = tx.linalg.lstsq(stack, y.expand((2, 9, 2)))
+    assert np.allclose(found.solution[0].numpy(), wanted.solution.numpy()) and found.rank.tolist() == [3, 3]
+    assert np.allclose(found.solution[1].numpy() * 2, wanted.solution.numpy())
+    assert np.array_equal(tx.linalg.qr(x.copy() + 0.0, mode="complete").Q.numpy(), q.numpy()) and r.shape == (9, 3)
+
+
+def test_least_squares_of_what_is_not_finite_are_told() -> None:
+    a, b = equations((9, 3), "float64", 8)
+    tx.linalg.lstsq(tx.asarray(a).realize(), tx.asarray(b).realize())
+    a[4, 1] = np.nan
+    for _ in range(2):
+        with pytest.raises(LinearAlgebraError, match="lstsq"):
+            tx.linalg.lstsq(tx.asarray(a).realize(), tx.asarray(b).realize())
+    gradient = tx.grad(lambda t: tx.linalg.lstsq(t, tx.asarray(b)).solution.sum())(tx.asarray(equations((9, 3), "float64", 8)[0]))
+    assert gradient.shape == (9, 3) and bool(gradient.isfinite().all())
+
+
+def test_one_matrix_of_some_rows_and_batches_on_one_thread_go_the_short_way(threads: Callable[[int], None]) -> None:
+    one, many = definite((100, 100), "float64", 1), definite((1000, 10, 10), "float64", 2)
+    threads(1)
+    for a, function, name in ((one, tx.linalg.eigvalsh, "decompositions.eigvalsh"), (many, tx.linalg.cholesky, "decompositions.cholesky")):
+        x = tx.asarray(a).realize()
+        assert np.array_equal(function(x).numpy(), getattr(np.linalg, function.__name__)(a))
+        assert known(x, f"linalg.{name}")
+    threads(2)
+    x = tx.asarray(many).realize()
+    tx.linalg.cholesky(x)
+    assert not any(made and made.loop for made in x.spec.called.get("tenxor.linalg.decompositions.cholesky", {}).values())

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tenxor.host import orthogonal
+from tenxor.host import factors
 
 RNG = np.random.default_rng(4)
 SHAPES = [(5, 3), (3, 5), (4, 4), (1, 1), (7, 1), (1, 7), (2, 5, 3), (2, 2, 3, 4), (150, 140), (0, 3), (3, 0), (0, 2, 2)]
@@ -18,7 +18,7 @@ def drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return (found + 1j * RNG.normal(size=shape)).astype(dtype) if "c" in dtype else found.astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
@@ -26,7 +26,7 @@ def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
     for x in (whole[..., : shape[-1]], whole[..., ::-2], drawn(shape, dtype)):
         before = x.copy()
         x.flags.writeable = False
-        found, wanted = orthogonal.qr(x, mode=mode), np.linalg.qr(before, mode)
+        found, wanted = factors.qr(x, mode=mode), np.linalg.qr(before, mode)
         assert [(a.shape, a.dtype, a.tobytes()) for a in found] == [(b.shape, b.dtype, b.tobytes()) for b in wanted]
         assert x.tobytes() == before.tobytes()
 
@@ -37,7 +37,7 @@ def test_what_is_no_number_is_no_error() -> None:
     x[1, 2], x[0, 0] = np.nan, np.inf
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found, wanted = orthogonal.qr(x, mode="reduced"), np.linalg.qr(x)
+        found, wanted = factors.qr(x, mode="reduced"), np.linalg.qr(x)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -45,9 +45,9 @@ def test_what_is_no_number_is_no_error() -> None:
 def test_a_numpy_without_these_parts_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     x = drawn((5, 3), "float64")
     wanted = np.linalg.qr(x)
-    for name in ("_RAW", "_REDUCED"):
-        monkeypatch.setattr(orthogonal, name, None)
-        found = orthogonal.qr(x, mode="reduced")
+    for missing in ("qr_r_raw", "qr_reduced"):
+        monkeypatch.setattr(factors, "_loop", lambda name, missing=missing, own=factors._loop: None if name == missing else own(name))
+        found = factors.qr(x, mode="reduced")
         monkeypatch.undo()
         assert [a.tobytes() for a in found] == [b.tobytes() for b in wanted]
 
@@ -57,4 +57,4 @@ def test_little_is_python_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("NumPy's own is asked")
 
     monkeypatch.setattr(np.linalg, "qr", never)
-    orthogonal.qr(drawn((5, 3), "float64"), mode="reduced")
+    factors.qr(drawn((5, 3), "float64"), mode="reduced")

@@ -1,0 +1,99 @@
+"""QR and least squares by what NumPy's own functions come down to, without what these do around it.
+
+NumPy's `qr` and `lstsq` look at arguments, and at results, for three times as long as a small matrix takes, and the second takes one matrix
+alone. Where their loops are not as is known here, NumPy's own functions are called.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+MOST = 1 << 14  # elements of a triangle that is remembered
+_DOUBLE = {"f": "d", "d": "d", "F": "D", "D": "D"}  # what is computed in, as NumPy does
+
+
+def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    """A matrix as a product of two, of which the first has orthonormal columns and the second is upper triangular."""
+    rows, columns = x.shape[-2:]
+    size = rows if mode == "complete" else min(rows, columns)
+    factor, make = _loop("qr_r_raw"), _loop("qr_complete" if mode == "complete" and rows > columns else "qr_reduced")
+    if factor is None or make is None or not x.size:
+        found = np.linalg.qr(x, "complete" if mode == "complete" else "reduced")
+        if out is None:
+            return found
+        for to, array in zip(out, found, strict=True):
+            np.copyto(to, array)
+        return out
+    kind = _DOUBLE[x.dtype.char]
+    own: Array = x.astype(kind, "C")  # which becomes both, one beside the other
+    with np.errstate(all="ignore"):
+        more = factor(own, signature=f"{kind}->{kind}")
+        q = make(own, more, signature=f"{kind}{kind}->{kind}", out=None if out is None or out[0].dtype.char != kind else out[0])
+        if out is None:
+            return q, np.where(_upper(size, columns), own[..., :size, :], 0)
+        if q is not out[0]:
+            np.copyto(out[0], q, casting="same_kind")
+        out[1].fill(0)
+        np.copyto(out[1], own[..., :size, :], casting="same_kind", where=_upper(size, columns))
+    return out
+
+
+def _upper(rows: int, columns: int) -> Array:
+    """Where an upper triangle is."""
+    return _known_upper(rows, columns) if rows * columns <= MOST else ~np.tri(rows, columns, -1, bool)
+
+
+@lru_cache(maxsize=256)
+def _known_upper(rows: int, columns: int) -> Array:
+    return ~np.tri(rows, columns, -1, bool)
+
+
+def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Array]:
+    """The solutions with the least squares of what is left, these sums, the ranks, and the singular values. Those up to `rcond` times the
+    largest count as 0. LinAlgError where LAPACK finds none.
+    """
+    rows, columns = a.shape[-2:]
+    kind, loop = _DOUBLE[a.dtype.char], _loop("lstsq")
+    if loop is None:
+        return _one_by_one(a, b, rcond)
+    with np.errstate(all="ignore"):
+        x, left, ranks, s = loop(a, b, rcond, signature=f"{kind}{kind}d->{kind}did")
+        if np.isnan(s).any():
+            raise np.linalg.LinAlgError("SVD did not converge in Linear Least Squares")
+        if rows < columns or (ranks != columns).any():  # of which LAPACK does not tell what is left
+            left = _left(a, b, x)
+    return x, left, ranks, s
+
+
+def _left(a: Array, b: Array, x: Array) -> Array:
+    missed = a.astype(x.dtype, copy=False) @ x - b
+    found: Array = (missed * missed.conj()).real.sum(-2)
+    return found
+
+
+def _one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, Array]:
+    """The same by NumPy's own function."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    found = [np.linalg.lstsq(a[key], b[key], rcond) for key in np.ndindex(*batch)]
+    x, ranks, s = (np.array([each[k] for each in found]).reshape((*batch, *np.shape(found[0][k]))) for k in (0, 2, 3))
+    return x, _left(a, b, x), ranks, s
+
+
+@cache
+def _loop(name: str) -> Any:
+    """A generalised ufunc of NumPy's; None if there is none of this name, or it takes something else."""
+    found = getattr(np.linalg._umath_linalg, name, None)
+    return found if getattr(found, "signature", None) == _SIGNATURES.get(name) else None
+
+
+_SIGNATURES = {
+    "qr_r_raw": "(m,n)->(p)",
+    "qr_reduced": "(m,n),(k)->(m,k)",
+    "qr_complete": "(m,n),(n)->(m,m)",
+    "lstsq": "(m,n),(m,nrhs),()->(n,nrhs),(nrhs),(),(p)",
+}

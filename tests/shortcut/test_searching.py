@@ -1,0 +1,268 @@
+"""Places, heights between points, counts, and elements that are there: machine code finds what Python's own functions find, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.host import machine, running
+
+pytestmark = pytest.mark.usefixtures("on")
+Array = np.ndarray[Any, Any]
+DTYPES = ("float64", "float32", "float16", "int64", "int32", "int8", "uint64", "uint32", "uint8", "bool")
+SIZES = (0, 1, 2, 7, 8, 31, 33, 64, 65, 200)
+ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1.0])
+FAR = {"int64": 2**53 + np.arange(-2, 3), "uint64": np.array([2**64 - 1, 2**63, 2**53 + 1, 0, 1], np.uint64)}
+
+
+def drawn(size: int, dtype: str, seed: int) -> Array:
+    """Numbers many of which are equal, with what is odd or large among them."""
+    draw = np.random.default_rng(seed)
+    kind = np.dtype(dtype).kind
+    found = draw.integers(0 if kind in "ub" else -20, 2 if kind == "b" else 20, size).astype(dtype)
+    odd = ODD.astype(dtype) if kind == "f" else FAR.get(dtype, found)
+    return np.where(draw.random(size) < 0.2, draw.choice(odd, size), found).astype(dtype) if len(odd) else found
+
+
+def ways(x: Array) -> list[tx.Tensor]:
+    """The same numbers lying otherwise: neighbours, apart, and backwards."""
+    apart, back = np.repeat(x, 3), x[::-1].copy()
+    return [tx.asarray(x).realize(), tx.asarray(apart).realize()[::3], tx.asarray(back).realize()[::-1]]
+
+
+def said(make: Callable[[], Any]) -> Any:
+    """The elements of what is made, as bytes, or the error."""
+    try:
+        found = make()
+    except (tx.errors.TenxorError, ValueError) as error:
+        return type(error), str(error)
+    return [(t.shape, t.dtype, t.numpy().tobytes()) for t in (found if isinstance(found, tuple) else (found,))]
+
+
+def same(make: Callable[[], Any]) -> Any:
+    """What comes of it, three times over and without machine code alike."""
+    found = [said(make) for _ in range(3)]
+    with shortcut.aside():
+        assert found == [said(make)] * 3
+    return found[0]
+
+
+def known(x: tx.Tensor, name: str) -> bool:
+    return any(made is not None and bool(made.loop) for made in x.spec.called.get(f"tenxor.functions.{name}", {}).values())
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_places_among_edges(dtype: str, right: bool) -> None:
+    for seed, (edges, size) in enumerate(product(SIZES[1:], (0, 1, 7, 40))):
+        bins, x = np.sort(drawn(edges, dtype, seed)), drawn(size, dtype, seed + 99)
+        numbers = bins[~np.isnan(bins)] if bins.dtype.kind == "f" else bins
+        for b, v in zip(ways(bins), ways(x)[::-1], strict=True):
+            side = "right" if right else "left"
+            (found,) = same(lambda b=b, v=v, side=side: tx.searchsorted(b, v, side))
+            assert found[2] == np.searchsorted(bins, x, side).tobytes()
+        for b in ways(numbers):
+            (found,) = same(lambda b=b, v=v: tx.digitize(v, b, right))
+            assert len(numbers) == 0 or found[2] == np.digitize(x, numbers, right).tobytes()
+            (found,) = same(lambda b=b, v=v: tx.digitize(v, b[::-1], right))
+            assert len(numbers) == 0 or x.dtype == bool or found[2] == np.digitize(x, numbers[::-1], right).tobytes()
+
+
+def test_edges_in_no_order_are_told_after_such_in_order() -> None:
+    x = tx.asarray([0.5, 2.5]).realize()
+    for bins in ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0], [3.0, 2.0, 1.0], [1.0, np.nan, 3.0], [1.0, 2.0, 2.0]):
+        edges = tx.asarray(bins).realize()
+        same(lambda edges=edges: tx.digitize(x, edges))
+    assert known(x, "searching.digitize")
+    with pytest.raises(tx.errors.ArgumentError, match="in no order"):
+        tx.digitize(x, tx.asarray([3.0, 1.0, 2.0]).realize())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "uint64", "bool"])
+def test_numbers_are_looked_for_as_elements_are(dtype: str) -> None:
+    x = np.sort(drawn(30, dtype, 3))
+    given = tx.asarray(x).realize()
+    large = (2**53, 2**53 + 1, -(2**53) - 1, 2**24 + 1, 2**63 - 1, 2**64)
+    for number in (3, 0.3, -0.0, 0, 7, 1e300, float("nan"), float("inf"), *large, -3, True, 1j):
+        for side in ("left", "right"):
+            same(lambda number=number, side=side: tx.searchsorted(given, number, side))
+    for number in np.random.default_rng(1).random(100).tolist():  # more than there are constants of a program
+        assert tx.searchsorted(given, number).item() == (np.searchsorted(x, np.float32(number) if dtype == "float32" else number))
+    assert known(given, "searching.searchsorted") is (dtype in ("float64", "float32", "int64"))
+
+
+def points_of(size: int, seed: int) -> tuple[Array, Array, Array]:
+    """Numbers, and points: some of them equal, some heights infinite, some zeros below 0."""
+    draw = np.random.default_rng(seed)
+    points = np.sort(draw.integers(-5, 9, size) / 2.0)
+    heights = np.where(draw.random(size) < 0.3, draw.choice(ODD, size), draw.normal(size=size))
+    x = np.concatenate([draw.choice(points, 9), draw.uniform(-4, 6, 40), ODD, points[:1], points[-1:]])
+    return x, points, heights
+
+
+@pytest.mark.parametrize("ends", [(None, None), (-1.5, None), (None, 7), (0, float("nan"))])
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 65, 300])
+def test_heights_between_points_are_numpys(size: int, ends: tuple[Any, Any]) -> None:
+    for seed in range(4):
+        x, points, heights = points_of(size, seed)
+        wanted = np.interp(x, points, heights, *ends)
+        for at, p, h in zip(ways(x), ways(points)[::-1], ways(heights), strict=True):
+            same(lambda at=at, p=p, h=h: tx.interp(at, p, h, *ends))
+            found = tx.interp(at, p, h, *ends).numpy()
+            if size > 1:  # of one point NumPy gives its height for NaN
+                zeros = wanted == 0
+                assert np.array_equal(found, wanted, equal_nan=True)
+                assert np.array_equal(np.signbit(found[zeros]), np.signbit(wanted[zeros]))
+
+
+OTHERS = (("float32",) * 3, ("int64", "float64", "float32"), ("uint64", "int64", "int8"), ("bool", "float16", "bool"))
+
+
+@pytest.mark.parametrize("dtypes", OTHERS, ids=str)
+def test_heights_of_other_dtypes(dtypes: tuple[str, ...]) -> None:
+    x, points, heights = drawn(40, dtypes[0], 1), np.unique(drawn(30, dtypes[1], 2)), drawn(30, dtypes[2], 3)
+    points = points[~np.isnan(points)] if points.dtype.kind == "f" else points
+    given = [tx.asarray(a).realize() for a in (x, points, heights[: len(points)])]
+    wanted = np.interp(x, points, heights[: len(points)], 0.5)
+    (found,) = same(lambda: tx.interp(*given, 0.5))
+    assert found[1] is tx.float64 and np.array_equal(np.frombuffer(found[2]), wanted, equal_nan=True)
+    same(lambda: tx.interp(*given, period=3.0))
+    same(lambda: tx.interp(given[0], given[1], given[2] * 1j))
+
+
+def test_points_in_no_order_are_left_to_numpy() -> None:
+    x, points, heights = (tx.asarray(a).realize() for a in points_of(10, 1))
+    tx.interp(x, points, heights)
+    assert known(x, "choosing.interp")
+    for other in (points.flip(0), points + tx.asarray([0.0] * 9 + [np.nan])):
+        same(lambda other=other: tx.interp(x, other.realize(), heights))
+
+
+def test_many_are_found_by_machine_code_without_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def noted(op: Any, *given: Any) -> bool:
+        found = machine.by_machine(op, *given)
+        done.append(op.name if found else "")
+        return found
+
+    monkeypatch.setattr(running, "by_machine", noted)
+    draw = np.random.default_rng(2)
+    x, points, heights = draw.random(70_001), np.sort(draw.random(300)), draw.random(300)
+    given = [tx.asarray(a).realize() for a in (x, points, heights)]
+    assert np.array_equal(tx.interp(*given).numpy(), np.interp(x, points, heights))
+    assert np.array_equal(tx.searchsorted(given[1], given[0]).numpy(), np.searchsorted(points, x))
+    assert np.array_equal(tx.searchsorted(given[1], given[0][::-1]).numpy(), np.searchsorted(points, x[::-1]))
+    assert set(done) == {"interp", "searchsorted"}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8", "uint64", "bool"])
+def test_how_often_there_is_each(dtype: str) -> None:
+    for seed, (size, least) in enumerate(product(SIZES, (0, 5, 300))):
+        x = np.abs(drawn(size, "int8", seed)).astype(dtype)
+        weights = np.random.default_rng(seed).normal(size=size)
+        wanted = np.bincount(x, minlength=least) if dtype != "uint64" else np.bincount(x.astype(np.int64), minlength=least)
+        for given in ways(x):
+            (found,) = same(lambda given=given, least=least: tx.bincount(given, minlength=least))
+            assert found[2] == wanted.tobytes()
+            for w in ways(weights):
+                (found,) = same(lambda given=given, w=w, least=least: tx.bincount(given, w, least))
+                assert found[2] == np.bincount(x.astype(np.int64), weights, least).tobytes()
+
+
+def test_what_is_below_0_or_too_large_to_count_is_told_after_what_is_not() -> None:
+    x = tx.asarray([3, 0, 3]).realize()
+    assert [tx.bincount(x).tolist() for _ in range(2)] == [[1, 0, 0, 2]] * 2 and known(x, "counting.bincount")
+    with pytest.raises(tx.errors.ArgumentError, match="-1 is below 0"):
+        tx.bincount(tx.asarray([3, -1, 3]).realize())
+    assert tx.bincount(tx.asarray([3, 0, 200_000]).realize()).shape == (200_001,)  # more than a block of machine code's
+    with pytest.raises((MemoryError, tx.errors.TenxorError)):
+        tx.bincount(tx.asarray([3, 0, 2**62]).realize())
+
+
+def test_the_gradient_of_weights_is_as_it_was() -> None:
+    x, w = tx.asarray([1, 0, 1]).realize(), tx.asarray([0.5, 2.0, 3.0]).realize()
+    for _ in range(3):
+        tx.bincount(x, w)
+        assert tx.grad(lambda w: (tx.bincount(x, w) * tx.asarray([1.0, 10.0])).sum())(w).tolist() == [10.0, 1.0, 10.0]
+
+
+FINDERS: dict[str, tuple[Callable[[tx.Tensor], Any], Callable[[Array], Any]]] = {
+    "unique_values": (tx.unique_values, lambda a: np.unique(a, equal_nan=False)),
+    "unique_counts": (tx.unique_counts, np.unique_counts),
+    "unique_inverse": (tx.unique_inverse, np.unique_inverse),
+    "unique_all": (tx.unique_all, np.unique_all),
+}
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex128"])
+@pytest.mark.parametrize("name", FINDERS)
+def test_which_there_are(name: str, dtype: str) -> None:
+    ours, theirs = FINDERS[name]
+    for seed, size in enumerate((*SIZES, 1500, 3000)):
+        x = drawn(size, dtype, seed)
+        wanted = theirs(x)
+        for given in ways(x):
+            found = same(lambda given=given: ours(given))
+            for (_, _, bits), array in zip(found, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+                has_nan = bool((x != x).any())  # of which NumPy does not say which is which
+                assert has_nan or np.array_equal(np.frombuffer(bits, array.dtype), array.ravel())
+    if dtype in ("float64", "int64", "int8"):
+        plain = tx.asarray(np.array([3, 1, 3, 2], dtype)).realize()
+        ours(plain)
+        assert known(plain, f"sets.{name}") and type(ours(plain)) is type(ours(tx.asarray([1])))
+
+
+@pytest.mark.parametrize("shape", [(), (3, 4), (2, 0, 3), (1, 1)], ids=str)
+def test_what_has_other_axes_is_found_as_before(shape: tuple[int, ...]) -> None:
+    x = tx.asarray(np.random.default_rng(3).integers(0, 5, shape)).realize()
+    for ours, _ in FINDERS.values():
+        same(lambda ours=ours: ours(x))
+    same(lambda: tx.digitize(x, tx.asarray([1, 3])))
+    same(lambda: tx.interp(x, [0.0, 1.0], [2.0, 3.0]))
+    same(lambda: tx.searchsorted(tx.asarray([1, 3]), x))
+    row = x.reshape(-1)[:1].expand((5,)) if x.size else x.reshape(-1)
+    same(lambda: tx.bincount(row))
+    same(lambda: tx.unique_inverse(row))
+
+
+@pytest.mark.parametrize("low, high", [(0, 1500), (-(2**63), -(2**63) + 900), (2**63 - 1000, 2**63 - 1)])
+def test_integers_close_together_are_counted(low: int, high: int) -> None:
+    x = np.random.default_rng(5).integers(low, high, 40_000, endpoint=True)
+    for dtype, a in (("int64", x), ("uint64", x.astype(np.uint64) + np.uint64(2**63))):
+        given = tx.asarray(a.astype(dtype)).realize().reshape((4, 10_000))
+        wanted = np.unique_all(a.astype(dtype))
+        assert np.array_equal(tx.unique_values(given).numpy(), wanted.values)
+        counted, inverse = tx.unique_counts(given), tx.unique_inverse(given)
+        assert np.array_equal(counted.values.numpy(), wanted.values) and np.array_equal(counted.counts.numpy(), wanted.counts)
+        assert np.array_equal(inverse.inverse_indices.numpy().ravel(), wanted.inverse_indices.ravel())
+
+
+def test_what_is_found_in_a_function_that_is_traced_is_as_it_was() -> None:
+    rows = tx.asarray(np.sort(np.random.default_rng(1).random((3, 8)), axis=1)).realize()
+    for _ in range(3):
+        tx.searchsorted(rows[0], 0.5)
+        found = tx.vmap(lambda row: tx.searchsorted(row, 0.5))(rows)
+        assert found.tolist() == [np.searchsorted(row, 0.5) for row in rows.numpy()]
+        with pytest.raises(tx.errors.TraceError):
+            tx.vmap(tx.unique_values)(rows)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_several_keys(dtype: str) -> None:
+    for size in SIZES[1:]:
+        keys = [drawn(size, d, k) for k, d in enumerate((dtype, "int64", "float32", dtype, "int8"))]
+        for count in (1, 2, 3, 4, 5):
+            for lying in range(3):
+                given = [ways(key)[lying] for key in keys[:count]]
+                (found,) = same(lambda given=given: tx.lexsort(given))
+                assert found[2] == np.lexsort(keys[:count]).tobytes()
+    x, y = (tx.asarray(drawn(12, "float64", k)).realize() for k in range(2))
+    tx.lexsort([x, y])
+    assert known(x, "sorting._by_keys")
