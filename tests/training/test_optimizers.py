@@ -61,6 +61,51 @@ def test_adam(kind: Any, decoupled: bool) -> None:
     np.testing.assert_allclose(walked(kind([x], lr=0.01, weight_decay=0.1), x, 9), adam(9, 0.01, 0.1, decoupled), rtol=1e-10)
 
 
+def _seen(how: str) -> tuple[Any, Any]:
+    """A parameter that begins as START, and its gradient's scale, seen in some way."""
+    if how == "transposed":
+        return tx.asarray(START.T.copy()).requires_grad_().T, SCALE
+    if how == "a part":
+        whole = tx.zeros((5, 8)).realize()
+        whole[1:4, 2:6] = START
+        return whole.requires_grad_()[1:4, 2:6], SCALE
+    if how == "backwards":
+        return tx.asarray(START[::-1, ::-1].copy()).requires_grad_()[::-1, ::-1], SCALE
+    if how == "shared with NumPy":
+        array = START.copy()
+        return tx.asarray(array, copy=False).requires_grad_(), SCALE
+    return tx.nn.Parameter(START), SCALE
+
+
+@pytest.mark.parametrize("how", ["as it is", "transposed", "a part", "backwards", "shared with NumPy"])
+def test_parameters_that_lie_otherwise(how: str) -> None:
+    """Also where the rate is 0 at times, and some have no gradient at times: what a step computes is found by all that it depends on."""
+    (x, scale), other = _seen(how), tx.nn.Parameter(START[:1])
+    optimizer = tx.optim.AdamW([x, other], lr=0.0, weight_decay=0.1)
+    mine, m, v = START.copy(), np.zeros_like(START), np.zeros_like(START)
+    for k in range(1, 7):
+        lr = optimizer.groups[0]["lr"] = 0.01 * (k % 3)
+        optimizer.zero_grad()
+        loss = (tx.asarray(scale) * x**4 / 4 + x * x).sum()
+        (loss + (other * 2.0).sum() if k % 2 else loss).backward()
+        optimizer.step()
+        g = gradient(mine)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        mine = mine * (1 - lr * 0.1) - lr * (m / (1 - 0.9**k)) / (np.sqrt(v / (1 - 0.999**k)) + 1e-8)
+        np.testing.assert_allclose(x.to_numpy(), mine, rtol=1e-9)
+
+
+def test_parameters_that_share_memory_move_one_after_the_other() -> None:
+    whole = tx.asarray(START).requires_grad_()
+    optimizer = tx.optim.SGD([whole[:2], whole[1:]], lr=0.1)
+    (whole * whole).sum().backward()
+    wanted, g = START.copy(), 2.0 * START
+    optimizer.step()
+    for part in (slice(0, 2), slice(1, 3)):
+        wanted[part] -= 0.1 * g[part]
+    np.testing.assert_allclose(whole.to_numpy(), wanted, rtol=1e-12)
+
+
 def test_lion() -> None:
     x, m = START.copy(), np.zeros_like(START)
     for _ in range(6):
