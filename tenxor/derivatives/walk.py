@@ -23,12 +23,12 @@ from .single import pulled, total_of
 MAX_WAITING = 4 * MAX_PENDING  # nodes that are made until what a cotangent waits for is computed
 Parts = dict[Past, list[Part]]  # those that have come so far
 Told = Callable[[Past, Seen], Seen]
-Left = Callable[[Past], None]
+Left = Callable[[Sequence[Past]], None]
 
 
 def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: Left) -> None:
-    """Go through a graph. Those that are `asked` about are `told` their cotangents, which may be replaced; each is `left` when those
-    of what it was made of are known.
+    """Go through a graph. Those that are `asked` about are `told` their cotangents, which may be replaced; they are `left` when those
+    of what they were made of are known.
     """
     waiting: list[Node] = []  # cotangents that were told, and may not be computed yet
 
@@ -44,9 +44,10 @@ def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: 
             if getattr(stretch[0].recipe.op, "again", False):
                 _compute(parts, waiting)
             _pass(stretch[0], parts, graph, asked, noted)
-        for past in stretch:
-            graph.nodes.pop(past, None)
-            left(past)
+        if graph.nodes:
+            for past in stretch:
+                graph.nodes.pop(past, None)
+        left(stretch)
         if next_number() - computed > MAX_WAITING:
             _compute(parts, waiting)
             computed = next_number()
@@ -66,11 +67,13 @@ def _compute(parts: Parts, waiting: list[Node]) -> None:
 def _stretches(graph: Graph) -> Iterator[list[Past]]:
     """Those that matter, those made last first, in stretches that can be made again."""
     stretch: list[Past] = []
+    depends = graph.depends
     for past in reversed(graph.order):
-        if past not in graph.depends:
+        if past not in depends:
             graph.nodes.pop(past, None)
             continue
-        if watchers or (past.watch is not None and past.watch.hooks) or not follows(past.recipe):
+        does = past.recipe.follows  # this runs for all that a result was made of
+        if not (follows(past.recipe) if does is None else does) or watchers or (past.watch is not None and past.watch.hooks):
             if stretch:
                 yield stretch
             yield [past]
