@@ -166,14 +166,15 @@ def test_one_number_read_twice_is_two_the_next_time(size: int) -> None:
 
 def test_thousands_of_views_are_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few of them are made by Python when they are met again: two that belong in one place are both there."""
-    x = tx.zeros((60, 60)).realize()
-    keys = [(slice(0, i), slice(0, j)) for i in range(1, 51) for j in range(1, 51)]
+    x = tx.zeros((500, 500)).realize()
+    after = [(k, slice(k + 1, None)) for k in range(499)]
+    keys = [key for k, rest in after for key in ((rest, rest), (rest, k), (rest, k, None), (k, rest))]
     for key in keys:
-        assert x[key].shape == (key[0].stop, key[1].stop)
+        assert x[key].shape
     asked: list[object] = []
     made = type(shortcut.made)
     own = made._tabled  # type: ignore[union-attr]
     monkeypatch.setattr(made, "_tabled", lambda *given: asked.append(given[2]) or own(*given))
     for key in keys:
-        assert x[key].shape == (key[0].stop, key[1].stop)
-    assert len(asked) < 150
+        assert x[key].shape
+    assert len(asked) < 100
