@@ -152,7 +152,7 @@ class _Traced:
 
 TRACED: Final = _Traced()
 CONSTANT: Final = _Traced()  # of what was made while nothing was tracked: derivatives by what the arguments stand for are 0
-watchers: list[Callable[..., None]] = []  # those who want to know of each node that programs and derivatives make
+watchers: list[Callable[..., None]] = []  # those who want to know of each node that programs and derivatives make, `of` which past
 # Whether what reads a node with a past gets one. None: it gets none, as nobody could ask; False: somebody might, but it is constant.
 tracking: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
