@@ -87,7 +87,8 @@ class Scatter:
     order of its elements. The other sources are the indices along the last axes of `target`.
 
     With a `reduction` each value is combined with what is there; without, the last of those for one place stays there.
-    `name` and `axes` are what errors say, as for a gather. `checked` tells that all indices are known to be in range.
+    `name` and `axes` are what errors say, as for a gather. `checked` tells that all indices are known to be in range, or
+    nothing is lost where one is not.
     """
 
     __slots__ = ("axes", "checked", "kind", "name", "reduction")

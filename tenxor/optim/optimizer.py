@@ -37,7 +37,9 @@ _LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # numbers of groups that a
 
 
 class _Move(NamedTuple):
-    """What a step does with one parameter: along which gradient, by what is kept of it, by the numbers of which group; and in which of its steps."""
+    """What a step does with one parameter: along which gradient, by what is kept of it, by the numbers of which group, as which of its
+    steps.
+    """
 
     x: Tensor
     gradient: Storage
