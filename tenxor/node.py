@@ -87,7 +87,8 @@ class Scatter:
     order of its elements. The other sources are the indices along the last axes of `target`.
 
     With a `reduction` each value is combined with what is there; without, the last of those for one place stays there.
-    `name` and `axes` are what errors say, as for a gather. `checked` tells that all indices are known to be in range.
+    `name` and `axes` are what errors say, as for a gather. `checked` tells that all indices are known to be in range, or
+    nothing is lost where one is not.
     """
 
     __slots__ = ("axes", "checked", "kind", "name", "reduction")
@@ -156,7 +157,7 @@ class _Traced:
 
 TRACED: Final = _Traced()
 CONSTANT: Final = _Traced()  # of what was made while nothing was tracked: derivatives by what the arguments stand for are 0
-watchers: list[Callable[..., None]] = []  # those who want to know of each node that programs and derivatives make
+watchers: list[Callable[..., None]] = []  # those who want to know of each node that programs and derivatives make, `of` which past
 # Whether what reads a node with a past gets one. None: it gets none, as nobody could ask; False: somebody might, but it is constant.
 tracking: ContextVar[bool | None] = ContextVar("tracking", default=True)
 

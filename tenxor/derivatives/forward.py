@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..node import Node
+from ..node import Node, watchers
 from ..past import Past, past_of
 from .adjoint import Part
 from .again import made_again
@@ -25,7 +25,7 @@ def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen |
     known = {past: tangent.reshaped(past.recipe.shape) for past, tangent in given.items()}
     wanted = frozenset([past for node in results if (past := past_of(node)) in depends])
     with graph.tracking(given.values()):
-        if len(order) <= STRETCH and all([follows(past.recipe) for past in order]):
+        if not watchers and len(order) <= STRETCH and all([follows(past.recipe) for past in order]):
             _go_on_as_before(known, Graph(order, graph.nodes, depends), wanted)
         else:
             _go_on(known, order, graph.nodes)
@@ -39,6 +39,8 @@ def _go_on(known: Known, order: Sequence[Past], nodes: Mapping[Past, Node]) -> N
             each = {k: known[source] for k, kept in enumerate(past.sources) if (source := past_of(kept)) in known}
             found = pushed(past, each, nodes.get(past)) if each else None  # 0 of what has none
             if found is not None:
+                if watchers:
+                    watchers[0](found.node, of=past)
                 known[past] = found.reshaped(past.recipe.shape)
 
 

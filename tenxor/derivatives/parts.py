@@ -155,7 +155,7 @@ def _indices(past: Making, first: int) -> list[Seen]:
 def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     size, dtype = size_of(past, 0), dtype_of(past, 0)
-    how = scatter(op.name, _ADDING, op.axes, True)  # they were looked at
+    how = scatter(op.name, _ADDING, op.axes, True)  # where one is out of range there will be no gradient
     layout = past.layouts[0]
     assert layout is not None
     yield 0, scattered(how, of_number(0, (size,), dtype), layout, g, _indices(past, 1))

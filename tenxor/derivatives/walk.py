@@ -97,7 +97,7 @@ def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told:
     if needed:
         for k, part in pulled(past, g, needed, graph.nodes.get(past)):
             if watchers:
-                watchers[0](seen_of(part).node)
+                watchers[0](seen_of(part).node, of=past)
             parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
 
 

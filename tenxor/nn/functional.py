@@ -7,12 +7,13 @@ from typing import Any
 
 from .. import random
 from ..creation import arange, asarray
-from ..dtypes import DTypeLike, float32
+from ..dtypes import DTypeLike, float32, int64
 from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
-from ..functions.selecting import take, take_along_axis
+from ..functions.selecting import take
+from ..plans.indices import from_0
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ints, one_of
@@ -275,14 +276,35 @@ def binary_cross_entropy_with_logits(prediction: Tensor, target: Operand, reduct
     return _reduced("binary_cross_entropy_with_logits", _op["softplus"](prediction) - prediction * target, reduction)
 
 
+from_0.update(("cross_entropy", "nll_loss"))
+
+
+def _of_classes(op: str, logs: Tensor, target: Tensor, ignore_index: int, reduction: str, smoothing: float = 0.0) -> Tensor:
+    """Minus the logarithms at classes, reduced: those of the class to ignore are 0, and not counted. What else is no class is told as an
+    index that is out of range, when they are computed.
+    """
+    target = target.astype(int64, copy=False)
+    counts, axis = target != ignore_index, logs.ndim - 1
+    places = _op["where"](counts, _op["where"](target < 0, target - logs.shape[-1], target), 0)
+    found = -logs._gather(logs._select_along(op, logs.layout, places.expand_dims(-1), axis)).squeeze(-1)
+    if smoothing:
+        found = found * (1.0 - smoothing) - logs.mean(axis=-1) * smoothing
+    found = _op["where"](counts, found, 0.0)
+    of_all = _reduced(op, found, reduction)
+    return of_all / counts.astype(found.dtype).mean() if reduction == "mean" else of_all
+
+
 @called_again
 @explained
-def cross_entropy(logits: Tensor, target: Operand, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    logits: Tensor, target: Operand, reduction: str = "mean", label_smoothing: float = 0.0, ignore_index: int = -100
+) -> Tensor:
     """New tensor: minus the logarithm of the probability that `log_softmax` gives the target, over the last axis.
 
     `logits` are (..., classes); `target` are classes, integers of the shape of all other axes, or probabilities of the logits'
-    shape. With `label_smoothing` that much of each target is spread over all classes. DTypeError and ShapeError for other
-    targets. PyTorch has the classes on axis 1.
+    shape. With `label_smoothing` that much of each target is spread over all classes. Where the class is `ignore_index` the
+    loss is 0, and the mean is over the others. DTypeError and ShapeError for other targets; IndexOutOfRange, when the loss or its
+    gradient is computed, for other classes that are none, -1 among them. PyTorch has the classes on axis 1.
 
     >>> import tenxor as tx
     >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)
@@ -295,11 +317,8 @@ def cross_entropy(logits: Tensor, target: Operand, reduction: str = "mean", labe
                 f"cross_entropy: logits of shape {logits.shape} need classes of shape {logits.shape[:-1]}, not {target.shape};"
                 " classes are on the last axis of the logits"
             )
-        logs = log_softmax(logits, axis=-1)
-        found = -take_along_axis(logs, target.expand_dims(-1), axis=-1).squeeze(-1)
-        if label_smoothing:
-            found = found * (1.0 - label_smoothing) - logs.mean(axis=-1) * label_smoothing
-    elif target.dtype.is_float:
+        return _of_classes("cross_entropy", log_softmax(logits, axis=-1), target, ignore_index, reduction, label_smoothing)
+    if target.dtype.is_float:
         target = _both("cross_entropy", logits, target)
         if label_smoothing:
             target = target * (1.0 - label_smoothing) + label_smoothing / logits.shape[-1]
@@ -311,12 +330,16 @@ def cross_entropy(logits: Tensor, target: Operand, reduction: str = "mean", labe
 
 @called_again
 @explained
-def nll_loss(logs: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: minus the logarithm at the class, for logarithms of probabilities (..., classes) and classes of all other axes' shape."""
+def nll_loss(logs: Tensor, target: Operand, reduction: str = "mean", ignore_index: int = -100) -> Tensor:
+    """New tensor: minus the logarithm at the class, for logarithms of probabilities (..., classes) and classes of all other axes' shape;
+    of `ignore_index`, and of what is no class, as in `cross_entropy`.
+    """
     target = asarray(target)
+    if not target.dtype.is_integer:
+        raise DTypeError(f"nll_loss: the target is classes, integers, not {target.dtype}")
     if target.shape != logs.shape[:-1]:
         raise ShapeError(f"nll_loss: logarithms of shape {logs.shape} need classes of shape {logs.shape[:-1]}, not {target.shape}")
-    return _reduced("nll_loss", -take_along_axis(logs, target.expand_dims(-1), axis=-1).squeeze(-1), reduction)
+    return _of_classes("nll_loss", logs, target, ignore_index, reduction)
 
 
 @called_again

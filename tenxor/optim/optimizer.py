@@ -36,18 +36,22 @@ _LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # numbers of groups that a
 
 
 class _Move(NamedTuple):
-    """What a step does with one parameter: along which gradient, by what is kept of it, and by the numbers of which group."""
+    """What a step does with one parameter: along which gradient, by what is kept of it, by the numbers of which group, as which of its
+    steps.
+    """
 
     x: Tensor
     gradient: Storage
     state: dict[str, Any]
     group: Mapping[str, Any]
+    number: int
 
 
 @kind("an optimiser")
 class Optimizer:
     """What all optimisers do. `params` are tensors that require gradients, or dicts, each with some of these as "params" and
-    numbers of its own for them; `groups` are such dicts.
+    numbers of its own for them; `groups` are such dicts. `steps` is how many were made, `counts` in how many of them each parameter had
+    a gradient.
 
     A kind of optimiser says what a step does with one parameter: `_update` gives its new value, of what it `_keeps` in `state` and
     `_numbers`.
@@ -74,6 +78,7 @@ class Optimizer:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} is there twice")
         self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
         self.steps = 0
+        self.counts = [0 for _ in self.parameters]
 
     def _group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
         """Some parameters, with the numbers that they have of their own, and those that are for all."""
@@ -108,9 +113,12 @@ class Optimizer:
         if max([node.count for node in waiting], default=0) > MAX_PENDING // 2:
             realize(*waiting)  # together, before what is made of one is more than may wait, and that one is computed by itself
         del waiting  # who else holds a node is counted
-        others = iter(zip(watches, self.state, strict=True))
-        each = [(t, *next(others), group) for group in self.groups for t in group["params"]]
-        moves = [_Move(t, watch.grad, state, group) for t, watch, state, group in each if watch is not None and watch.grad is not None]
+        moves = []
+        for k, (t, group) in enumerate([(t, its) for its in self.groups for t in its["params"]]):
+            watch = watches[k]
+            if watch is not None and watch.grad is not None:
+                self.counts[k] += 1
+                moves.append(_Move(t, watch.grad, self.state[k], group, self.counts[k]))
         with no_grad():
             if len({move.x.storage for move in moves}) == len(moves):
                 self._make(moves)
@@ -124,14 +132,15 @@ class Optimizer:
         """Move parameters that share no memory. What is computed for it follows from how all lies that is read, so it is made again."""
         given: list[Node | Scalar] = []
         key: list[object] = [type(self)]
-        of_group: dict[tuple[int, DType], tuple[slice, Sequence[str]]] = {}  # where its numbers are given, and what it keeps
+        # Where the numbers of a group, for a count of steps, are given, and what it keeps.
+        of_group: dict[tuple[int, DType, int], tuple[slice, Sequence[str]]] = {}
         places: list[tuple[int, slice]] = []  # where nodes of a move are, and numbers for it
         changing: list[Tensor] = []
-        for x, gradient, state, group in moves:
-            known = of_group.get((id(group), x.dtype))
+        for x, gradient, state, group, count in moves:
+            known = of_group.get((id(group), x.dtype, count))
             if known is None:
-                own = [Scalar(number, x.dtype) for number in self._numbers(group)]
-                known = of_group[id(group), x.dtype] = slice(len(given), len(given) + len(own)), self._keeps(group)
+                own = [Scalar(number, x.dtype) for number in self._numbers(group, count)]
+                known = of_group[id(group), x.dtype, count] = slice(len(given), len(given) + len(own)), self._keeps(group)
                 given += own
                 key += [bool(number.value) for number in own]
             numbers, names = known
@@ -143,7 +152,7 @@ class Optimizer:
 
         def make(stand_ins: Sequence[Any]) -> list[tuple[int, Part]]:
             found: list[Part] = []
-            for (x, _, state, group), (start, numbers) in zip(moves, places, strict=True):
+            for (x, _, state, group, _), (start, numbers) in zip(moves, places, strict=True):
                 layouts = [x.layout, x.layout, *[state[name].layout for name in self._keeps(group)]]
                 seen = [Seen(node, layout) for node, layout in zip(stand_ins[start : start + len(layouts)], layouts, strict=True)]
                 found += self._update(seen[0], seen[1], seen[2:], stand_ins[numbers])
@@ -157,8 +166,8 @@ class Optimizer:
         """The names of what is kept of each parameter, which is 0 at first."""
         return ()
 
-    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
-        """The numbers of this step. Which of them are 0 decides, with the rest, what a step computes."""
+    def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
+        """The numbers of the step that is number `count` of a parameter. Which are 0 decides, with the rest, what a step computes."""
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
@@ -168,10 +177,13 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """All that it needs to go on from here: tensors and numbers, as they are now."""
         groups = [{key: value for key, value in group.items() if key != "params"} for group in self.groups]
-        return {"steps": self.steps, "groups": groups, "state": [{key: x.detach() for key, x in state.items()} for state in self.state]}
+        state = [{key: x.detach() for key, x in state.items()} for state in self.state]
+        return {"steps": self.steps, "counts": list(self.counts), "groups": groups, "state": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there. ArgumentError if it was of other parameters, or of none."""
+        """Go on from there. ArgumentError if it was of other parameters, or of none. If it has no `counts`, as those of
+        earlier versions, whatever has moved did so in all steps.
+        """
         check_fields("load_state_dict", state, steps="int", groups="Sequence", state="Sequence")
         if len(state["state"]) != len(self.state) or len(state["groups"]) != len(self.groups):
             raise ArgumentError(f"load_state_dict: the state is of {len(state['state'])} parameters, and here are {len(self.state)}")
@@ -186,7 +198,16 @@ class Optimizer:
                     )
         for its in state["groups"]:
             self._check_numbers("load_state_dict", its)
-        self.steps, self.state = int(state["steps"]), kept
+        steps = int(state["steps"])
+        counts = state.get("counts", [steps if own else 0 for own in kept])
+        check("load_state_dict", "what the state has as 'counts'", counts, "Sequence")
+        if len(counts) != len(self.counts):
+            raise ArgumentError(f"load_state_dict: there are counts of {len(counts)} parameters, and here are {len(self.counts)}")
+        for k, count in enumerate(counts):
+            check("load_state_dict", f"count {k}", count, "int")
+            if count < 0:
+                raise ArgumentError(f"load_state_dict: count {k} is {count}; it is 0 or more")
+        self.steps, self.counts, self.state = steps, [int(count) for count in counts], kept
         for group, its in zip(self.groups, state["groups"], strict=True):
             group.update(its)
 
@@ -258,7 +279,7 @@ class SGD(Optimizer):
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
         return ("velocity",) if group["momentum"] else ()
 
-    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
+    def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
         return group["lr"], group["momentum"], group["weight_decay"], float(group["nesterov"])
 
     def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
@@ -275,7 +296,8 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Gradients over the root of their mean squares, both averaged over time by `betas` (D. Kingma, J. Ba, 2015, arXiv:1412.6980).
 
-    `weight_decay` adds that much of the parameter to its gradient. The square of a complex number is that of its size.
+    `weight_decay` adds that much of the parameter to its gradient. The square of a complex number is that of its size. How far the
+    averages are from their start is told by the steps in which that parameter had a gradient.
     """
 
     decoupled = False  # whether weights decay apart from the gradient
@@ -294,9 +316,9 @@ class Adam(Optimizer):
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
         return "mean", "square"
 
-    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
+    def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
         (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
-        rate, scale = lr / (1.0 - first**self.steps), 1.0 / sqrt(1.0 - second**self.steps)
+        rate, scale = lr / (1.0 - first**count), 1.0 / sqrt(1.0 - second**count)
         keep, decay = (1.0 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
         return first, 1.0 - first, second, 1.0 - second, keep, rate, scale, group["eps"], decay
 
@@ -348,7 +370,7 @@ class Lion(Optimizer):
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
         return ("mean",)
 
-    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
+    def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
         (first, second), lr = group["betas"], group["lr"]
         return first, 1.0 - first, second, 1.0 - second, 1.0 - lr * group["weight_decay"], lr
 

@@ -9,6 +9,8 @@ from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Gather, Node, Scatter
 
+from_0: set[str] = set()  # operations without negative indices: they make these less by the size of the axis, and so out of range
+
 
 def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange:
     """The error for the first index that is out of range in a recipe that could not be computed for one.
@@ -38,6 +40,7 @@ def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange
 
 def wrong_index(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
     """The error for an index that is out of range."""
+    index += size if index < 0 and op in from_0 else 0
     return IndexOutOfRange(f"{op}: index {index} is out of range for axis {axis} of size {size}")
 
 

@@ -337,6 +337,8 @@ class Step:
         assert self.filling is not None
         once = self.irrevocable and self.over is not None and out is given.nodes[self.over].buffer
         if self.filling.run(out, given, Once(cell, out) if once else None):
+            if once:
+                cell.buffer = None  # what it wrote is no content; whoever asks again meets the same index
             raise MetOutOfRange(self.whole)
 
 

@@ -74,7 +74,7 @@ def _run(f: Function) -> None:
     launch = f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(step, SPLIT).text}, i64 0)"
 
     f.when(~f.is_null(kernel), lambda: launch_it(f, launch, f.word(step, RELEASES).differs(0)))
-    f.require(f.either(over >= 0, lambda: flag.load(I64).equals(0)))  # what is written over was looked at before; of others Python tells
+    f.require(flag.load(I64).equals(0))  # else Python tells of it: its kernel meets the same index, also where this was written over
     f.let_go(scratch)
     f.keeps(out)
     _put(f, cell, out)

@@ -19,7 +19,7 @@ Key = tuple[Any, ...]
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=Core)
-MOST_STEPS = 16  # nodes that are made again at once
+MOST_STEPS = 24  # nodes that are made again at once
 MOST_RULES = 1 << 12  # calls of which note is taken
 MOST = 1 << 20  # elements that are copied in one go: nobody hears a signal meanwhile
 

@@ -174,3 +174,15 @@ def test_hooks_are_functions_that_give_gradients() -> None:
     x.register_hook(lambda g: tx.ones(3))
     with pytest.raises(ShapeError, match="register_hook"):
         x.sum().backward()
+
+
+@pytest.mark.parametrize("count", [4, 8192])
+def test_a_gradient_alone_tells_of_an_index_that_is_out_of_range(count: int) -> None:
+    """Whatever way it is computed, and each time that it is asked for: what was written before it was met is no gradient."""
+    rows = tx.ones((count, 3))
+    for _ in range(8):
+        places = tx.asarray([0, 1, 2, 3] * (count // 4)) + 0  # pending, so nobody has looked
+        gradient = tx.grad(lambda x, k=places: tx.take_along_axis(x, k.expand_dims(-1), axis=-1).sum())(rows)
+        for _ in range(2):
+            with pytest.raises(tx.errors.IndexOutOfRange, match="take_along_axis: index 3 is out of range for axis 1 of size 3"):
+                gradient.realize()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import NotANumber
+from tenxor.functions import watching
 
 
 def test_the_line_and_the_operation_are_told() -> None:
@@ -33,6 +35,43 @@ def test_derivatives_are_looked_at() -> None:
         with tx.check_nan():
             y = (tx.sqrt(x) * x).sum()  # 0 * inf, backwards
             y.backward()
+
+
+def test_derivatives_are_told_with_the_line_of_what_they_belong_to() -> None:
+    x = tx.zeros(2).requires_grad_()
+    here = r"at .*test_watching.py:\d+: "
+    told = rf"{here}y.sum\(\).backward\(\), in the derivative of sqrt, which was computed {here}y = tx.sqrt"
+    with pytest.raises(NotANumber, match=rf"^check_nan: sqrt_pullback made the first NaN, in a result of shape \(2,\), {told}"):  # noqa: SIM117
+        with tx.check_nan():
+            y = tx.sqrt(x) * 0.0
+            _ = x + 1.0
+            y.sum().backward()
+
+
+def test_so_are_those_of_functions_and_tangents() -> None:
+    def f(x: Any) -> Any:
+        root = tx.sqrt(x)
+        return (root * 0.0).sum()
+
+    where = "in the derivative of sqrt, which was computed at .*test_watching.py:.*: root = tx.sqrt"
+    for make in (lambda x: tx.grad(f)(x), lambda x: tx.jvp(f, (x,), (x,)), lambda x: tx.grad(lambda x: tx.checkpoint(f, x))(x)):
+        with pytest.raises(NotANumber, match=where), tx.check_nan():
+            make(tx.zeros(2))
+
+
+def test_lines_are_noted_while_it_is_open_only_and_go_with_the_pasts() -> None:
+    x = tx.zeros(2).requires_grad_()
+    y = tx.sqrt(x) * 0.0
+    with pytest.raises(NotANumber, match="derivative of sqrt, which was computed before check_nan was open"), tx.check_nan():
+        y.sum().backward()
+    gc.collect()
+    before = len(watching._lines)
+    with tx.check_nan():
+        z = tx.exp(x) * 2.0
+        assert len(watching._lines) > before
+    del z
+    gc.collect()
+    assert len(watching._lines) == before
 
 
 def test_all_is_as_before_afterwards() -> None:

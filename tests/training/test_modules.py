@@ -147,7 +147,41 @@ def test_losses_insist_on_equal_shapes(loss: Any) -> None:
         loss(tx.ones((4, 1)), tx.ones(4))
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("ignored", [-100, 1])
+def test_what_is_to_be_ignored_does_not_count(ignored: int, smoothing: float) -> None:
+    x, classes = RNG.normal(size=(5, 3)), np.array([0, ignored, 2, ignored, 2])
+    kept = classes != ignored
+    given = {"label_smoothing": smoothing, "ignore_index": ignored}
+    for reduction in ("mean", "sum"):
+        loss, gradient = tx.value_and_grad(lambda a, how=reduction: F.cross_entropy(a, classes, how, **given))(tx.asarray(x))
+        wanted, its = tx.value_and_grad(lambda a, how=reduction: F.cross_entropy(a, classes[kept], how, smoothing))(tx.asarray(x[kept]))
+        np.testing.assert_allclose(loss.item(), wanted.item(), rtol=1e-12)
+        np.testing.assert_allclose(gradient.to_numpy()[kept], its.to_numpy(), rtol=1e-12)
+        assert (gradient.to_numpy()[~kept] == 0).all()
+    each = F.cross_entropy(tx.asarray(x), classes, "none", **given).to_numpy()
+    assert (each[~kept] == 0).all() and (each[kept] > 0).all()
+    assert F.nll_loss(tx.log_softmax(tx.asarray(x)), classes, "none", ignored).to_numpy()[~kept].tolist() == [0.0, 0.0]
+    assert np.isnan(F.cross_entropy(tx.asarray(x), np.full(5, ignored), **given).item())  # a mean of nothing
+
+
+@pytest.mark.parametrize("dtype", [tx.int8, tx.int64, tx.uint8])
+@pytest.mark.parametrize("wrong", [-1, -3, -4, 3])
+def test_what_is_no_class_is_an_error(wrong: int, dtype: Any) -> None:
+    """Also where the gradient alone is asked for, and by the short way."""
+    x = tx.asarray(RNG.normal(size=(4, 3)))
+    told = wrong % 256 if dtype is tx.uint8 else wrong
+    classes = tx.asarray([0, 2, told, 1], dtype=dtype)
+    for op, loss in (("cross_entropy", F.cross_entropy), ("nll_loss", F.nll_loss)):
+        for make in (loss, lambda x, c, loss=loss: tx.grad(lambda a: loss(a, c))(x)):
+            for _ in range(6):
+                with pytest.raises(tx.errors.IndexOutOfRange, match=f"^{op}: index {told} is out of range for axis 1 of size 3"):
+                    make(x, classes).realize()
+
+
 def test_classes_must_fit_the_logits() -> None:
+    with pytest.raises(tx.errors.DTypeError, match="nll_loss: the target is classes, integers"):
+        F.nll_loss(tx.zeros((4, 3)), tx.zeros(4))
     with pytest.raises(tx.errors.ShapeError, match=r"need classes of shape \(4,\)"):
         F.cross_entropy(tx.zeros((4, 3)), tx.asarray([[0], [1], [2], [0]]))
     with pytest.raises(tx.errors.DTypeError, match="classes, integers"):

@@ -106,6 +106,57 @@ def test_parameters_that_share_memory_move_one_after_the_other() -> None:
     np.testing.assert_allclose(whole.to_numpy(), wanted, rtol=1e-12)
 
 
+def late(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any:
+    """Steps of which `second` has a gradient in those from `since` on."""
+    for k in range(count):
+        optimizer.zero_grad()
+        loss = (first * first).sum()
+        if k >= since:
+            loss = loss + (tx.asarray(SCALE) * second**4 / 4 + second * second).sum()
+        loss.backward()
+        optimizer.step()
+    return second.to_numpy()
+
+
+@pytest.mark.parametrize(("kind", "decoupled"), [(tx.optim.Adam, False), (tx.optim.AdamW, True)])
+def test_means_are_corrected_by_the_steps_of_each_parameter(kind: Any, decoupled: bool) -> None:
+    first, second = tx.nn.Parameter(START), tx.nn.Parameter(START)
+    optimizer = kind([first, second], lr=0.01, weight_decay=0.1)
+    np.testing.assert_allclose(late(optimizer, first, second, 1004, 1000), adam(4, 0.01, 0.1, decoupled), rtol=1e-10)
+    assert (optimizer.steps, optimizer.counts) == (1004, [1004, 4])
+
+
+def test_a_state_says_the_steps_of_each_parameter() -> None:
+    first, second = tx.nn.Parameter(START), tx.nn.Parameter(START)
+    optimizer = tx.optim.Adam([first, second], lr=0.01)
+    late(optimizer, first, second, 20, 18)
+    state, values = optimizer.state_dict(), (first.to_numpy().copy(), second.to_numpy().copy())
+    expected = late(optimizer, first, second, 2, 0)
+    again = [tx.nn.Parameter(x) for x in values]
+    other = tx.optim.Adam(again)
+    with pytest.raises(tx.errors.ArgumentError, match="counts of 1 parameters, and here are 2"):
+        other.load_state_dict({**state, "counts": [20]})
+    with pytest.raises(tx.errors.ArgumentError, match="count 1 is a whole number"):
+        other.load_state_dict({**state, "counts": [20, "2"]})
+    with pytest.raises(tx.errors.ArgumentError, match="count 1 is -1; it is 0 or more"):
+        other.load_state_dict({**state, "counts": [20, -1]})
+    assert (other.steps, other.counts) == (0, [0, 0])
+    other.load_state_dict(state)
+    assert (late(other, *again, 2, 0) == expected).all()
+    assert other.counts == [22, 4]
+
+
+def test_a_state_without_counts_has_the_steps_of_all() -> None:
+    first, second, third = (tx.nn.Parameter(START) for _ in range(3))
+    optimizer = tx.optim.Adam([first, second, third], lr=0.01)
+    late(optimizer, first, second, 5, 0)
+    state = optimizer.state_dict()
+    del state["counts"]
+    other = tx.optim.Adam([tx.nn.Parameter(START) for _ in range(3)])
+    other.load_state_dict(state)
+    assert (other.steps, other.counts) == (5, [5, 5, 0])  # the last has not moved
+
+
 def test_lion() -> None:
     x, m = START.copy(), np.zeros_like(START)
     for _ in range(6):
