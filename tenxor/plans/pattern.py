@@ -10,9 +10,20 @@ either may ask for anything. So plans are made of nodes apart, which nobody else
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..node import UNFINISHED, Node, Recipe, Scalar
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Numbers(Protocol):
+        """What stands for the numbers of a pattern: its shapes, strides, and offsets in what is computed itself."""
+
+        def recipe(self, recipe: Recipe) -> Recipe: ...
+
+        def number(self, value: int) -> int: ...
+
 
 APART = 1 << 48  # elements between stand-ins for offsets: more than those within any memory
 _STORED = "stored"  # stands in keys before a node that is
@@ -154,14 +165,6 @@ def scalars_of(nodes: Iterable[Node]) -> Iterator[Scalar]:
             for source in node.sources:
                 if type(source) is not Node:
                     yield source  # type: ignore[misc]
-
-
-class Numbers(Protocol):
-    """What stands for the numbers of a pattern: its shapes, strides, and offsets in what is computed itself."""
-
-    def recipe(self, recipe: Recipe) -> Recipe: ...
-
-    def number(self, value: int) -> int: ...
 
 
 def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..backend import backend
 from ..backend.interface import Given
@@ -22,17 +22,46 @@ from ..ownership import NOBODY, sole
 from ..records import NamedTuple
 from ..target import Target
 
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Holder(Protocol):
+        """What a plan fills, or reads: a node, or a cell."""
+
+        buffer: Buffer | None
+
+        def settle(self, buffer: Buffer) -> None: ...
+
+    class Filling(Protocol):
+        """What computes the elements of a cell: a kernel, or several. See `backend.interface.Launch` for how it runs."""
+
+        @property
+        def needs(self) -> Sequence[int]:
+            """The numbers of the cells that it reads."""
+            ...
+
+        @property
+        def tables(self) -> Sequence[Table]:
+            """Those that gathered axes have in memory."""
+            ...
+
+        @property
+        def flagged(self) -> bool:
+            """Whether it looks up indices, which may be out of range."""
+            ...
+
+        @property
+        def work(self) -> int:
+            """In additions, about."""
+            ...
+
+        @property
+        def run(self) -> Callable[..., bool]: ...
+
+
 allocate = backend().allocate
 
 _PORTION = 1 << 24  # bytes that are copied in one go
-
-
-class Holder(Protocol):
-    """What a plan fills, or reads: a node, or a cell."""
-
-    buffer: Buffer | None
-
-    def settle(self, buffer: Buffer) -> None: ...
 
 
 class Cell:
@@ -91,33 +120,6 @@ def go_on(node: Node) -> None:
     assert isinstance(once, Once) and once.go_on is not None
     once.go_on()
     node.settle(once.out)
-
-
-class Filling(Protocol):
-    """What computes the elements of a cell: a kernel, or several. See `backend.interface.Launch` for how it runs."""
-
-    @property
-    def needs(self) -> Sequence[int]:
-        """The numbers of the cells that it reads."""
-        ...
-
-    @property
-    def tables(self) -> Sequence[Table]:
-        """Those that gathered axes have in memory."""
-        ...
-
-    @property
-    def flagged(self) -> bool:
-        """Whether it looks up indices, which may be out of range."""
-        ...
-
-    @property
-    def work(self) -> int:
-        """In additions, about."""
-        ...
-
-    @property
-    def run(self) -> Callable[..., bool]: ...
 
 
 class Short(NamedTuple):
