@@ -184,8 +184,8 @@ class Recipe:
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
-    `needs` are what its derivative reads, by which sources have a past (`past.py`); whether what that makes `follows` from the recipe is
-    None until somebody asks. `apart` says how the same is made of copies of some sources, by which these are (`shortcut/updates.py`).
+    `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of copies of some
+    sources, by which these are (`shortcut/updates.py`).
     It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
     `number`.
     """
@@ -195,7 +195,6 @@ class Recipe:
         "done",
         "dtype",
         "dtypes",
-        "follows",
         "forms",
         "frame",
         "keeps_order",
@@ -227,7 +226,6 @@ class Recipe:
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None
         self.needs: dict[int, object] | None = None
-        self.follows: bool | None = None
         self.apart: dict[int, object] | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])
         self.number = _recipe_number()

@@ -42,10 +42,7 @@ def has_own_rule(recipe: Recipe) -> bool:
 
 def follows(recipe: Recipe) -> bool:
     """Whether what is made by its rule follows from the recipe, which others like it have: so it can be made again."""
-    found = recipe.follows
-    if found is None:
-        found = recipe.follows = not (recipe.passing or has_own_rule(recipe))
-    return found
+    return not (recipe.passing or has_own_rule(recipe))
 
 
 def rule_of(recipe: Recipe) -> Rule:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ..node import MAX_PENDING, Node, next_number, watchers
+from ..ops import Op
 from ..past import Past, past_of
 from ..realize import realize
 from .adjoint import Part, seen_of
@@ -72,8 +73,9 @@ def _stretches(graph: Graph) -> Iterator[list[Past]]:
         if past not in depends:
             graph.nodes.pop(past, None)
             continue
-        does = past.recipe.follows  # this runs for all that a result was made of
-        if not (follows(past.recipe) if does is None else does) or watchers or (past.watch is not None and past.watch.hooks):
+        recipe = past.recipe  # this runs for all that a result was made of, and most are plain
+        apart = (type(recipe.op) is not Op or recipe.passing) and not follows(recipe)
+        if apart or watchers or (past.watch is not None and past.watch.hooks):
             if stretch:
                 yield stretch
             yield [past]

@@ -130,7 +130,7 @@ def interp(
         raise DTypeError("interp: x and xp are real; only heights may be complex")
     sides = (None, None) if period is not None else (left, right)
     outside: list[Any] = [given if given is None or is_followed(given) else number_of(given, "interp") for given in sides]
-    are_plain = all([given is None or (isinstance(given, (int, float)) and abs(given) < MOST) for given in outside])
+    are_plain = all([given is None or isinstance(given, float) or (isinstance(given, int) and abs(given) < MOST) for given in outside])
     are_plain = are_plain and points.size > 1 and not heights.dtype.is_complex
     if are_plain and period is None and {at.dtype, points.dtype, heights.dtype} != {DEFAULT_FLOAT}:
         how = line_through([at.dtype, points.dtype, heights.dtype], outside[0], outside[1])

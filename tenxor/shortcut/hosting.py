@@ -112,7 +112,12 @@ def sized(dtype: DType) -> Sized:
 
 def is_number(t: Tensor, number: Any) -> bool:
     """Whether a tensor is a number, which was given as Python has it."""
-    return not t.shape and t.dtype in _OF_NUMBERS and t.node.past is None and t.item() == t.dtype.numpy.type(number)
+    if t.shape or t.dtype not in _OF_NUMBERS or t.node.past is not None:
+        return False
+    try:
+        return bool(t.item() == t.dtype.numpy.type(number))
+    except OverflowError:  # no such element has this value
+        return False
 
 
 def lies(t: Tensor) -> Seen:
