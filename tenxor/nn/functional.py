@@ -13,6 +13,8 @@ from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
 from ..functions.selecting import take
+from ..ops import custom
+from ..ops.expr import Arg, call, where
 from ..plans.indices import from_0
 from ..spec import called_again
 from ..tensor import Tensor
@@ -277,6 +279,9 @@ def binary_cross_entropy_with_logits(prediction: Tensor, target: Operand, reduct
 
 
 from_0.update(("cross_entropy", "nll_loss"))
+_CLASS, _COUNT, _IGNORED = (Arg(k, int64) for k in range(3))
+_lowered = where(call("less", _CLASS, 0), _CLASS - _COUNT, _CLASS)
+_PLACE = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowered), (int64, int64, int64))  # one node instead of four
 
 
 def _of_classes(op: str, logs: Tensor, target: Tensor, ignore_index: int, reduction: str, smoothing: float = 0.0) -> Tensor:
@@ -285,7 +290,7 @@ def _of_classes(op: str, logs: Tensor, target: Tensor, ignore_index: int, reduct
     """
     target = target.astype(int64, copy=False)
     counts, axis = target != ignore_index, logs.ndim - 1
-    places = _op["where"](counts, _op["where"](target < 0, target - logs.shape[-1], target), 0)
+    places = Tensor._compute(_PLACE, target, logs.shape[-1], ignore_index)
     found = -logs._gather(logs._select_along(op, logs.layout, places.expand_dims(-1), axis)).squeeze(-1)
     if smoothing:
         found = found * (1.0 - smoothing) - logs.mean(axis=-1) * smoothing

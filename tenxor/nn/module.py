@@ -179,12 +179,15 @@ class Module:
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}({self.extra_repr()})"]
-        for name, part in self._members():
-            if isinstance(part, Module):
-                lines += [f"  {line}" for line in f"{name}: {part!r}".splitlines()]
+        for name, part in self._told_parts():
+            lines += [f"  {line}" for line in f"{name}: {part}".splitlines()]
         count = self.num_parameters
         lines[0] += f"  # {count:,} parameters" if count else ""
         return "\n".join(lines)
+
+    def _told_parts(self) -> Iterator[tuple[str, str]]:
+        """The names and the texts of what its text consists of."""
+        return ((name, repr(part)) for name, part in self._members() if isinstance(part, Module))
 
     def extra_repr(self) -> str:
         """What is written between the parentheses of its text."""
@@ -219,6 +222,11 @@ class Sequential(Layer):
         for layer in self.layers:
             x = layer(x)
         return x
+
+    def _told_parts(self) -> Iterator[tuple[str, str]]:
+        for k, layer in enumerate(self.layers):
+            yield f"layers.{k}", repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
+        yield from ((name, told) for name, told in super()._told_parts() if not name.startswith("layers."))
 
     def __len__(self) -> int:
         return len(self.layers)

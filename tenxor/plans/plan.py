@@ -41,7 +41,8 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
         raise TraceError(
             "the function being traced needs the value of an element (bool(), int(), float() or item()), and while it is traced"
             " elements have none; choose between values with tx.where(condition, yes, no) instead of `if`, and"
-            " use tx functions (tx.sin) instead of math's"
+            " use tx functions (tx.sin) instead of math's; a tensor from outside that it wrote to has none afterwards, either:"
+            " give what is written as a result"
         )
     number_of = {node: k for k, node in enumerate(nodes)}
     target = backend().target

@@ -361,3 +361,15 @@ def test_writes_into_parts_of_complex_numbers() -> None:
         state = function(state.real + tx.asarray(rows[0][k]))
         assert np.allclose(levels[k].to_numpy(), state.to_numpy(), rtol=1e-13, atol=1e-13)
     assert last.tolist() == levels[-1].tolist()
+
+
+def test_what_was_written_from_within_is_told_where_its_value_is_asked_for() -> None:
+    outside = tx.zeros(3)
+
+    def written(row: Any) -> Any:
+        outside[0] = row.sum()
+        return row * 2.0
+
+    assert tx.vmap(written)(tx.ones((2, 3))).tolist() == [[2.0] * 3] * 2
+    with pytest.raises(TraceError, match="a tensor from outside that it wrote to has none afterwards, either: give what"):
+        outside.tolist()

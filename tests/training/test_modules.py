@@ -147,6 +147,18 @@ def test_losses_insist_on_equal_shapes(loss: Any) -> None:
         loss(tx.ones((4, 1)), tx.ones(4))
 
 
+def test_a_sequence_tells_of_its_functions() -> None:
+    class Own(nn.Sequential):
+        def __init__(self) -> None:
+            super().__init__(nn.Linear(2, 3), tx.relu, nn.Sequential(tx.tanh), lambda x: x)
+            self.last = nn.Linear(3, 1)
+
+    lines = repr(Own()).splitlines()
+    assert lines[0] == "Own()  # 13 parameters"
+    assert lines[1].startswith("  layers.0: Linear(") and lines[6].startswith("  last: Linear(")
+    assert lines[2:6] == ["  layers.1: relu", "  layers.2: Sequential()", "    layers.0: tanh", "  layers.3: <lambda>"]
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("ignored", [-100, 1])
 def test_what_is_to_be_ignored_does_not_count(ignored: int, smoothing: float) -> None:
