@@ -295,8 +295,11 @@ def _of_classes(op: str, logs: Tensor, target: Tensor, ignore_index: int, reduct
     if smoothing:
         found = found * (1.0 - smoothing) - logs.mean(axis=-1) * smoothing
     found = _op["where"](counts, found, 0.0)
-    of_all = _reduced(op, found, reduction)
-    return of_all / counts.astype(found.dtype).mean() if reduction == "mean" else of_all
+    if one_of(op, "reduction", reduction, "mean", "sum", "none") != "mean":
+        return _reduced(op, found, reduction)
+    if found.dtype.compute is not found.dtype:  # which have no room for the sum
+        return found.mean() / counts.astype(found.dtype).mean()
+    return found.sum() / counts.sum().astype(found.dtype)
 
 
 @called_again
