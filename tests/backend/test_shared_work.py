@@ -34,7 +34,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.append(extent)
         code.call_free(args, 0, extent, 0)
 
-    monkeypatch.setattr(launch, "share", noted)
+    monkeypatch.setattr(launch.helping, "share", noted)
     return found
 
 
@@ -74,7 +74,7 @@ def test_what_is_little_or_in_order_is_not(shared: list[int], expression: Callab
 def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     t, x = tx.zeros((1 << 20) + 1).realize(), tx.ones(1 << 20).realize()
     monkeypatch.setattr(
-        launch, "share", lambda code, args, extent, work, grain, sharing, stop, alone, threads: code.call_free(args, 640, 777, 0)
+        launch.helping, "share", lambda code, args, extent, work, grain, sharing, stop, alone, threads: code.call_free(args, 640, 777, 0)
     )
     t[1:] = x
     assert t.nonzero()[0].tolist() == list(range(641, 778))
