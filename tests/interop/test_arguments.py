@@ -95,6 +95,8 @@ def test_arguments_by_place_and_by_name(function: Any) -> None:
     if function.__name__ in OTHERWISE or not others:
         return
     assert given is not None
+    if function is np.searchsorted:  # what is in no order has no places
+        given = np.sort(given[0]), given[1]
     values: list[Any] = []
     for p in others:
         value = ANOTHER.get(function.__name__, VALUES).get(p.name, VALUES.get(p.name, p.default))
