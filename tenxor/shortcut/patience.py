@@ -35,11 +35,14 @@ def _tell() -> None:
 
 
 def _forked() -> None:
-    """Those who were looking in other threads are not in this process."""
-    _telling.release()
+    """Those who were looking in other threads are not in this process, nor is who was telling. To wait for that one before a fork would
+    be to wait for who has all other locks.
+    """
+    global _telling
+    _telling = reentrant()
     _looking.clear()
     patience.value = 0
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_telling.acquire, after_in_parent=_telling.release, after_in_child=_forked)
+    os.register_at_fork(after_in_child=_forked)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -364,8 +365,10 @@ assert (x * 3).sum().item() == 1_999_999 * 3_000_000
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_computes() -> None:
-    run(FORK)
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_forked_child_computes(cold: bool, tmp_path: Path) -> None:
+    """Also where nothing is on disk: then the other thread is making machine code, and has more than one lock."""
+    run(FORK, **({"TENXOR_CACHE_DIR": str(tmp_path)} if cold else {}))
 
 
 THREADS_OF_ITS_OWN = """
