@@ -10,6 +10,7 @@ from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .compute import VALUE
 from .follow import MOST_SOURCES, tracks
 from .function import Function
+from .looping import given_back
 from .objects import BYTES, ITEMS, SIZE, Objects
 from .programs import BINCOUNT
 from .read import address_of
@@ -300,7 +301,7 @@ def _hosted(f: Function) -> None:
 
     _each_tensor(f, read)
     results = f.made(f.call("PyObject_CallObject", POINTER, [f.get(made, "Made.host"), arrays]))
-    parts, kind = f.get(made, "Made.parts"), f.get(made, "Made.kind")
+    parts = f.get(made, "Made.parts")
     f.require(f.is_a(results, "list"))
     found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
 
@@ -310,10 +311,8 @@ def _hosted(f: Function) -> None:
         f.at(found, ITEMS).at(k, POINTER).store(one)
 
     f.each(f.word(parts, SIZE), part)
-    only = lambda: [f.own(f.item(found, f.number(0)))]  # noqa: E731
-    (given_back,) = f.choose(f.is_the(kind, "None"), only, lambda: [f.call("PyObject_CallOneArg", POINTER, [kind, found])])
-    f.let_go(arrays, results, found)
-    f.give(given_back)
+    f.let_go(arrays, results)
+    f.give(given_back(f, made, found))
 
 
 def _of_array(f: Function) -> None:
@@ -342,9 +341,9 @@ def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
     f.keeps(found)
 
     def of_kind() -> list[Value]:
-        given_back = f.call("PyObject_CallOneArg", POINTER, [kind, found])
+        other = f.call("PyObject_CallOneArg", POINTER, [kind, found])
         f.drop(found)
-        return [given_back]
+        return [other]
 
     return f.choose(f.either(f.is_the(kind, "None"), lambda: f.is_the(kind, "tuple")), lambda: [found], of_kind)[0]
 

@@ -97,9 +97,7 @@ def have_in_order(f: Function, node: Value) -> None:
 def _have_frame_made(f: Function, node: Value) -> None:
     """Have Python make the frame of a node, if there is one."""
     f.require(lock_is_free(f))
-    made = f.call("PyObject_CallOneArg", POINTER, [f.the("have_framed"), node])
-    f.refuse(f.is_null(made))
-    f.drop(made)
+    f.ask_python("have_framed", node)
 
 
 def _looked_at(f: Function) -> Value:
@@ -219,10 +217,7 @@ def _run(f: Function) -> None:
 def _run_apart(f: Function) -> None:
     """The same of a kernel that takes long: other threads run meanwhile, and compute nothing. What the kernel reads is held."""
     node, frame, sources, offsets, out = f.arguments
-    taken = f.call("PyObject_CallOneArg", POINTER, [f.the("take lock"), f.the("False")])
-    f.refuse(f.is_null(taken))
-    f.drop(taken)  # there will always be a True
-    f.require(f.is_the(taken, "True"))
+    f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
     f.hold(frame), f.hold(sources)
     done = f.local(I64, f.number(0))
 
@@ -233,9 +228,7 @@ def _run_apart(f: Function) -> None:
 
     f.when(f.is_the(f.get(node, "Node.buffer"), "None"), launch)
     f.let_go(frame, sources)
-    left = f.call("PyObject_CallNoArgs", POINTER, [f.the("let go of lock")])
-    f.refuse(f.is_null(left))
-    f.drop(left)
+    f.ask_python("let go of lock")
     f.give(done.load(I64).differs(0))
 
 

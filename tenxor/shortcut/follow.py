@@ -29,10 +29,7 @@ def have_followed(f: Function, node: Value, number: Value) -> None:
 
     def ask() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        answer = f.call("PyObject_CallOneArg", POINTER, [f.the("follow"), node])
-        f.refuse(f.is_null(answer))
-        f.drop(answer)
-        f.require(f.is_the(answer, "True"))
+        f.require(f.is_the(f.ask_python("follow", node), "True"))
 
     f.when(~f.call("followed", I1, [node, number]), ask)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..backend.llvm.builder import Block, Builder, Module, Value, select
-from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, Type
+from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, Type, array
 from .objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, Objects
 
 Make = Callable[[], Value]
@@ -355,6 +355,32 @@ class Function(Builder):
             if item in self._held:
                 self.keeps(item)
         return made
+
+    def ask_python(self, name: str, *given: Value) -> Value:
+        """What a function of Python's answers, which is let go of, so it can be compared alone; nothing is given where that fails."""
+        function = self.the(name)
+        if len(given) < 2:
+            answer = self.call(("PyObject_CallNoArgs", "PyObject_CallOneArg")[len(given)], POINTER, [function, *given])
+        else:
+            args = self.local(array(POINTER, len(given)))
+            for k, x in enumerate(given):
+                args.at(k, POINTER).store(x)
+            answer = self.call("PyObject_Vectorcall", POINTER, [function, args, self.number(len(given)), self.nothing()])
+        self.refuse(self.is_null(answer))
+        self.drop(answer)
+        return answer
+
+    def known(self, look: Callable[[], Value], ask: Callable[[], object]) -> Value:
+        """What is found by a look, or by another one once Python was asked; declines if nothing is."""
+
+        def again() -> list[Value]:
+            ask()
+            return [look()]
+
+        first = look()
+        (found,) = self.choose(self.is_null(first), again, lambda: [first])
+        self.refuse(self.is_null(found))
+        return found
 
     def tell_what_was_met(self) -> None:
         """An error other than want of memory came from Python that ran on the way, say for a signal: it is told."""

@@ -38,9 +38,7 @@ def _computed_whole(f: Function) -> None:
         return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
 
     def make() -> list[Value]:
-        answer = f.call("PyObject_CallOneArg", POINTER, [f.the("have_graph_framed"), root])
-        f.refuse(f.is_null(answer))
-        f.drop(answer)
+        f.ask_python("have_graph_framed", root)
         return run()
 
     (found,) = run()

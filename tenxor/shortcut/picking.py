@@ -257,19 +257,7 @@ def _of_rows(f: Function) -> None:
         every = f.found_in(called, f.the("'rows'"))
         return f.choose(f.is_null(every), lambda: [every], lambda: [f.found_in(every, number)])[0]
 
-    def ask() -> list[Value]:
-        args = f.local(array(POINTER, 2))
-        args.store(made)
-        args.at(1, POINTER).store(number)
-        answer = f.call("PyObject_Vectorcall", POINTER, [f.the("learn_rows"), args, f.number(2), f.nothing()])
-        f.refuse(f.is_null(answer))
-        f.drop(answer)
-        return [look()]
-
-    found = look()
-    (found,) = f.choose(f.is_null(found), ask, lambda: [found])
-    f.refuse(f.is_null(found))
-    f.own(found)
+    found = f.own(f.known(look, lambda: f.ask_python("learn_rows", made, number)))
     f.let_go(number, made)
     f.give(found)
 

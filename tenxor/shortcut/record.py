@@ -386,12 +386,7 @@ def _given(f: Function) -> None:
         reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
         f.append(f.the("waiting"), reference)
         f.let_go(reference)
-        f.when((f.length(f.the("waiting")) & (OFTEN - 1)).equals(0), forget_gone)
-
-    def forget_gone() -> None:
-        answer = f.call("PyObject_CallNoArgs", POINTER, [f.the("forget_gone")])
-        f.refuse(f.is_null(answer))
-        f.drop(answer)
+        f.when((f.length(f.the("waiting")) & (OFTEN - 1)).equals(0), lambda: f.ask_python("forget_gone"))
 
     def compute() -> None:
         """Node by node; or else as a whole, when there are some nodes that have not become one kernel, but no more than are often

@@ -67,17 +67,7 @@ def _recipe(f: Function) -> None:
         every = f.found_in(f.get(spec, "Spec.called"), f.the("'update'"))
         return f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, key)])[0]
 
-    def ask() -> list[Value]:
-        args = f.tuple_of(f.own(x), f.own(found))
-        answer = f.call("PyObject_CallObject", POINTER, [f.the("learn_update"), args])
-        f.refuse(f.is_null(answer))
-        f.drop(answer)
-        f.let_go(args)
-        return [look()]
-
-    update = look()
-    (update,) = f.choose(f.is_null(update), ask, lambda: [update])
-    f.refuse(f.is_null(update))
+    update = f.known(look, lambda: f.ask_python("learn_update", x, found))
     recipe = f.own(f.get(update, "Made.recipe"))
     f.holding(recipe)
     f.refuse(f.is_the(recipe, "None"))
@@ -124,9 +114,7 @@ def _run(f: Function) -> None:
     f.let_go(buffer)
     f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    answer = f.call("PyObject_CallOneArg", POINTER, [f.the("have_update_framed"), node])
-    f.refuse(f.is_null(answer))
-    f.drop(answer)
+    f.ask_python("have_update_framed", node)
     f.let_go(node, value)
     f.give(f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, False)]))
 
@@ -196,18 +184,11 @@ def _made_apart(f: Function) -> None:
         every = f.get(recipe, "Recipe.apart")
         return f.choose(f.is_the(every, "None"), lambda: [f.nothing()], lambda: [f.found_in(every, number)])[0]
 
-    def ask() -> list[Value]:
+    def ask() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        args = f.tuple_of(f.own(node), f.hold(number))
-        answer = f.call("PyObject_CallObject", POINTER, [f.the("have_apart"), args])
-        f.refuse(f.is_null(answer))
-        f.drop(answer)
-        f.let_go(args)
-        return [look()]
+        f.ask_python("have_apart", node, number)
 
-    found = look()
-    (found,) = f.choose(f.is_null(found), ask, lambda: [found])
-    f.refuse(f.is_null(found))
+    found = f.known(look, ask)
     f.refuse(f.is_the(found, "never"))
 
     def as_it_is() -> Value:
