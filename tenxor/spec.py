@@ -164,22 +164,16 @@ def told_again(own: Callable[P, T]) -> Callable[P, T]:
     """The same function, of which is remembered what it tells (`functions/hosted.py`) that machine code does in its place. How large its
     result is, and whether there is one, may depend on values.
     """
-    name = f"{own.__module__}.{own.__qualname__}"
-
-    @wraps(own)
-    def function(*args: P.args, **named: P.kwargs) -> T:
-        if args:
-            for caller in callers:
-                found: T | None = caller.again(name, args, named)
-                return caller.telling(name, own)(*args, **named) if found is None else found
-        return own(*args, **named)
-
-    function.__annotations__ = own.__annotations__
-    return function
+    return _again(own, lambda caller: caller.telling)
 
 
 def called_again(own: Callable[P, T]) -> Callable[P, T]:
     """The same function, of which is remembered what it makes: that depends on no value of a tensor, and on nothing but its arguments."""
+    return _again(own, lambda caller: caller.learning)
+
+
+def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -> Callable[P, T]:
+    """The same function, called by machine code where that knows how, and `first` so that it will."""
     name = f"{own.__module__}.{own.__qualname__}"
 
     @wraps(own)
@@ -187,7 +181,7 @@ def called_again(own: Callable[P, T]) -> Callable[P, T]:
         if args:
             for caller in callers:
                 found: T | None = caller.again(name, args, named)
-                return caller.learning(name, own)(*args, **named) if found is None else found
+                return first(caller)(name, own)(*args, **named) if found is None else found
         return own(*args, **named)
 
     function.__annotations__ = own.__annotations__  # which, if somebody has set them, `wraps` does not see from CPython 3.14 on

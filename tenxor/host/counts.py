@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..dtypes import DType, float32, float64, int32, int64, uint8
 from ..records import NamedTuple
 from .orders import functions_to_sort
@@ -36,15 +34,3 @@ def each_once(dtype: DType, wanted: int, size: int) -> Count | None:
         return None
     sort, argsort = (functions_to_sort(name, dtype, size) for name in ("sort", "argsort"))
     return Count("unique", dtype, 0, sort, argsort, wanted) if sort and argsort else None
-
-
-def sizes_are(how: object) -> bool:
-    """Whether sizes of what an operation gives are known only when it has been done."""
-    return isinstance(how, Count)
-
-
-def dtypes_of(how: Count, weighed: bool) -> Sequence[DType]:
-    """Of the results."""
-    if how.name == "bincount":
-        return [float64 if weighed else int64]
-    return [how.dtype, *[int64] * (0, 1, 1, 3)[how.wanted]]

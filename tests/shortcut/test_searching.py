@@ -13,6 +13,8 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.host import machine, running
 
+from .test_looping import said
+
 pytestmark = pytest.mark.usefixtures("on")
 Array = np.ndarray[Any, Any]
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "int8", "uint64", "uint32", "uint8", "bool")
@@ -34,15 +36,6 @@ def ways(x: Array) -> list[tx.Tensor]:
     """The same numbers lying otherwise: neighbours, apart, and backwards."""
     apart, back = np.repeat(x, 3), x[::-1].copy()
     return [tx.asarray(x).realize(), tx.asarray(apart).realize()[::3], tx.asarray(back).realize()[::-1]]
-
-
-def said(make: Callable[[], Any]) -> Any:
-    """The elements of what is made, as bytes, or the error."""
-    try:
-        found = make()
-    except (tx.errors.TenxorError, ValueError) as error:
-        return type(error), str(error)
-    return [(t.shape, t.dtype, t.numpy().tobytes()) for t in (found if isinstance(found, tuple) else (found,))]
 
 
 def same(make: Callable[[], Any]) -> Any:
