@@ -220,17 +220,17 @@ def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type)
 
 def _near(em: Emitter, place: Value, element: Type, start: int, step: int) -> Value:
     """A vector of what lies between the first lane and the last, beginning so many parts after the lowest; only up to those at work."""
-    lanes, b = em.lanes, em.b
+    lanes = em.lanes
     assert lanes is not None
     width, between = lanes.width, parts_of(element) * abs(step)
     kind = vector(element.element, width)
     if lanes.working is None:
         return place.load(kind)
-    working = lanes.working.cast("trunc", I32)
+    working = lanes.working
     if step > 0:
-        inside = b.counting(I32, width) < ((working - 1) * between + (parts_of(element) - start)).splat(width)
+        inside = first_lanes((working - 1) * between + (parts_of(element) - start), width)
     else:
-        inside = b.counting(I32, width) >= (working * -between + (width * between - start)).splat(width)
+        inside = ~first_lanes(working * -between + (width * between - start), width)
     return load_masked(place, kind, inside)
 
 

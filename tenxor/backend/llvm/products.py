@@ -61,11 +61,11 @@ class _Work:
         self.once = s.once and self.direct
         reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
         self.beside = [] if self.direct else [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
-        self.steps, self.further = self.steps_within(0), self.steps_within(1)
+        self.steps, self.per_outer = self.steps_within(0), self.steps_within(1)
         self.depth = self.steps  # of what is packed at a time
         if s.steps_first:
             with em.within(0):
-                self.depth = em.size(s.stretch) * self.further
+                self.depth = em.size(s.stretch) * self.per_outer
         self.states, left, right, offsets = self.scratch()
         self.of_panel = self.states  # where those of a panel of columns lie
         self.symmetric = mirror.are_same(em, s)
@@ -194,7 +194,7 @@ class _Work:
         def stretch(begin: Value, end: Value) -> None:
             def steps() -> None:
                 em.inmost()
-                numbers = begin * self.further, end * self.further
+                numbers = begin * self.per_outer, end * self.per_outer
                 for side, its in ((self.left, rows), (self.right, columns)):
                     side.span, side.numbers = (begin, end), numbers
                     side.fill(*its)
