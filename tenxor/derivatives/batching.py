@@ -1,5 +1,8 @@
-"""The same for each of a batch: what was made of a few nodes, made again of batches of them, with one more axis in front of every
-layout.
+"""The same for each of a batch: what was made of a few nodes, made again of batches of them, with one more axis in every layout.
+
+In memory members lie one after another, so the axis is in front; or, where that is wanted and all are elementwise operations, reductions
+and stores, each element of all members lies side by side with the next, so it is behind: what is the same for all members is then one
+number for each row of theirs, and what is reduced is reduced row by row.
 """
 
 from __future__ import annotations
@@ -9,8 +12,21 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..layout import Layout
-from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracked, tracking, untracked, writes
-from ..ops import OPS
+from ..node import (
+    CONSTANT,
+    PLACEHOLDER,
+    REINTERPRET,
+    Hosted,
+    Node,
+    Scalar,
+    stores,
+    tracked,
+    tracking,
+    untracked,
+    writes,
+)
+from ..ops import OPS, Op
+from ..ops.reductions import Reduction
 from ..past import Past, past_of, short_again
 from .adjoint import Part, seen_of, totals
 from .again import made_again
@@ -18,30 +34,34 @@ from .calls import Called, part_of, step_of
 from .rule import Making
 from .seen import Seen, Term
 
-_POSITIVE = OPS["positive"]
+_POSITIVE, _ADD, _MULTIPLY = OPS["positive"], OPS["add"], OPS["multiply"]
 Make = Callable[[Sequence[Node | Scalar]], list[tuple[int, Part]]]
 
 
-def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
-    """For some nodes those that compute a batch of each, given those for placeholders; None for what does not depend on these."""
+def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[Seen | None]:
+    """For some nodes a batch of each, seen with an axis in front, given those for placeholders; None for what does not depend on these.
+
+    If `behind`, those that are given have the axis of their members last, and so have those that are found, if that can be.
+    """
     for short in short_again:
         more: list[Node | Scalar] = []
         words = short.batched(list(roots), list(batches), more)
         if words is not None:
-            make = lambda stand_ins: _Outline(_order(roots, batches)[0], roots, batches, size).made(stand_ins)  # noqa: E731
-            return _made_again((size, words), [*batches.values(), *more], make, len(roots))
+            make = lambda stand_ins: _Outline(_order(roots, batches)[0], roots, batches, size, behind).made(stand_ins)  # noqa: E731
+            return _made_again((size, behind, words), [*batches.values(), *more], make, len(roots))
     order, follows = _order(roots, batches)
     if not follows:
-        return _batched_one_by_one(order, roots, batches, size)
-    outline = _Outline(order, roots, batches, size)
+        first = {member: _in_front(member, batch, size) for member, batch in batches.items()} if behind else batches
+        return _batched_one_by_one(order, roots, first, size)
+    outline = _Outline(order, roots, batches, size, behind)
     return _made_again(outline.key, outline.given, outline.made, len(roots))
 
 
-def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Node | None]:
-    found: list[Node | None] = [None] * count
+def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Seen | None]:
+    found: list[Seen | None] = [None] * count
     with tracked() if tracking.get() is False else nullcontext():
         for k, part in made_again(key, given, make):
-            found[k] = seen_of(part).node
+            found[k] = seen_of(part)
     return found
 
 
@@ -50,13 +70,13 @@ class _Outline:
     made once more, node by node.
     """
 
-    def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> None:
-        self.batches, self.size = batches, size
+    def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool) -> None:
+        self.batches, self.size, self.behind = batches, size, behind
         number_of = self._number_of = {id(stand_in): k for k, stand_in in enumerate(batches)}  # those of what else is given are below 0
         self.given: list[Node | Scalar] = list(batches.values())
         self.order: list[Node] = []  # those that depend on the members
         depending = set(batches)
-        key: list[object] = [size, *[node.recipe for node in batches]]
+        key: list[object] = [size, behind, *[node.recipe for node in batches]]
         for node in order:
             if node in depending or depending.isdisjoint(node.sources):
                 continue
@@ -79,12 +99,58 @@ class _Outline:
         """The batches of nodes that stand for those that are given."""
         known: dict[Node, Node] = dict(zip(self.batches, stand_ins, strict=False))  # type: ignore[arg-type]
         instead = {x: stand_ins[~number] for x, number in self._number_of.items() if number < 0}
+        behind = self.behind and _goes_behind(self.order, known)
+        if self.behind and not behind:
+            known = {member: _in_front(member, batch, self.size) for member, batch in known.items()}
         for node in self.order:
-            known[node] = _batch(node, known, self.size, instead)
-        return [(k, Seen(known[root])) for k, root in self.roots]
+            known[node] = _batch(node, known, self.size, instead, behind)
+        found = []
+        for k, root in self.roots:
+            own = Layout.contiguous(root.shape)
+            found.append((k, Seen(known[root], trailed(own, self.size, True, 0) if behind else led(own, self.size, root.size))))
+        return found  # type: ignore[return-value]
 
 
-def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
+def _goes_behind(order: Sequence[Node], members: Collection[Node]) -> bool:
+    """Whether the axis of members can be behind those of each node, and what is summed up are products as kernels know them."""
+    depending = set(members)
+    for node in order:
+        plain = type(node.op) is Op or type(node.op) is Reduction or stores(node.op)
+        tables = any([layout is not None and _has_tables(layout) for layout in (*node.layouts, node.target)])
+        if not plain or tables or (type(node.op) is Reduction and not _is_one_product(node, depending)):
+            return False
+        depending.add(node)
+    return True
+
+
+def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
+    """Whether no product that is reduced is one of two batches, which is one for each member, nor two are added that are different:
+    each of a batch that is the same along some axes, and not the same ones.
+    """
+    read: Any = node.sources[0]
+    same = set[tuple[bool, ...]]()
+    for term in read.sources if read.op is _ADD else (read,):
+        if type(term) is not Node or term.op is not _MULTIPLY:
+            continue
+        which = [k for k, factor in enumerate(term.sources) if factor in depending]
+        if len(which) == 2:
+            return False
+        for k in which:
+            same.add(tuple([step == 0 and size > 1 for step, size in zip(term.layouts[k].strides, term.shape, strict=True)]))  # type: ignore[union-attr]
+    return len([its for its in same if any(its)]) < 2
+
+
+def _has_tables(layout: Layout) -> bool:
+    return layout.tables is not None or (layout.base is not None and _has_tables(layout.base))
+
+
+def _in_front(member: Node, batch: Node, size: int) -> Node:
+    """A batch with its axis in front, of one that has it behind."""
+    layout = trailed(Layout.contiguous(member.shape), size, True, 0)
+    return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
+
+
+def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
     """The same where not all follows from recipes."""
     known: dict[Node, Node] = dict(batches)
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
@@ -105,7 +171,7 @@ def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: M
             if found.traced or any([past_of(kept) is not None for kept in its.sources]):
                 its.traced = its.traced or found.traced  # by what the function captures
                 found.past = part_of(its, found, size * node.past.offsets[0])  # type: ignore[union-attr]
-    return [known.get(node) for node in roots]
+    return [Seen(known[node], Layout.contiguous((size, *node.shape))) if node in known else None for node in roots]
 
 
 def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
@@ -134,7 +200,7 @@ def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node]
     return list(found), follows
 
 
-def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar]) -> Node:
+def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], behind: bool = False) -> Node:
     """A batch of a node, given those of what it reads, or what stands `instead` of others of these."""
     flat = writes(node.op) or node.op is REINTERPRET  # what they make has one axis
     sources: list[Node | Scalar] = []
@@ -143,17 +209,21 @@ def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[i
         own = known.get(source) if type(source) is Node else None
         source = instead.get(id(source), source)
         if type(source) is Node and own is None and flat and k == 0:  # each writes to one of its own
-            every = Layout((size, source.size), (0, 1)).reshape((size * source.size,))
-            own = Node.of(_POSITIVE, every.shape, source.dtype, (source,), (every,))
+            every = Layout((source.size, size), (1, 0)) if behind else Layout((size, source.size), (0, 1))
+            own = Node.of(_POSITIVE, (every.size,), source.dtype, (source,), (every.reshape((every.size,)),))
         sources.append(source if own is None else own)
         if layout is None or type(source) is not Node:
             layouts.append(None)
         elif flat and k == 0:
             layouts.append(Layout.contiguous((size * source.size,)))
+        elif behind:
+            layouts.append(trailed(layout, size, own is not None, layout.ndim if flat else len(node.shape)))
         else:
             layouts.append(led(layout, size, 0 if own is None else source.size))
-    shape = (size * node.size,) if flat else (size, *node.shape)
-    target = None if node.target is None else led(node.target, size, node.size)
+    shape = (size * node.size,) if flat else (*node.shape, size) if behind else (size, *node.shape)
+    target = node.target
+    if target is not None:
+        target = trailed(target, size, True, target.ndim) if behind else led(target, size, node.size)
     return Node.of(node.op, shape, node.dtype, tuple(sources), tuple(layouts), target)
 
 
@@ -163,7 +233,7 @@ def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, compu
     if key not in computed:
         batches = [known.get(source) if type(source) is Node else None for source in node.sources]
         read = [
-            Seen(source, layout) if own is None else seen_in_batch(source, layout, own, size)  # type: ignore[arg-type]
+            Seen(source, layout) if own is None else Seen(own, led(layout, size, source.size))  # type: ignore[arg-type, union-attr]
             for source, layout, own in zip(node.sources, node.layouts, batches, strict=True)
         ]
         computed[key] = op.compute(read, [own is not None for own in batches], size)
@@ -188,7 +258,7 @@ def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node
         each = totals(op.pull(step, [Seen(node) for node in stand_ins], wanted), step.sources)
         found = batched([x.node for x in each.values()], {**given, **{node: g.flat() for node, g in zip(stand_ins, gs, strict=True)}}, size)
         for (k, x), batch in zip(each.items(), found, strict=True):
-            all_of_it = seen_in_batch(x.node, x.layout, batch, size)
+            all_of_it = seen_in_batch(x, batch, size)
             if step.sources[k] in own:
                 yield k, all_of_it
             else:  # one for all members takes what comes from each
@@ -209,8 +279,22 @@ def led(layout: Layout, size: int, step: int) -> Layout:
     return Layout((size, *layout.shape), (layout.base.size, *layout.strides), layout.offset, tables, led(layout.base, size, step))
 
 
-def seen_in_batch(node: Node, layout: Layout, batch: Node | None, size: int) -> Seen:
-    """What a layout reads of each of a batch; or of a node, the same for all."""
+def trailed(layout: Layout, size: int, differ: bool, place: int) -> Layout:
+    """A layout with an axis in a place, of what has an axis of this size behind all others if the members differ in it, else none."""
+    base = None if layout.base is None else trailed(layout.base, size, differ, layout.base.ndim)
+    step, apart = (1, size) if differ or base is not None else (0, 1)
+    strides = [apart * stride for stride in layout.strides]
+    shape = (*layout.shape[:place], size, *layout.shape[place:])
+    return Layout(shape, (*strides[:place], step, *strides[place:]), apart * layout.offset, None, base)
+
+
+def seen_in_batch(x: Seen, batch: Seen | None, size: int) -> Seen:
+    """What is seen of a node, of each of a batch, with an axis in front; or of the node, the same for all."""
     if batch is None:
-        return Seen(node, led(layout, size, 0))
-    return Seen(batch, led(layout, size, node.size))
+        return Seen(x.node, led(x.layout, size, 0))
+    one_by_one = led(x.layout, size, x.node.size)
+    if batch.layout.is_contiguous():
+        return Seen(batch.node, one_by_one)
+    if _has_tables(x.layout):
+        return batch.through(one_by_one)
+    return Seen(batch.node, trailed(x.layout, size, True, 0))

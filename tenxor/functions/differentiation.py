@@ -208,7 +208,8 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
                 each = [vmap(lambda *g: scope.back(results, g))(*_basis(results, k)) for k in range(len(results))]
                 each = [[d.conj() if t.dtype.is_complex else d for d in its] for t, its in zip(results, each, strict=True)]
             else:
-                columns = [vmap(lambda *v: scope.forward(results, v), out_axes=-1)(*_basis(leaves, k)) for k in range(len(leaves))]
+                along = vmap(lambda *v: scope.forward(results, v), in_axes=-1, out_axes=-1)
+                columns = [along(*_basis(leaves, k, last=True)) for k in range(len(leaves))]
                 each = [[its[k] for its in columns] for k in range(len(results))]
             nested = [
                 scope.nested([d.reshape((*t.shape, *x.shape)) for d, x in zip(its, leaves, strict=True)])
@@ -371,10 +372,12 @@ def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Ten
     return chosen == "reverse" if chosen else sum([t.size for t in results]) <= sum([x.size for x in leaves])
 
 
-def _basis(tensors: Sequence[Tensor], k: int) -> list[Tensor]:
-    """For each element of tensor `k` a 1 in its place, and zeros everywhere else; along a first axis."""
+def _basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
+    """For each element of tensor `k` a 1 in its place, and zeros everywhere else; along a first axis, or the last."""
     count = tensors[k].size
-    return [
-        (eye(count, dtype=t.dtype) if j == k else zeros((count, t.size), dtype=t.dtype)).reshape((count, *t.shape))
-        for j, t in enumerate(tensors)
-    ]
+    found = []
+    for j, t in enumerate(tensors):
+        shape = (t.size, count) if last else (count, t.size)
+        members = eye(count, dtype=t.dtype) if j == k else zeros(shape, dtype=t.dtype)
+        found.append(members.reshape((*t.shape, count) if last else (count, *t.shape)))
+    return found

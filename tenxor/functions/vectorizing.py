@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..creation import asarray
 from ..derivatives.batching import batched, seen_in_batch
+from ..derivatives.seen import Seen
 from ..errors import ArgumentError, ShapeError, TraceError
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node
@@ -21,6 +22,7 @@ __all__ = ["vmap"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+BEHIND = 16  # members from which their axis stays behind the others, where it is: fewer would not fill vectors
 
 
 def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0) -> Callable[P, T]:
@@ -64,7 +66,7 @@ class _Batch:
 
     def __init__(self) -> None:
         self.size: int | None = None
-        self.nodes: dict[Node, Node] = {}  # by what stands for them
+        self.given: dict[Node, tuple[Tensor, int]] = {}  # tensors and which of their axes, by what stands for their members
 
     def member(self, x: Any, axis: Any) -> Tensor:
         """What stands for a member of a batch."""
@@ -76,13 +78,15 @@ class _Batch:
                 f"vmap: one batch has {self.size} members, and one of shape {t.shape} has {size} along axis {axis}; they must be equal"
             )
         self.size = size
-        first = t.moveaxis(place, 0) if place else t
-        whole = first.is_contiguous() and first.layout.offset == 0 and first.size == first.node.size
-        own = first if whole else first.copy()
-        own = own if own.layout.is_contiguous() else own.reshape(own.shape)
-        stand_in = Node.of(PLACEHOLDER, first.shape[1:], t.dtype)
-        self.nodes[stand_in] = own.node
+        stand_in = Node.of(PLACEHOLDER, (*t.shape[:place], *t.shape[place + 1 :]), t.dtype)
+        self.given[stand_in] = t, place
         return Tensor(Storage(stand_in), Layout.contiguous(stand_in.shape), t.dtype)
+
+    @property
+    def behind(self) -> bool:
+        """Whether members lie side by side, element by element, and are enough for vectors."""
+        assert self.size is not None
+        return self.size >= BEHIND and all([0 < place == t.ndim - 1 for t, place in self.given.values()])
 
     def results(self, value: Any, out_axes: int | Sequence[int]) -> Any:
         """What the function gave, for the whole batch."""
@@ -96,9 +100,17 @@ class _Batch:
         axes = [out_axes] * len(found) if isinstance(out_axes, int) else list(out_axes)
         if len(axes) != len(found):
             raise ArgumentError(f"vmap: out_axes {out_axes!r} is for {len(axes)} results; the function gave {len(found)}")
-        each = []
-        for t, batch, axis in zip(found, batched([t.node for t in found], self.nodes, self.size), axes, strict=True):
-            seen = seen_in_batch(t.node, t.layout, batch, self.size)
+        behind, each = self.behind, []
+        nodes = {stand_in: _whole(t.moveaxis(place, -1 if behind else 0)) for stand_in, (t, place) in self.given.items()}
+        for t, batch, axis in zip(found, batched([t.node for t in found], nodes, self.size, behind), axes, strict=True):
+            seen = seen_in_batch(Seen(t.node, t.layout), batch, self.size)
             own = Tensor._of(seen.node)._view(seen.layout)
             each.append(own.moveaxis(0, axis_of("vmap", axis, own.ndim)))
         return filled(value, each)
+
+
+def _whole(t: Tensor) -> Node:
+    """A node whose content is a tensor's, in its order."""
+    whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
+    own = t if whole else t.copy()
+    return (own if own.layout.is_contiguous() else own.reshape(own.shape)).node

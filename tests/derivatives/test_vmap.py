@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.derivatives import batching
 from tenxor.errors import ArgumentError, LinearAlgebraError, ShapeError, TenxorError, TraceError
+from tenxor.functions import vectorizing
 
 from .cases import JOINING, MOVES, NUMBERS, REDUCTIONS, SCANS, Case, real
 from .differences import Array, listed
@@ -17,6 +19,24 @@ from .larger import LARGER
 
 MEMBERS = 3
 CASES = {**REDUCTIONS, **SCANS, **JOINING, **NUMBERS, **LARGER}
+MATRIX = real(4, 5, seed=7)
+SIDE_BY_SIDE = {
+    "elementwise": lambda x: tx.exp(x) * 2 - x,
+    "a product": lambda x: x @ tx.asarray(MATRIX),
+    "the other way": lambda x: tx.asarray(MATRIX.T) @ x[:, ::-1].T,
+    "views": lambda x: x.T[::-1, 1:].reshape(8) + x[0, 0],
+    "a reshape of anything": lambda x: x.T.reshape(2, 6)[1] * x.reshape(12)[::2],
+    "sums": lambda x: x.sum(axis=0) / x.max(),
+    "a write": lambda x: with_row(x, x[0] * 2),
+    "a write to what is the same for all": lambda x: with_row(tx.zeros((3, 4)), x[0] * 2),
+    "a derivative": lambda x: tx.grad(lambda y: (tx.tanh(y) ** 2).sum())(x),
+    "not a product of members": lambda x: x @ x.T,
+    "a sum of products": lambda x: (x * tx.asarray(MATRIX[0, :4]) + x[0] * tx.asarray(MATRIX[:3, :4])).sum(axis=1),
+    "not products of several kinds": lambda x: tx.jvp(lambda y: y @ y, [tx.asarray(MATRIX[:3, :3])], [x[:, 1:]])[1],
+    "not a running sum": lambda x: x.cumsum(axis=0),
+    "not a gather": lambda x: x[tx.asarray([0, 2])],
+    "not a list of rows": lambda x: x[[0, 2, 2]],
+}
 # Of which a shape is not known before there are values.
 BY_VALUES = ("mask of its own", "sorted out by nonzero", "arange")
 GRADIENTS = [name for k, name in enumerate(CASES) if k % 4 == 0]
@@ -29,6 +49,12 @@ def batches(case: Case) -> list[Array]:
         shifts = np.arange(MEMBERS).reshape(MEMBERS, *[1] * a.ndim)
         found.append(a * (1 + 0.25 * shifts) + 0.0 * shifts)
     return found
+
+
+def with_row(x: Any, row: Any) -> Any:
+    x = x * 1.0
+    x[1] = row
+    return x
 
 
 def one_by_one(function: Any, given: list[Array]) -> list[Array]:
@@ -52,6 +78,40 @@ def test_of_a_batch(name: str) -> None:
         return
     given = batches(case)
     check_same(listed(tx.vmap(case.function)(*map(tx.asarray, given))), one_by_one(case.function, given))
+
+
+@pytest.fixture
+def behind(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Few members stay side by side, too; and whether they did."""
+    went: list[bool] = []
+    asked = batching._goes_behind
+
+    def noted(*args: Any) -> bool:
+        went.append(asked(*args))
+        return went[-1]
+
+    monkeypatch.setattr(batching, "_goes_behind", noted)
+    monkeypatch.setattr(vectorizing, "BEHIND", 2)
+    return went
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.endswith(BY_VALUES)])
+def test_of_members_side_by_side(name: str, behind: list[bool]) -> None:
+    function, given = CASES[name].function, batches(CASES[name])
+    last = [tx.asarray(np.moveaxis(a, 0, -1).copy()) for a in given]
+    check_same([t.moveaxis(-1, 0) for t in listed(tx.vmap(function, in_axes=-1, out_axes=-1)(*last))], one_by_one(function, given))
+
+
+@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+def test_which_go_side_by_side(name: str, behind: list[bool]) -> None:
+    x = tx.asarray(real(3, 4, MEMBERS, seed=0))
+    found = tx.vmap(SIDE_BY_SIDE[name], in_axes=-1, out_axes=-1)(x).realize()
+    assert behind == [not name.startswith("not ")] * len(behind)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectorizing, "BEHIND", 100)
+        assert np.allclose(found.to_numpy(), tx.vmap(SIDE_BY_SIDE[name], in_axes=-1, out_axes=-1)(x).to_numpy(), rtol=1e-14)
+    layout = found.layout
+    assert layout.is_contiguous() or name.startswith("not ")
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name in REAL])

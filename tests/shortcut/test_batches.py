@@ -12,6 +12,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.derivatives import batching
+from tenxor.derivatives.seen import Seen
 from tenxor.functions import vectorizing
 from tenxor.node import Node
 from tenxor.past import short_again
@@ -65,20 +66,20 @@ def test_it_is_the_same_as_one_by_one_and_as_pythons(monkeypatch: pytest.MonkeyP
     asked = []
     batched = batching.batched
 
-    def compared(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
+    def compared(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[Seen | None]:
         if not short_again:
-            return batched(roots, batches, size)
+            return batched(roots, batches, size, behind)
         order, follows = batching._order(roots, batches)
         more: list[Any] = []
         words = short_again[0].batched(list(roots), list(batches), more)
         assert (words is not None) == follows
         if words is not None:
-            outline = batching._Outline(order, roots, batches, size)
+            outline = batching._Outline(order, roots, batches, size, behind)
             assert [id(x) for x in more] == [id(x) for x in outline.given[len(batches) :]]
             own_of[size, words].add(outline.key)
             keys_of[outline.key].add((size, words))
         asked.append(follows)
-        return batched(roots, batches, size)
+        return batched(roots, batches, size, behind)
 
     monkeypatch.setattr(vectorizing, "batched", compared)
     x, y = (np.random.default_rng(k).normal(size=(5, 3, 4)) for k in range(2))
