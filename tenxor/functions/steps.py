@@ -89,8 +89,9 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
     """The same function, with a derivative of the user's own.
 
     `backward(gradient, value, *args)` takes the cotangent of the value, nested as that is, the value and the arguments, and gives
-    one cotangent for each argument, or None where there is none: a single one, or a tuple for several. `function` is not
-    differentiated itself, nor what it captures. ShapeError for a cotangent of another shape than the argument's.
+    one cotangent for each argument, or None where there is none: a single one, or a tuple for several. What takes long may be a
+    function without arguments that gives it, and is called only if that cotangent is wanted. `function` is not differentiated
+    itself, nor what it captures. ShapeError for a cotangent of another shape than the argument's.
 
     >>> import tenxor as tx
     >>> rounded = tx.custom_derivative(tx.round, lambda gradient, value, x: gradient)
@@ -121,7 +122,9 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
                     f"custom_derivative: backward gave {len(found)} cotangents for {len(args)} arguments; give one for each, or None"
                 )
             parts: list[tuple[int, Part]] = []
-            flat = [its for x, c in zip(args, found, strict=True) for its in _matched(x, c)]
+            flat: list[Any] = []
+            for x, c in zip(args, found, strict=True):
+                flat += _matched(x, c, [k - len(flat) for k in wanted])
             for k in wanted:
                 t, c = tensors[k], flat[k]
                 if c is not None:
@@ -158,9 +161,11 @@ def _tensor(seen: Seen, like: Tensor) -> Tensor:
     return Tensor._of(found.node)._view(found.layout)
 
 
-def _matched(x: Any, c: Any) -> list[Any]:
+def _matched(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
     """The cotangents of the tensors in an argument, None for each where there is none."""
     count = len([t for t in leaves_of([x]) if isinstance(t, Tensor)])
+    if callable(c):
+        c = c() if any([0 <= k < count for k in wanted]) else None
     found = [None] * count if c is None else leaves_of([c])
     if len(found) != count:
         raise ArgumentError("custom_derivative: a cotangent is to be nested as its argument is")

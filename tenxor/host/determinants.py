@@ -62,6 +62,35 @@ def cofactors(x: Array) -> Array:
     return np.asarray(np.linalg.det(left) * np.linalg.det(right) * np.conj(left * np.asarray(others, values.dtype) @ right), x.dtype)
 
 
+def cofactor_cotangents(x: Array, g: Array) -> Array:
+    """The cotangents of matrices, given those of their cofactors: second derivatives of determinants, where there is no inverse, too.
+
+    In the coordinates of singular vectors a matrix is its diagonal `s`, and its cofactors change, to the first order in a change `d`, by
+    `sum(p[i, j] * d[j, j])` on the diagonal and `-p[i, j] * d[j, i]` off it, where `p[i, j]` is the product of all `s` but two.
+    """
+    left, values, right = np.linalg.svd(x)
+    turn = np.linalg.det(left) * np.linalg.det(right)
+    inner = np.conj(turn)[..., None, None] * (left.swapaxes(-2, -1) @ g @ right.swapaxes(-2, -1))
+    others = _but_two(values)
+    own = -others * inner.swapaxes(-2, -1)
+    each = np.arange(values.shape[-1])
+    own[..., each, each] = (others @ inner.diagonal(0, -2, -1)[..., None])[..., 0]
+    return np.asarray(left @ own @ right, x.dtype)
+
+
+def _but_two(values: Array) -> Array:
+    """The products of all numbers of a row but two, for each pair of different ones; 0 on the diagonal."""
+    size = values.shape[-1]
+    later = np.triu(np.ones((size, size), bool), 1)
+    ones = np.ones((*values.shape[:-1], 1), values.dtype)
+    before = np.cumprod(np.concatenate([ones, values[..., :-1]], -1), -1)  # of all before each
+    behind = np.cumprod(np.concatenate([ones, values[..., :0:-1]], -1), -1)[..., ::-1]
+    between = np.cumprod(np.where(later, values[..., None, :], 1), -1)  # of all behind one, up to another
+    between = np.concatenate([np.broadcast_to(ones[..., None], (*values.shape, 1)), between[..., :-1]], -1)
+    upper = np.where(later, before[..., :, None] * between * behind[..., None, :], 0)
+    return np.asarray(upper + upper.swapaxes(-2, -1))
+
+
 def _of_one(factor: Factor, x: Array) -> tuple[Any, Any]:
     turned, diagonal = factor(x)
     sizes = np.abs(diagonal)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DEFAULT_INT, DType, complex_of
-from .determinants import cofactors, det, slogdet
+from .determinants import cofactor_cotangents, cofactors, det, slogdet
 from .factors import lstsq, qr
 from .selection import best, best_places
 
@@ -133,6 +133,7 @@ _SMALL = 3e4  # nanoseconds for one matrix, beyond which threads of LAPACK's own
 entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL, fails=True)
 entry("det", "nn -> _", "same", det, 1, "nnn", _SMALL)
 entry("cofactors", "nn -> nn", "same", cofactors, 2, "nnn", _SMALL, quiet=True)
+entry("cofactor_cotangents", "nn nn -> nn", "same", cofactor_cotangents, 20, "nnn", _SMALL, quiet=True)
 entry("slogdet", "nn -> _ _", "same part", slogdet, 1, "nnn", _SMALL)
 entry("inv", "nn -> nn", "same", np.linalg.inv, 1, "nnn", _SMALL, fails=True)
 entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..creation import eye, tril
 from ..errors import DerivativeError
+from ..functions.differentiation import vjp
 from ..functions.hosted import hosted
 from ..functions.joining import concat
 from ..ops import OPS
@@ -79,8 +80,18 @@ def _det(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensor
 
 
 def _cofactors(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
-    h, own = _h(hosted("inv", given[0])[0]), _conj(found[0])
-    return ((g[0] * h).sum((-2, -1), keepdims=True) * own - own @ g[0].mT @ h,)
+    return (hosted("cofactor_cotangents", given[0], g[0])[0],)
+
+
+def _cofactor_cotangents(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Second derivatives change with a matrix as its inverse says, so third ones are of matrices that have one."""
+    x, of_cofactors = given
+
+    def by_inverse(x: Any) -> Any:
+        h, own = _h(hosted("inv", x)[0]), _conj(hosted("cofactors", x)[0])
+        return (of_cofactors * h).sum((-2, -1), keepdims=True) * own - own @ of_cofactors.mT @ h
+
+    return lambda: vjp(by_inverse, x)[1](g[0])[0], _conj(hosted("cofactor_cotangents", x, _conj(g[0]))[0])
 
 
 def _slogdet(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
@@ -200,6 +211,7 @@ COTANGENTS = dict(
     solve=_solve,
     det=_det,
     cofactors=_cofactors,
+    cofactor_cotangents=_cofactor_cotangents,
     slogdet=_slogdet,
     cholesky=_cholesky,
     eigh=_eigh,

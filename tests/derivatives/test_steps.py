@@ -141,6 +141,22 @@ def test_a_way_back_that_derivatives_do_not_see_has_no_way_forward() -> None:
     assert tx.jvp(nothing, (x,), (x,))[1].tolist() == [0, 0, 0]
 
 
+def test_what_takes_long_is_asked_only_where_it_is_wanted() -> None:
+    asked = []
+
+    def long(g: Any, y: Any) -> Any:
+        asked.append(1)
+        return g * y
+
+    times = tx.custom_derivative(lambda x, y: x * y, lambda g, value, x, y: (lambda: long(g, y), g * x))
+    x, y = numbers(3), numbers(3) + 2
+    close(tx.grad(lambda y: times(x, y).sum())(y), x)
+    assert not asked
+    close(tx.grad(lambda x: times(x, y).sum())(x), y)
+    close(tx.jvp(lambda x: times(x, y), (x,), (x,))[1], x * y)
+    assert len(asked) == 2
+
+
 def test_what_is_constant_is_so_for_whoever_asks_by_the_batch() -> None:
     xs = numbers(3, 4)
     close(tx.grad(lambda xs: tx.vmap(lambda x: (x.detach() * x).sum())(xs).sum())(xs), xs)

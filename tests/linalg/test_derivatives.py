@@ -261,8 +261,39 @@ def test_determinants_of_matrices_without_an_inverse(n: int, dtype: Any) -> None
         assert np.allclose(gradient(tx.asarray(x)).to_numpy(), wanted, rtol=1e-9, atol=1e-9)
     exact = tx.asarray(np.diag([2.0] * (n - 1) + [0.0]))
     assert tx.grad(L.det)(exact).tolist() == np.diag([0.0] * (n - 1) + [2.0 ** (n - 1)]).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_second_derivatives_of_such_determinants(n: int, dtype: Any) -> None:
+    rng = np.random.default_rng(n)
+    whole = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
+    x = np.stack([whole(n, rank) @ whole(rank, n) for rank in range(n + 1)])
+    along = whole(n + 1, n, n)
+    gradient = tx.grad(lambda x: L.det(x).real.sum())
+    wanted = []
+    for each, change in zip(x, along, strict=True):  # cofactors of cofactors
+        second = np.zeros((n, n), dtype)
+        for i, j in np.ndindex(n, n):
+            rest = [[a for a in range(n) if a != k] for k in (i, j)]
+            for k, m in np.ndindex(n - 1, n - 1):
+                minor = np.delete(np.delete(np.delete(np.delete(each, i, 0), j, 1), k, 0), m, 1)
+                second[i, j] += (-1) ** (i + j + k + m) * np.linalg.det(minor) * change[rest[0][k], rest[1][m]]
+        wanted.append(second.conj())
+    found = tx.jvp(gradient, [tx.asarray(x)], [tx.asarray(along)])[1].to_numpy()
+    assert np.allclose(found, np.stack(wanted), rtol=1e-9, atol=1e-9)
+    # For real functions the way back is the way forward.
+    back = tx.vjp(gradient, tx.asarray(x))[1](tx.asarray(along))[0].to_numpy()
+    assert np.allclose(back, np.stack(wanted), rtol=1e-9, atol=1e-9)
+
+
+def test_third_derivatives_of_determinants() -> None:
+    x, y = random((4, 4)), random((4, 4))
+    second = lambda x: (tx.grad(lambda t: (tx.grad(L.det)(t) * y).sum())(x) * y.T).sum()  # noqa: E731
+    check(lambda x: tx.grad(second)(x), x)
+    assert np.allclose(tx.grad(second)(tx.eye(4)).to_numpy(), tx.grad(second)(tx.eye(4) + 1e-9 * y).to_numpy(), rtol=1e-6)
     with pytest.raises(LinearAlgebraError, match="singular"):
-        tx.grad(lambda x: tx.grad(L.det)(x).sum())(exact)
+        tx.grad(second)(tx.ones((4, 4)))
 
 
 @pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, inf, -inf])
