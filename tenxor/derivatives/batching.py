@@ -23,6 +23,7 @@ from ..node import (
     tracked,
     tracking,
     untracked,
+    watchers,
     writes,
 )
 from ..ops import OPS, Op
@@ -45,12 +46,12 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behi
     """
     for short in short_again:
         more: list[Node | Scalar] = []
-        words = short.batched(list(roots), list(batches), more)
+        words = None if watchers else short.batched(list(roots), list(batches), more)
         if words is not None:
             make = lambda stand_ins: _Outline(_order(roots, batches)[0], roots, batches, size, behind).made(stand_ins)  # noqa: E731
             return _made_again((size, behind, words), [*batches.values(), *more], make, len(roots))
     order, follows = _order(roots, batches)
-    if not follows:
+    if not follows or watchers:
         first = {member: _in_front(member, batch, size) for member, batch in batches.items()} if behind else batches
         return _batched_one_by_one(order, roots, first, size)
     outline = _Outline(order, roots, batches, size, behind)
@@ -151,7 +152,7 @@ def _in_front(member: Node, batch: Node, size: int) -> Node:
 
 
 def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
-    """The same where not all follows from recipes."""
+    """The same where not all follows from recipes, or somebody looks at each step."""
     known: dict[Node, Node] = dict(batches)
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
     steps: dict[Past, Past] = {}  # what stands for a function with a derivative of its own
@@ -164,6 +165,8 @@ def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: M
         with untracked() if constant else tracked() if tracking.get() is False else nullcontext():
             op = node.op
             found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size, {})
+            for look in watchers:
+                look(found, like=node)
         if step is not None:
             if step not in steps:
                 steps[step] = _step_of_batch(step, known, batches, size)

@@ -25,6 +25,7 @@ __all__ = ["check_nan"]
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 _Line = tuple[str, int] | None  # a file and a number; None for one that is not known
 _lines: dict[ref[Past], _Line] = {}  # where each was made that was seen; entries go with the pasts, by C alone
+_traced: dict[ref[Node], tuple[_Line, Past | None]] = {}  # and what has no value: it is made of a batch later
 
 
 @contextmanager
@@ -51,12 +52,21 @@ def check_nan() -> Iterator[None]:
             watchers[:] = before
 
 
-def _look(begun: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: Past | None = None) -> None:
+def _look(
+    begun: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: Past | None = None, like: Node | None = None
+) -> None:
     """Compute a node that was just made, and what it was made of that nobody has seen, as it was made since then (`begun`); NotANumber for
     the first that has NaN while nothing that it reads has. What was not made of nodes is told by its name and sources; what is a
-    derivative `of` something, with this.
+    derivative `of` something, with this. What is made of a batch `like`
+    what has no value belongs to the same line.
     """
     line = _line()
+    if like is not None:
+        if ref(like) not in _traced:
+            return  # a part of something else that is
+        line, of = _traced[ref(like)]
+    if node.traced and ref(node) not in _traced:
+        _traced[ref(node, _traced.pop)] = line, of
     _note(node, begun, line)
     if name is not None:
         return _check(node, name, sources, line, of)

@@ -101,6 +101,38 @@ MAKERS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+def of_member(row: Any) -> Any:
+    doubled = row * 2.0
+    logarithm = tx.log(doubled - 3.0)  # here
+    return (logarithm + doubled @ tx.ones((2, 2))).sum()
+
+
+BATCHES: dict[str, Callable[[Any], Any]] = {
+    "vmap": tx.vmap(of_member),
+    "side by side": lambda x: tx.vmap(of_member, in_axes=-1)(tx.concat([x.T] * 16, axis=1)),
+    "in another": tx.vmap(tx.vmap(lambda x: of_member(tx.stack([x, x])))),
+    "with what NumPy computes": tx.vmap(lambda x: of_member(tx.sort(x))),
+    "Jacobian": lambda x: tx.jacobian(of_member)(x[1]),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_of_batches_the_line_is_that_of_the_function(name: str) -> None:
+    told = r"^check_nan: log made the first NaN.*logarithm = tx.log\(doubled - 3.0\)  # here$"
+    with pytest.raises(NotANumber, match=told), tx.check_nan():
+        BATCHES[name](tx.asarray([[5.0, 6.0], [1.0, 7.0]]))
+
+
+def test_of_batches_of_derivatives_both_lines_are_told() -> None:
+    def function(row: Any) -> Any:
+        root = tx.sqrt(row)
+        return (root * 0.0).sum()
+
+    told = r"sqrt_pullback made.*in the derivative of sqrt, which was computed at .*: root = tx.sqrt"
+    with pytest.raises(NotANumber, match=told), tx.check_nan():
+        tx.vmap(tx.grad(function))(tx.asarray([[0.0, 1.0]]))
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_whatever_makes_one_is_told(name: str) -> None:
     make, what = MAKERS[name]
