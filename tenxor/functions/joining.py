@@ -15,6 +15,8 @@ from ..dtypes import DTypeLike, result_type
 from ..errors import ArgumentError, ShapeError
 from ..keywords import spelled
 from ..layout import Layout
+from ..layout.table import SMALL_TABLE
+from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, ints
@@ -24,6 +26,7 @@ from ..tensor.pieces import (
     Piece,
     are_arrays,
     followed,
+    have_past,
     is_followed,
     joined,
     joined_quickly,
@@ -42,6 +45,8 @@ P = ParamSpec("P")
 Joined = tuple[Tensor, Callable[[], Iterable[Move]] | None]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
+_POSITIVE = OPS["positive"]
+LAZY = 1 << 19  # bytes of a tensor that is rolled when it is wanted, together with what is made of it
 
 
 def _again(alone: bool) -> Callable[[Callable[P, Joined]], Callable[P, Tensor]]:
@@ -270,6 +275,8 @@ def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim:
         if len(shifts) != 1:
             raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
         shifts *= len(axes)
+    if x.size * x.dtype.itemsize >= LAZY and max(x.shape) <= SMALL_TABLE and not have_past([x]):
+        return _rolled_later(x, shifts, tuple(axes)), None
     moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
     for a in set(axes):
         moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
@@ -277,6 +284,16 @@ def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim:
     keys = [((*(of for of, _ in pieces), ...), (*(to for _, to in pieces), ...)) for pieces in product(*moves)]
     boxes = [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
     return moved(Tensor, "roll", x, boxes, x.shape), lambda: boxes
+
+
+@called_again
+def _rolled_later(x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+    """The same, pending: what is made of it reads `x` itself (`rewrite/pieces.py`)."""
+    key: list[Any] = [None] * x.ndim
+    for a in set(axes):
+        by = sum([s for s, b in zip(shifts, axes, strict=True) if b == a])
+        key[a] = (np.arange(x.shape[a]) - by) % x.shape[a]
+    return Tensor._compute(_POSITIVE, x._view(x.layout.oindex(key)))
 
 
 def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:

@@ -80,7 +80,7 @@ def _fused(
     order: list[Node], roots: Sequence[Node], target: Target
 ) -> tuple[dict[Node, Node], list[Node], list[Node]]:
     """What stands for some nodes of the order in which they were written, the order that this gives, and the kernels in it."""
-    instead = rewritten(order)
+    instead = rewritten(order, roots)
     if instead:
         roots = [instead.get(root, root) for root in roots]
         order = pending(roots)

@@ -9,15 +9,18 @@ computed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from ..node import Node
 from ..ops.reductions import Reduction
 from .blocks import is_much
+from .making import reads_by_tables, renewed
 
 # New nodes, each after what it reads; the last of them stands for the given one.
 Rule = Callable[[Node], list[Node] | None]
+# Nodes in order, and what stands for those of before that are others now.
+Applied = tuple[Sequence[Node], dict[Node, Node]]
 
 
 def _as_one(node: Node) -> list[Node] | None:
@@ -30,22 +33,26 @@ def _as_one(node: Node) -> list[Node] | None:
     return written_out(node) or kernels_apart(node) or product_in_parts(node) or reduction_in_parts(node)
 
 
-def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
-    """What stands for some of the pending nodes in `order`, in which each comes after all that it reads."""
+def rewritten(order: Sequence[Node], results: Collection[Node] = ()) -> dict[Node, Node]:
+    """What stands for some of the pending nodes in `order`, in which each comes after all that it reads; some are wanted as `results`."""
     reductions = [node for node in order if isinstance(node.op, Reduction)]
-    if not reductions:
-        return {}
-    rules: list[Rule] = [_as_one]  # loaded with the first reduction
-    now: dict[Node, Node] = {}
-    changed = order
-    readers = Counter(source for node in order for source in set(node.sources))
-    shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
+    passes: list[Callable[[Sequence[Node]], Applied]] = []
     if any(map(is_much, reductions)):
         from .attention import product_in_blocks
 
-        rules.insert(0, partial(product_in_blocks, shared=shared))
-    for rule in rules:
-        changed, instead = _applied(rule, changed)
+        readers = Counter(source for node in order for source in set(node.sources))
+        shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
+        passes.append(partial(_to_reductions, partial(product_in_blocks, shared=shared)))
+    if reductions:
+        passes.append(partial(_to_reductions, _as_one))
+    if any(map(reads_by_tables, order)):
+        from .pieces import in_pieces
+
+        passes.append(partial(in_pieces, results=results))
+    now: dict[Node, Node] = {}
+    changed = order
+    for applied in passes:
+        changed, instead = applied(changed)
         if instead:
             now = {node: instead.get(other, other) for node, other in now.items()} | {
                 node: other for node, other in instead.items() if node not in now
@@ -53,16 +60,12 @@ def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
     return {node: now[node] for node in order if node in now} if now else now
 
 
-def _applied(rule: Rule, order: Sequence[Node]) -> tuple[Sequence[Node], dict[Node, Node]]:
-    """The nodes with a rule applied to each, in order, and what stands for those that are others now."""
+def _to_reductions(rule: Rule, order: Sequence[Node]) -> Applied:
+    """The nodes with a rule applied to each reduction, in order."""
     now: list[Node] = []
     instead: dict[Node, Node] = {}
     for node in order:
-        last = node
-        if instead and not instead.keys().isdisjoint(node.sources):
-            sources = tuple([instead.get(s, s) if type(s) is Node else s for s in node.sources])
-            last = Node(node.recipe, sources, node.offsets)
-            last.stored = node.stored
+        last = renewed(node, instead)
         made = rule(last) if isinstance(node.op, Reduction) else None
         if made is not None:
             made[-1].stored = made[-1].stored or node.stored

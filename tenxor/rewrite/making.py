@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import TypeGuard
 
 from ..dtypes import DType
-from ..layout import Layout, memory_order
+from ..layout import Layout, Table, memory_order
 from ..node import Node, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
@@ -36,14 +37,33 @@ def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> 
     return made[-1], Layout.contiguous(turned.shape).permute([order.index(axis) for axis in range(len(order))])
 
 
+def renewed(node: Node, instead: Mapping[Node, Node]) -> Node:
+    """A node that reads what stands for what it reads: itself, if nothing does."""
+    if not instead or instead.keys().isdisjoint(node.sources):
+        return node
+    found = Node(node.recipe, tuple([instead.get(s, s) if type(s) is Node else s for s in node.sources]), node.offsets)
+    found.stored = node.stored
+    return found
+
+
+def last_table(layout: Layout | None) -> Table | None:
+    """The table along the last axis of a layout."""
+    return layout.tables[-1] if layout is not None and layout.tables and layout.base is None else None
+
+
+def reads_by_tables(node: Node) -> bool:
+    """Whether it reads something through a table along the last axis."""
+    return any([form is not None and last_table(form.layout) is not None for form in node.recipe.forms])
+
+
 def is_made(source: Node | Scalar, *kinds: type) -> TypeGuard[Node]:
     """Whether a source is of an operation, or of other `kinds`, and computed where it is needed: never in memory as a whole."""
     return type(source) is Node and source.buffer is None and not source.stored and type(source.op) in (Op, *kinds)
 
 
-def made_at(made: list[Node], node: Node, place: Layout) -> Node:
+def made_at(made: list[Node], node: Node, place: Layout, others: Set[Node] = frozenset()) -> Node:
     """The elements of an elementwise node at a place, made anew of those that its operands have there: so a part of it is
-    computed alone, and all of it is never stored.
+    computed alone, and all of it is never stored. What is among `others` is read as it is.
     """
     known: dict[tuple[Node, Layout], Node] = {}
     stack = [(node, place)]
@@ -56,7 +76,7 @@ def made_at(made: list[Node], node: Node, place: Layout) -> Node:
         missing = [
             (s, x)
             for s, x in reads
-            if type(s) is Node and x is not None and x.base is None and is_made(s) and (s, x) not in known
+            if type(s) is Node and x is not None and x.base is None and is_made(s) and s not in others and (s, x) not in known
         ]
         if missing and len(known) + len(stack) < MOST:
             stack += missing

@@ -1,0 +1,144 @@
+"""What reads through tables that go on evenly is computed in pieces without tables, to the same bits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.functions import joining
+from tenxor.kernel.fuse import pending
+from tenxor.layout import Table
+from tenxor.node import STORE
+from tenxor.realize import forget
+from tenxor.rewrite import pieces, rewritten
+
+N = 12
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Little is put in pieces, too, and rolled when it is wanted."""
+    monkeypatch.setattr(pieces, "LEAST", 1)
+    monkeypatch.setattr(joining, "LAZY", 1)
+    forget()
+    yield
+    forget()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "breaks"),
+    [
+        ([5, 0, 1, 2, 3, 4], [1]),
+        ([3, 4, 5, 0, 1, 2], [3]),
+        ([1, 2, 3, 4, 5, 0], [5]),
+        ([0, 0, 1, 2, 3, 3], [1, 5]),
+        ([2, 1, 0, 1, 2, 3], [1, 2]),
+        ([0, 2, 4, 1, 3, 5], [3]),
+        ([0, 1, 2, 9], [3]),
+        ([0, 9], []),
+        ([8, 9, 0, 1, 2, 3], [2]),
+    ],
+)
+def test_where_tables_go_on_otherwise(offsets: list[int], breaks: list[int]) -> None:
+    table = Table(np.array(offsets) - offsets[0])
+    assert pieces._breaks(table) == breaks
+    for start, end in zip([0, *breaks], [*breaks, len(offsets)], strict=True):
+        assert len(set(np.diff(offsets[start:end]).tolist())) <= 1
+
+
+def test_no_more_breaks_than_are_of_use() -> None:
+    found = pieces._breaks(Table(np.random.default_rng(0).permutation(5000)))
+    assert len(found) == pieces.MOST + 1
+
+
+def rolls(x: Any, lib: Any) -> Any:
+    total = x * 0
+    for i in (-1, 0, 2):
+        for j in (0, 1):
+            total = total + lib.roll(x, (i, j), (0, 1))
+    return total
+
+
+STENCILS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
+    "rolls both ways": (rolls, 6),  # cut behind two rows, before the last one, and behind the first column
+    "along rows": (lambda x, lib: lib.roll(x, 1, 1) - x, 2),
+    "in front and behind": (lambda x, lib: lib.roll(x, 1, 1) + lib.roll(x, -1, 1) - 2 * x, 3),
+    "alone": (lambda x, lib: lib.roll(x, 3, 1), 2),
+    "flattened": (lambda x, lib: lib.roll(x, 5) * 2, 2),
+    "of what is made": (lambda x, lib: lib.roll(lib.sqrt(x), 2, 1) * lib.sqrt(x), 2),
+    "of rolled ones": (lambda x, lib: lib.roll(lib.roll(x, 1, 1) + x, -2, 1) * x, 4),
+    "columns only": (lambda x, lib: lib.roll(x, 1, 0) - x, 0),
+}
+
+
+@pytest.mark.parametrize("name", STENCILS)
+@pytest.mark.usefixtures("small")
+def test_stencils(name: str) -> None:
+    function, count = STENCILS[name]
+    a = np.random.default_rng(0).random((N, N + 3))
+    found = function(tx.asarray(a), tx)
+    order = pending([found.storage.node])
+    stored = [node for node in set(rewritten(order, order[-1:]).values()) if node.op is STORE]
+    assert stored or not count
+    graph = pending([rewritten(order, order[-1:]).get(order[-1], order[-1])])
+    assert len([node for node in graph if node.op is STORE]) == count
+    assert np.array_equal(found.to_numpy(), function(a, np))
+
+
+def test_large_ones_are_put_in_pieces() -> None:
+    a = np.random.default_rng(0).integers(0, 2, (900, 1000), np.uint8)
+    x = tx.asarray(a)
+    found = rolls(x, tx)
+    order = pending([found.storage.node])
+    assert [node for node in rewritten(order, order[-1:]).values() if node.op is STORE]
+    assert np.array_equal(found.to_numpy(), rolls(a, np))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs(seed: int) -> None:
+    """Rolled, picked and reversed operands, with sums, writes and several results: as NumPy's, and to the bit as step by step."""
+    each = program(seed, tx, lambda t: t.realize())
+    for _ in range(3):
+        for t, one, wanted in zip(program(seed, tx), each, program(seed, np), strict=True):
+            assert t.shape == wanted.shape
+            assert np.allclose(t.to_numpy(), wanted, rtol=1e-11, atol=1e-11)
+            assert t.to_numpy().tobytes() == one.to_numpy().tobytes()
+
+
+def program(seed: int, lib: Any, step: Callable[[Any], Any] = lambda x: x) -> list[Any]:
+    rng = random.Random(seed)
+    shape = (rng.choice([100, 257, 300]), rng.choice([700, 801, 1024]))
+    made = [lib.asarray(np.random.default_rng(seed + k).normal(size=shape)) for k in range(2)]
+
+    def picked(x: Any) -> Any:
+        if rng.random() < 0.7:
+            axes = rng.choice([(0, 1), (1,), (0,)])
+            return step(lib.roll(x, tuple(rng.randrange(-4, 5) for _ in axes), axes))
+        turn = rng.randrange(shape[1])
+        columns = [(k * rng.choice([1, 1, -1]) + turn) % shape[1] for k in range(shape[1])]
+        return x[:, columns] if lib is np else x.oindex[None, columns]
+
+    for _ in range(rng.randrange(1, 7)):
+        x, y = rng.choice(made), rng.choice(made)
+        match rng.randrange(7):
+            case 0 | 1:
+                made.append(picked(x) + y)
+            case 2:
+                made.append(picked(x) * picked(y) - x)
+            case 3:
+                made.append(x * 0.5 + picked(y).sum(axis=1, keepdims=True))
+            case 4:
+                made.append((picked(x) * y).sum(axis=0) - y[::-1])
+            case 5:
+                z = picked(x) * 1.0
+                z[:, 1:] = picked(y)[:, :-1]
+                made.append(z + y)
+            case 6:
+                made.append(lib.tanh(picked(x)))
+        step(made[-1])
+    return [made[-1], *rng.sample(made[2:], min(2, len(made) - 2)), picked(made[-1])]
