@@ -98,6 +98,8 @@ def joined_quickly(
     """
     if types == {cls}:
         together: _T | None = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
+        if together is None and len(pieces) > FEW and _computed(pieces):
+            together = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
         if together is not None:
             return together
     if types == {np.ndarray} and not stacked:
@@ -108,6 +110,17 @@ def joined_quickly(
     if found is not None:
         return found
     return _joined_rows(cls, op, pieces, axis, stacked) if types == {cls} and not axis else None
+
+
+def _computed(tensors: Sequence[Core]) -> bool:
+    """Compute those of many that are pending, if that is not to be written straight into its place; whether there were any."""
+    left = [t.storage.node for t in tensors if t.storage.node.buffer is None]
+    if not left or max([node.recipe.nbytes for node in left]) >= LARGE or have_past(tensors):
+        return False
+    with lock:
+        for node in left:  # one by one, as they are often alike: then one plan serves all
+            realize(node)
+    return True
 
 
 def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
