@@ -28,7 +28,7 @@ def loops_of(root: Node) -> Layout:
     So these are computed once for all loops further in, though they run along an earlier axis than the last.
     """
     index_map = whole(root)
-    if not isinstance(root.op, Op) or len(root.shape) < 2:
+    if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):
         return index_map
     needed: set[int] = set()
     stack, seen = source_index_maps(root, index_map), 0
@@ -44,6 +44,19 @@ def loops_of(root: Node) -> Layout:
                 needed.update(a for a, stride in enumerate(where.strides) if stride and where.shape[a] != 1)
     inner = [a for a in range(len(root.shape)) if a not in needed]
     return index_map.permute((*sorted(needed), *inner)) if needed and inner else index_map
+
+
+def _reads_a_reduction(root: Node) -> bool:
+    """Whether anything that is pending below a node is a reduction: only then it matters what is read where."""
+    stack, seen = [root], {root}
+    while stack:
+        for source in stack.pop().sources:
+            if type(source) is Node and source.buffer is None and source not in seen:
+                if isinstance(source.op, Reduction):
+                    return True
+                seen.add(source)
+                stack.append(source)
+    return False
 
 
 def of_columns(node: Node) -> bool:
