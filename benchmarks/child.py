@@ -44,6 +44,7 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     from .programs import measure as programs
     from .sized import measure as sized
     from .timing import SPINNING, Pace
+    from .training import measure as training
     from .workloads import workloads
 
     peers, missing = installed()
@@ -78,6 +79,7 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     if threads == 1:  # the libraries' threads are the matter of larger work
         found["by size"] = sized.measured(peers, only, sized.PACE._replace(seconds=0.05) if quick else sized.PACE)
         found["programs"] = programs.measured(peers, only, pace._replace(fewest=7))
+        found["training"] = training.measured(only, Pace(0.0, 3, 3) if quick else training.PACE)  # the last, as it sets JAX to float64
     return found
 
 

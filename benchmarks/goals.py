@@ -60,6 +60,11 @@ def _of_peak_if_large(row: dict[str, Any]) -> float | None:
     return of_limit(row) if row["least"]["flops"] >= LARGE else None
 
 
+def _of_memory(row: dict[str, Any]) -> float | None:
+    own, theirs = (row["memory"].get(name) for name in ("tenxor", "torch"))
+    return theirs / own if own and theirs else None
+
+
 _REDUCTIONS = tuple(f"reductions, {axis}" for axis in ("first axis", "middle axis", "last axis", "all axes"))
 GOALS = (
     Goal("fused chains in memory", ("chains in memory",), "× NumPy", _to("numpy"), 2.5, "×"),
@@ -94,6 +99,16 @@ OF_PROGRAMS = (
     Goal("all programs", ("small programs", "large programs"), "× NumPy", _to("numpy"), 0.8, "×"),
     Goal("small programs", ("small programs",), "× PyTorch", _to("torch"), 2.0, "×"),
 )
+EPOCH = 5e-3  # seconds for one of three layers of 100 on 50 points
+ALL_LESSONS = ("training steps", "gradients", "Hessians", "toys")
+OF_TRAINING = (
+    Goal("training steps", ("training steps",), "× PyTorch", _to("torch"), 1.0, "×"),
+    Goal("gradient of a chain of ten operations", ("gradients",), "× PyTorch", _to("torch"), 2.0, "×"),
+    Goal("gradient of a chain of ten operations", ("gradients",), "× JAX", _to("jax"), 1.0, "×"),
+    Goal("Hessian of 100 parameters", ("Hessians",), "× JAX", _to("jax"), 1.0, "×"),
+    Goal("an epoch on 50 points", ("toys",), "of 5 ms", lambda row: EPOCH / row["seconds"]["tenxor"]["median"], 1.0, "×"),
+    Goal("memory of a step", ALL_LESSONS, "PyTorch's / Tenxor's", _of_memory, 1.0, "×"),
+)
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:
@@ -102,7 +117,7 @@ def geometric_mean(values: Iterable[float | None]) -> float | None:
     return statistics.geometric_mean(there) if there else None
 
 
-def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS) -> list[list[str]]:
+def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS + OF_TRAINING) -> list[list[str]]:
     """A row for each goal: the worst and the median of its workloads at each number of threads, and whether it is met.
 
     A goal is met if the worst of its workloads meets it; at how many workloads of all it is met is said too.
@@ -118,7 +133,7 @@ def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS
     for goal in wanted:
         cells, met, total = [], 0, 0
         for result in counts.values():
-            rows: Rows = result["workloads"] | result.get("programs", {})
+            rows: Rows = result["workloads"] | result.get("programs", {}) | result.get("training", {})
             values = {
                 w: v for w, r in rows.items() if r["family"] in goal.families and (v := goal.value(r)) is not None
             }
@@ -133,7 +148,18 @@ def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS
             met += sum(v >= goal.least for v in values.values())
             total += len(values)
         found.append([f"{goal.what}: {goal.measure}", _shown(goal.least, goal.unit), *cells, _verdict(met, total)])
-    return found + _by_size(counts) + _shapes(counts) + _scaling(counts)
+    return found + _third_best(counts) + _by_size(counts) + _shapes(counts) + _scaling(counts)
+
+
+def _third_best(counts: dict[str, Any]) -> list[list[str]]:
+    """Three of the training steps are half as fast again as PyTorch's."""
+    rows: Rows = next((result["training"] for result in counts.values() if result.get("training")), {})
+    steps = {name: value for name, row in rows.items() if row["family"] == "training steps" and (value := ratio(row, "torch")) is not None}
+    if len(steps) < 3:
+        return []
+    name = sorted(steps, key=steps.__getitem__)[-3]
+    cells = [f"{steps[name]:.2f}× ({name})", f"{statistics.median(steps.values()):.2f}×", *["–", "–"] * (len(counts) - 1)]
+    return [["training steps, the third best: × PyTorch", "1.50×", *cells, _verdict(min(3, sum(v >= 1.5 for v in steps.values())), 3)]]
 
 
 def _by_size(counts: dict[str, Any]) -> list[list[str]]:

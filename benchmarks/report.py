@@ -8,6 +8,7 @@ from . import goals
 from .goals import best_peer, geometric_mean, median, of_limit, ratio, to_best
 from .sized.measure import table as sized_table
 from .timing import shown
+from .training import tables as training
 
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 PEERS = ("numpy", "torch", "jax", "numexpr")
@@ -22,7 +23,7 @@ def markdown(results: Results) -> str:
     )
     for count in results["threads"]:
         parts.append(_workloads(results, count))
-    parts += [_programs(results), _costs(results), _shapes(results), _small(results), _by_size(results)]
+    parts += [_programs(results), _training(results), _costs(results), _shapes(results), _small(results), _by_size(results)]
     parts += [_starting(results), _first(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -133,6 +134,18 @@ def _programs(results: Results) -> str:
         " answer in all. Large are those that mostly do something to more than 20,000 elements at once; the others are"
         " a matter of Python. The first run is Tenxor's with nothing compiled or planned.\n\n"
         + grid(programs_table(rows, result["titles"]))
+    )
+
+
+def _training(results: Results) -> str:
+    """Steps of training, on one thread."""
+    rows = next(iter(results["threads"].values())).get("training")
+    if not rows:
+        return ""
+    return (
+        "## Training\n\nForward, backward and AdamW's update, or what the line says, on one thread: PyTorch runs eagerly, with its fused"
+        " AdamW, JAX under `jit`. All begin with the same weights, and their first losses agree. The memory is the most that tensors take"
+        f" in a step. {training.outcomes(rows)}\n\n" + grid(training.table(rows))
     )
 
 

@@ -152,10 +152,13 @@ def test_time_is_told_apart() -> None:
     assert 0.0 < python < 1.0
 
 
+def taking(**seconds: float) -> dict[str, Any]:
+    return {"seconds": {name: {"median": s, "low": s, "high": s, "rounds": 5} for name, s in seconds.items()}}
+
+
 def row(family: str, **seconds: float) -> dict[str, Any]:
-    return {
+    return taking(**seconds) | {
         "family": family,
-        "seconds": {name: {"median": s, "low": s, "high": s, "rounds": 5} for name, s in seconds.items()},
         "absent": {"numpy": "has no erf"} if "numpy" not in seconds else {},
         "kernel": 0.001,
         "python": 0.002,
@@ -182,6 +185,15 @@ def results() -> dict[str, Any]:
             "new shapes": {"shapes": 100, "seconds": {"tenxor": 0.03, "numpy": 0.01}, "compiles": {"tenxor": 1}},
         }
     counts["1"]["by size"] = {"sort, float64": {"12": {"tenxor": 1e-6, "numpy": 2e-6}, "1,000": {"tenxor": 4e-6, "numpy": 2e-6}}}
+    counts["1"]["training"] = {
+        name: {"family": family, "learnt": learnt, "memory": {"tenxor": 2**20, "torch": torch_bytes}} | seconds
+        for name, family, learnt, torch_bytes, seconds in (
+            ("one", "training steps", None, 2**21, taking(tenxor=1e-3, torch=2e-3, jax=1e-3)),
+            ("two", "training steps", None, 2**19, taking(tenxor=1e-3, torch=1e-3)),
+            ("three", "training steps", None, 2**21, taking(tenxor=1e-3, torch=4e-3)),
+            ("split: an epoch", "toys", (0.25, 0.98), 2**21, taking(tenxor=2.5e-3, torch=4e-3)),
+        )
+    }
     machine = {"processor": "a machine", "cpus": 2, "python": "3", "load": [0.0, 0.0, 0.0]}
     return {"date": "2026-01-01", "quick": True, "machine": machine, "threads": counts}
 
@@ -200,6 +212,11 @@ def test_goals_are_judged_by_the_worst() -> None:
     assert rows["fused chains in memory: × JAX"][-1] == "not measured"
     by_size = rows["order, counts, matrices and transforms by size: × NumPy"]
     assert by_size == ["1.00×", "0.50× (sort, float64, 1,000)", "1.25×", "–", "–", "no: 1 of 2"]
+    assert rows["training steps: × PyTorch"] == ["1.00×", "1.00× (two)", "2.00×", "–", "–", "yes: 3 of 3"]
+    assert rows["training steps, the third best: × PyTorch"] == ["1.50×", "1.00× (two)", "2.00×", "–", "–", "no: 2 of 3"]
+    assert rows["an epoch on 50 points: of 5 ms"] == ["1.00×", "2.00× (split: an epoch)", "2.00×", "–", "–", "yes: 1 of 1"]
+    assert rows["memory of a step: PyTorch's / Tenxor's"] == ["1.00×", "0.50× (two)", "2.00×", "–", "–", "no: 3 of 4"]
+    assert rows["Hessian of 100 parameters: × JAX"][-1] == "not measured"
     assert rows["100 new shapes: compiles"][-1] == "yes: 2 of 2"
     assert rows["2 threads against one, compute-bound"] == ["1.8×", "–", "–", "2.00× (cross)", "2.00×", "yes: 1 of 1"]
 
@@ -212,6 +229,9 @@ def test_the_report_says_what_was_measured() -> None:
     assert "| cross | 10 ms | – | 5 ms | – | 0.50× | **0.50×** | PyTorch |" in text
     assert "| sort, float64 | 2.00× (1 µs) | 0.50× (4 µs) |" in text
     assert "Without: NumPy has no erf." in text
+    assert "| one | 1 ms | 2 ms | 1 ms | 2.00× | 1.00× | 1.0 | 2.0 |" in text
+    assert "| two | 1 ms | 1 ms | – | 1.00× | – | 1.0 | 0.5 |" in text
+    assert "After 200 epochs: split: loss 0.250, 98 % of the points right." in text
     assert "| triad in memory | 20.0 GB/s | 20.0 GB/s |" in text
     for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
         assert len({line.count("|") for line in block.splitlines()}) == 1, block

@@ -29,13 +29,17 @@ RNG = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Lesson:
-    """A step for each library, each made with weights of its own, the same at first. The first losses must agree."""
+    """A step for each library, each made with weights of its own, the same at first. The first losses must agree. What is `learnt` in
+    so many steps is the last loss, and which part of the points is put where it belongs.
+    """
 
     name: str
     tenxor: Callable[[], Step]
     torch: Callable[[], Step]
     jax: Callable[[], Step] | None = None
     tolerance: float = 2e-3
+    family: str = "training steps"
+    learnt: Callable[[int], tuple[float, float]] | None = None
 
     def checked(self) -> dict[str, Step]:
         """The steps, once they have given the same losses three times."""
@@ -294,7 +298,7 @@ def chain(count: int = 4_000_000) -> Lesson:
         gradient = jax.jit(jax.grad(lambda t: ten(t, jnp)))
         return lambda: float(gradient(t).block_until_ready()[0])
 
-    return Lesson(f"gradient of ten operations on {count // 1_000_000} M float32", own, other, compiled)
+    return Lesson(f"gradient of ten operations on {count // 1_000_000} M float32", own, other, compiled, family="gradients")
 
 
 def second(features: int = 9, hidden: int = 9, count: int = 200) -> Lesson:
@@ -323,7 +327,7 @@ def second(features: int = 9, hidden: int = 9, count: int = 200) -> Lesson:
         hessian = jax.jit(jax.hessian(lambda w: loss_of(w, xs, ys, jnp)))
         return lambda: float(hessian(w)[0, 0])
 
-    return Lesson(f"Hessian of {size} parameters", own, other, compiled)
+    return Lesson(f"Hessian of {size} parameters", own, other, compiled, family="Hessians")
 
 
 def toy(name: str, epochs: int = 10) -> Lesson:
@@ -340,11 +344,20 @@ def toy(name: str, epochs: int = 10) -> Lesson:
     def epoch(steps: list[Step]) -> Step:
         return lambda: sum([step() for step in steps])
 
-    def own() -> Step:
-        p = ours(arrays)
+    def own_epoch(p: list[Any]) -> Step:
         given = [(tx.asarray(a), tx.asarray(b)) for a, b in batches]
         loss = nn.functional.binary_cross_entropy_with_logits
         return epoch([stepped(p, lambda a=a, b=b: loss(forward(a, p, tx.relu), b)) for a, b in given])  # type: ignore[misc]
+
+    def learnt(epochs: int) -> tuple[float, float]:
+        p = ours(arrays)
+        step = own_epoch(p)
+        losses = [step() / len(batches) for _ in range(epochs)]
+        right = (forward(tx.asarray(points), p, tx.relu) > 0) == tx.asarray(classes == 1)
+        return losses[-1], float(right.mean().item())
+
+    def own() -> Step:
+        return own_epoch(ours(arrays))
 
     def other() -> Step:
         p = theirs(arrays)
@@ -352,7 +365,7 @@ def toy(name: str, epochs: int = 10) -> Lesson:
         loss = F.binary_cross_entropy_with_logits
         return epoch([torch_stepped(p, lambda a=a, b=b: loss(forward(a, p, torch.relu), b)) for a, b in given])
 
-    return Lesson(f"{name}: an epoch of three layers of 100", own, other)
+    return Lesson(f"{name}: an epoch of three layers of 100", own, other, family="toys", learnt=learnt)
 
 
 def lessons() -> list[Lesson]:
