@@ -215,7 +215,7 @@ def test_goals_are_judged_by_the_worst() -> None:
     assert rows["training steps: × PyTorch"] == ["1.00×", "1.00× (two)", "2.00×", "–", "–", "yes: 3 of 3"]
     assert rows["training steps, the third best: × PyTorch"] == ["1.50×", "1.00× (two)", "2.00×", "–", "–", "no: 2 of 3"]
     assert rows["an epoch on 50 points: of 5 ms"] == ["1.00×", "2.00× (split: an epoch)", "2.00×", "–", "–", "yes: 1 of 1"]
-    assert rows["memory of a step: PyTorch's / Tenxor's"] == ["1.00×", "0.50× (two)", "2.00×", "–", "–", "no: 3 of 4"]
+    assert rows["memory of training steps: PyTorch's / Tenxor's"] == ["1.00×", "0.50× (two)", "2.00×", "–", "–", "no: 2 of 3"]
     assert rows["Hessian of 100 parameters: × JAX"][-1] == "not measured"
     assert rows["100 new shapes: compiles"][-1] == "yes: 2 of 2"
     assert rows["2 threads against one, compute-bound"] == ["1.8×", "–", "–", "2.00× (cross)", "2.00×", "yes: 1 of 1"]
