@@ -30,7 +30,8 @@ def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_
 
     `in_axes` says along which axis of each argument its members lie, None where it is the same for all; one number is for all
     arguments. Arguments and results may be nested; an axis is that of all tensors in an argument. `out_axes` says where the axis
-    of the batch is in results.
+    of the batch is in results. Where all members lie along the last axis (-1) and are 16 or more, they are computed side by side:
+    quicker than one after another if each is small.
 
     `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError.
     It may do anything else, such as index, write in place and take derivatives; random numbers that it draws are the same for all

@@ -57,8 +57,7 @@ def _look(
 ) -> None:
     """Compute a node that was just made, and what it was made of that nobody has seen, as it was made since then (`begun`); NotANumber for
     the first that has NaN while nothing that it reads has. What was not made of nodes is told by its name and sources; what is a
-    derivative `of` something, with this. What is made of a batch `like`
-    what has no value belongs to the same line.
+    derivative `of` something, with this. What is made of a batch belongs to the line of what it is made `like`, which has no value.
     """
     line = _line()
     if like is not None:
