@@ -41,6 +41,7 @@ with _lasting():  # all of it stays
     from .late import Late as _Late
     from .late import when_loaded as _when_loaded
     from .memory import set_memory_limit as set_memory_limit
+    from .realize import making as _making
     from .realize import short_ways as _short_ways
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
@@ -50,6 +51,7 @@ bool = _boolean  # type checkers take what is imported by another name for no na
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
 _short_ways.append(_Late("tenxor.shortcut").first)  # which is made when it is worth while
+_making.append(_Late("tenxor.shortcut").soon)
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
     from . import data as data

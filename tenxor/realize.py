@@ -37,6 +37,18 @@ MAX_KERNELS = 2048  # in memory, from which all plans are forgotten, and the ker
 forgetting: list[Callable[[], None]] = []  # what else is to be done when all plans are forgotten
 # What computes a small node, if it can (`shortcut/`): one alone, and one of several that may have something in common.
 short_ways: list[Callable[[Node], bool]] = []
+making: list[Callable[[], None]] = []  # what makes machine code for small work, which is done here before
+OFTEN = 1 << 8  # views, and elements read or written, that Python makes, until it is made
+_glances = 0
+
+
+def glance() -> None:
+    """Python makes a view, or reads or writes an element, as machine code would."""
+    global _glances
+    _glances += 1
+    if _glances == OFTEN:
+        for make in making:
+            make()
 
 
 def realize(*roots: Node) -> None:

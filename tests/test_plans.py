@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend import backend
-from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel
-from tenxor.layout import Layout
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
@@ -492,21 +489,3 @@ def test_overlaps_read_the_old_values(name: str, pending: bool) -> None:
     }
     wanted[name]()
     assert t.tolist() == expected.tolist()
-
-
-def test_a_kernel_among_many_is_planned_by_what_it_reads_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step reads the one before through three views, which are followed no further than to that."""
-    over, count, steps = Layout.over, 0, 40
-
-    def counted(self: Layout, base: Layout) -> Layout:
-        nonlocal count
-        count += 1
-        return over(self, base)
-
-    d = tx.ones((20, 20)).realize()
-    for k in range(steps):
-        d = tx.minimum(d, d[:, k % 20, None] + d[k % 20])
-    order = pending([d.storage.node])
-    monkeypatch.setattr(Layout, "over", counted)
-    assert len(fuse(order, order[-1:], backend().target)) > 10
-    assert count <= 10 * steps

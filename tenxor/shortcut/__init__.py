@@ -4,8 +4,8 @@ Python's own methods are complete, and the oracle. What is plain, and most small
 it looks up what the operation makes of tensors like these, makes the objects, and when values are asked for runs a kernel by its
 frame. Whatever is not plain it leaves to Python's own method, before anything has been changed.
 
-It is made when a process has computed a few things, and only where what it takes for granted of the interpreter has been proved.
-The environment variable TENXOR_SHORT_WAY says "0" for never and "1" for at once; with `TENXOR_DEBUG` it is not made.
+It is made when a process has computed a few things, or made many views, and only where what it takes for granted of the interpreter
+has been proved. The environment variable TENXOR_SHORT_WAY says "0" for never and "1" for at once; with `TENXOR_DEBUG` it is not made.
 """
 
 from __future__ import annotations
@@ -54,6 +54,12 @@ def first(node: Node) -> bool:
         return False
     start()
     return bool(short_ways) and short_ways[0](node)
+
+
+def soon() -> None:
+    """Make it, if nobody has tried: though no values were asked for, there is much that it does."""
+    if state == "not made yet":
+        start()
 
 
 def start() -> None:

@@ -21,7 +21,7 @@ from ..layout import Layout
 from ..layout.portions import nonzero
 from ..node import Node
 from ..ops import OPS
-from ..realize import lock, realize
+from ..realize import glance, lock, realize
 from ..storage import Element
 from .arguments import axis_of
 from .core import Core, Key, Operand
@@ -63,6 +63,7 @@ class Indexing(Scattering):
     __slots__ = ()
 
     def __getitem__(self, key: Key) -> Self:
+        glance()
         parts = key if isinstance(key, tuple) else (key,)
         integers = True
         for part in parts:
@@ -76,6 +77,7 @@ class Indexing(Scattering):
         return self._view(self.layout.index(parts))
 
     def __setitem__(self, key: Key, value: Operand) -> None:
+        glance()
         parts = key if isinstance(key, tuple) else (key,)
         for part in parts:
             if type(part) not in _BASIC:

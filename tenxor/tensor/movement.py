@@ -12,6 +12,7 @@ from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
+from ..realize import glance
 from .arguments import Axes, axis_of, check_parts, ints, one_of
 from .core import Core, Key
 from .exchange import Exchange
@@ -32,6 +33,7 @@ class Movement(Exchange):
         >>> tx.asarray([[1, 2, 3], [4, 5, 6]]).T.tolist()
         [[1, 4], [2, 5], [3, 6]]
         """
+        glance()
         return self._view(self.layout.transpose())
 
     @property
@@ -84,6 +86,7 @@ class Movement(Exchange):
         >>> t.tolist()
         [[0, 1, 2], [-7, 4, 5]]
         """
+        glance()
         found = self.layout.reshape(ints("reshape", shape))
         if _by_columns("reshape", self.layout, order):
             found = _turned(_turned(self.layout).reshape(found.shape[::-1]))

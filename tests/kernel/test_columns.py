@@ -10,7 +10,9 @@ import pytest
 import tenxor as tx
 from tenxor.backend import backend
 from tenxor.kernel.cpu.columns import STEPS
+from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import For, Init, Keep, Kept, Kernel, Load, Prefetch, Statement, Store, expressions, walk
+from tenxor.layout import Layout
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
@@ -212,3 +214,21 @@ def test_steps_that_are_near_are_a_part_of_the_pattern(view: Callable[[Tensor], 
     (load,) = [e for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Load)]
     assert [t.value for t in load.address.terms if t.how == "near"] == ([how] if how else [])
     assert kernel_of(view(ones(7, 61)) + 2) == kernel
+
+
+def test_a_kernel_among_many_is_planned_by_what_it_reads_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step reads the one before through three views, which are followed no further than to that."""
+    over, count, steps = Layout.over, 0, 40
+
+    def counted(self: Layout, base: Layout) -> Layout:
+        nonlocal count
+        count += 1
+        return over(self, base)
+
+    d = tx.ones((20, 20)).realize()
+    for k in range(steps):
+        d = tx.minimum(d, d[:, k % 20, None] + d[k % 20])
+    order = pending([d.storage.node])
+    monkeypatch.setattr(Layout, "over", counted)
+    assert len(fuse(order, order[-1:], backend().target)) > 10
+    assert count <= 10 * steps

@@ -204,38 +204,6 @@ def test_signals_are_heard() -> None:
     assert fired == heard > 0
 
 
-def printed(text: str, **environment: str) -> str:
-    return python("-c", text, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}).stdout.strip()
-
-
-STATE = """
-import tenxor as tx
-from tenxor import shortcut
-x = tx.ones(3)
-for k in range({}):
-    x = (x + 1).realize()
-print(x.tolist(), shortcut.state)
-"""
-
-
-@pytest.mark.parametrize(
-    ("count", "environment", "state"),
-    [
-        (2, {}, "not made yet"),
-        (30, {}, "on"),
-        (2, {"TENXOR_SHORT_WAY": "1"}, "on"),
-        (30, {"TENXOR_SHORT_WAY": "0"}, "off: TENXOR_SHORT_WAY is 0"),
-        (30, {"TENXOR_BACKEND": "interpreter"}, "off: the back end is interpreter"),
-    ],
-)
-def test_environment(count: int, environment: dict[str, str], state: str) -> None:
-    assert printed(STATE.format(count), **environment).endswith(f"[{count + 1}.0, {count + 1}.0, {count + 1}.0] {state}")
-
-
-def test_debugging_shows_all() -> None:
-    assert printed(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")
-
-
 def test_fork() -> None:
     """A child goes on as its parent would."""
     x = tx.asarray(np.arange(4.0)).realize()

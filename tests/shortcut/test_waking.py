@@ -1,0 +1,59 @@
+"""When the short way in machine code is made, and when it is not."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from tests.processes import python
+
+
+def printed(text: str, **environment: str) -> str:
+    return python("-c", text, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}).stdout.strip()
+
+
+STATE = """
+import tenxor as tx
+from tenxor import shortcut
+x = tx.ones(3)
+for k in range({}):
+    x = (x + 1).realize()
+print(x.tolist(), shortcut.state)
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "environment", "state"),
+    [
+        (2, {}, "not made yet"),
+        (30, {}, "on"),
+        (2, {"TENXOR_SHORT_WAY": "1"}, "on"),
+        (30, {"TENXOR_SHORT_WAY": "0"}, "off: TENXOR_SHORT_WAY is 0"),
+        (30, {"TENXOR_BACKEND": "interpreter"}, "off: the back end is interpreter"),
+    ],
+)
+def test_environment(count: int, environment: dict[str, str], state: str) -> None:
+    assert printed(STATE.format(count), **environment).endswith(f"[{count + 1}.0, {count + 1}.0, {count + 1}.0] {state}")
+
+
+VIEWS = """
+import tenxor as tx
+from tenxor import shortcut
+x = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+for k in range({}):
+    {}
+print(shortcut.state)
+"""
+
+
+@pytest.mark.parametrize("line", ["x.T", "x[1]", "x[0, 1].item()", "x[0, 1] = 5.0", "x.reshape(4)"])
+def test_what_computes_nothing_wakes_it_too(line: str) -> None:
+    assert printed(VIEWS.format(10, line)) == "not made yet"
+    assert printed(VIEWS.format(300, line)) == "on"
+    assert printed(VIEWS.format(300, line), TENXOR_SHORT_WAY="0") == "off: TENXOR_SHORT_WAY is 0"
+
+
+def test_debugging_shows_all() -> None:
+    assert printed(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")
