@@ -107,6 +107,15 @@ def plain() -> Iterator[None]:
 
 
 @pytest.fixture
+def unobserved() -> Iterator[None]:
+    """Without what others have the garbage collector call, as Hypothesis does: what a signal's handler raises there, nobody hears."""
+    others = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = others
+
+
+@pytest.fixture
 def threads() -> Iterator[Callable[[int], None]]:
     """Sets the number of threads; after the test there are as many as before."""
     before = tx.num_threads()

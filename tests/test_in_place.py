@@ -206,6 +206,7 @@ class TestItIsLeftAlone:
 
 @pytest.mark.large
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+@pytest.mark.usefixtures("unobserved")
 def test_signals_do_not_leave_it_half_done() -> None:
     """What was interrupted is done, or can still be done: the operand is whole, or the result is."""
 

@@ -433,8 +433,9 @@ IN_BETWEEN = """
 import signal
 import tenxor as tx
 found = []
-signal.signal(signal.SIGALRM, lambda *_: found.append((tx.arange(7) * 2 + 1).sum().item()))
 x = tx.arange(1_000_000).realize()
+(tx.arange(7) * 2 + 1).sum().item(), (x * 3 + x).max().item()  # modules that are half loaded are of no use to what a signal calls
+signal.signal(signal.SIGALRM, lambda *_: found.append((tx.arange(7) * 2 + 1).sum().item()))
 for k in range(20):
     signal.setitimer(signal.ITIMER_REAL, 0.0003)
     while len(found) <= k:

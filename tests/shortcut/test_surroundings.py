@@ -173,6 +173,7 @@ def test_pending_indices_are_looked_at_when_used() -> None:
     assert alike(lambda: program(0))[0] is IndexOutOfRange
 
 
+@pytest.mark.usefixtures("unobserved")
 def test_signals_are_heard() -> None:
     """What a signal's handler raises is raised, wherever it was heard."""
 
