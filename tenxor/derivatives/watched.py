@@ -15,6 +15,7 @@ from ..storage import Element, Storage, Watched, WatchedElement, watching
 from .leaves import Watch, leaf, twin
 
 _leaves: dict[ref[Storage], Past] = {}  # whose entries go with the storages, by C alone: a signal in Python's would be lost
+_retained: dict[ref[Storage], Watch] = {}  # for storages of what was computed; so do these
 
 
 def _written(storage: Storage, node: Node) -> Node:
@@ -57,6 +58,20 @@ def unwatch(storage: Storage) -> None:
 def leaf_of(storage: Storage) -> Past | None:
     """The leaf of a storage that requires a gradient."""
     return _leaves.get(ref(storage))
+
+
+def retain(storage: Storage, watch: Watch) -> None:
+    """Keep the gradient by what a storage holds now, of which that is the watch, for it, whatever is written to it later."""
+    if leaf_of(storage) is None:
+        if watch.retained is None:
+            watch.retained = Watch(kept=True)
+        _retained[ref(storage, _retained.pop)] = watch.retained
+
+
+def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
+    """What keeps the gradient of a storage: its leaf's watch, or that of what it held when this was to be retained, or holds."""
+    retained = None if leaf_of(storage) is not None else _retained.get(ref(storage))
+    return watch_of(storage, make=make) if retained is None else retained
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:

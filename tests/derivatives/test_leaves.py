@@ -188,6 +188,30 @@ def test_retained_gradients_of_views_and_of_what_is_written_afterwards() -> None
     y[0] = 7.0
     (y * y).sum().backward()
     assert x.grad.tolist() == [0.0, 16.0, 24.0]
+    assert y.grad.tolist() == [0.0, 8.0, 12.0] and y[::-1].grad.tolist() == [12.0, 8.0, 0.0]
+
+
+def test_a_retained_gradient_is_that_by_what_there_was_when_it_was_asked_for() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    y *= 3
+    y.retain_grad()  # of what is there now, instead
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [12.0, 24.0] and x.grad.tolist() == [720.0, 1440.0]
+    y = x * 2
+    y.retain_grad()
+    y *= 3
+    (y * y).sum().backward(retain_graph=True)
+    assert y.grad.tolist() == [36.0, 72.0]
+    with tx.no_grad():
+        y[...] = 1.0
+    assert y.grad.tolist() == [36.0, 72.0]
+    y.grad = None
+    assert y.grad is None
+    y.grad = tx.ones(2)
+    assert y.grad.tolist() == [1.0, 1.0]
 
 
 def test_hooks_may_replace_gradients() -> None:
