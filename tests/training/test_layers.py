@@ -74,6 +74,24 @@ def test_normalisations() -> None:
         F.layer_norm(x, 4)
 
 
+@pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
+def test_normalisations_of_narrow_floats(dtype: Any) -> None:
+    """Of numbers whose squares float16 has not: they are those of float32, rounded."""
+    x = tx.asarray(np.random.default_rng(3).normal(size=(4, 6)) * 5000.0).astype(dtype)
+    weight, bias = [tx.asarray(np.linspace(low, 2.0, 6)).astype(dtype) for low in (0.5, -1.0)]
+    wide = [t.astype(tx.float32) for t in (x, weight, bias)]
+    functions: list[Any] = [
+        lambda x, w, b: F.layer_norm(x, 6, w, b),
+        lambda x, w, b: F.rms_norm(x, 6, w),
+        lambda x, w, b: F.group_norm(x, 3, w, b),
+        lambda x, w, b: nn.functional_call(nn.BatchNorm1d(6, dtype=x.dtype), {"weight": w, "bias": b}, x),
+    ]
+    for function in functions:
+        found = function(x, weight, bias)
+        assert found.dtype is dtype and found.tolist() == function(*wide).astype(dtype).tolist()
+        assert function(x, wide[1], wide[2]).dtype is tx.float32
+
+
 def test_batch_normalisation_in_training_and_in_use() -> None:
     layer = nn.BatchNorm2d(3, dtype=tx.float64)
     x = drawn(4, 3, 2, 5)
