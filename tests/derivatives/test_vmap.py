@@ -328,6 +328,15 @@ def test_jacobians_of_several_arguments_and_results() -> None:
         assert found["sum"][1].tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
 
 
+@pytest.mark.parametrize("dtypes", [("float32", "float64"), ("float64", "float32"), ("float16", "float32"), ("complex64", "complex128")])
+def test_jacobians_have_the_dtype_that_both_promote_to_whichever_way_they_are_found(dtypes: tuple[str, str]) -> None:
+    by, of = [getattr(tx, name) for name in dtypes]
+    x = tx.asarray(real(3)).astype(by)
+    found = [tx.jacobian(lambda x: (x * x).astype(of), mode=mode)(x) for mode in ("forward", "reverse")]
+    assert [t.dtype for t in found] == [tx.result_type(by, of)] * 2
+    assert np.allclose(found[0].to_numpy(), found[1].to_numpy(), rtol=1e-3)
+
+
 def test_hessians_are_symmetric() -> None:
     def function(x: Any) -> Any:
         y = tx.tanh(x @ x.T)
