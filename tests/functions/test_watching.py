@@ -149,7 +149,7 @@ def test_what_waited_before_is_not_to_blame() -> None:
 def test_steps_of_optimisers_are_looked_at() -> None:
     x = tx.nn.Parameter([0.0, 1.0])
     optimizer = tx.optim.Adam([x], eps=0.0)
-    with pytest.raises(NotANumber, match=r"adam made the first NaN, in a result of shape \(2,\), at .*test_watching.py:\d+: optimizer.step"):  # noqa: SIM117
+    with pytest.raises(NotANumber, match=r"adam made the first NaN, in .* at .*test_watching.py:\d+: optimizer.step"):  # noqa: SIM117
         with tx.check_nan():
             (x * x).sum().backward()
             optimizer.step()  # 0 / 0
