@@ -243,8 +243,20 @@ def test_graph_attention(heads: int) -> None:
     np.testing.assert_allclose(layer(x, adjacency=adjacency).to_numpy(), expected, rtol=1e-10)
     gradients_agree(lambda x: (layer(x, edges) ** 2).sum(), x)
     batch = drawn(3, 7, 4)
-    together = tx.vmap(lambda x: layer(x, edges))(batch)
-    np.testing.assert_allclose(together.to_numpy(), np.stack([layer(t, edges).to_numpy() for t in batch]), rtol=1e-12)
+    own = {n: p.to_numpy() for n, p in layer.named_parameters()}
+    wanted = [gatv2(t.to_numpy(), adjacency, own, heads).reshape(7, -1) for t in batch]
+    np.testing.assert_allclose(tx.vmap(lambda x: layer(x, edges))(batch).to_numpy(), wanted, rtol=1e-10)
+    each = RNG.random((3, 7, 7)) < 0.4  # a graph for each
+    wanted = [gatv2(t.to_numpy(), heard, own, heads).reshape(7, -1) for t, heard in zip(batch, each, strict=True)]
+    found = tx.vmap(lambda x, heard: layer(x, adjacency=heard))(batch, tx.asarray(each))
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-10)
+    ends = RNG.integers(0, 7, (3, 2, 9))  # lists of as many edges, of which some are there twice: they are heard once in a matrix
+    ends = np.stack([np.array(sorted({(a, b) for a, b in zip(*its, strict=True) if a != b})[:5]).T for its in ends])
+    matrices = np.zeros((3, 7, 7), bool)
+    for heard, (start, end) in zip(matrices, ends, strict=True):
+        heard[end, start] = True
+    wanted = [gatv2(t.to_numpy(), heard, own, heads).reshape(7, -1) for t, heard in zip(batch, matrices, strict=True)]
+    np.testing.assert_allclose(tx.vmap(layer)(batch, tx.asarray(ends)).to_numpy(), wanted, rtol=1e-10)
 
 
 def test_graph_convolution() -> None:
