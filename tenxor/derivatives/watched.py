@@ -11,7 +11,7 @@ from weakref import ref
 
 from ..node import Node, data, tracking, writes
 from ..past import Past, past_of
-from ..storage import Element, Storage, Watched, WatchedElement, watching
+from ..storage import Element, Storage, Watched, WatchedElement, put_unwatched, watching
 from .leaves import Watch, leaf, twin
 
 # By storages, with which entries go, by C alone: a signal in Python's would be lost. A leaf is held by what the storage holds, as its hooks
@@ -42,8 +42,11 @@ def revalue(storage: Storage, node: Node) -> None:
     """Put another value, of the size and dtype that it has, into a storage that requires a gradient, for the same leaf. Nobody else has
     that node.
     """
-    node.past = leaf_of(storage)
-    storage.node = node
+    its = ref(storage)
+    node.past = _leaves[its]()
+    put_unwatched(storage, node)
+    if _held:
+        _held.pop(its, None)
 
 
 def watch(storage: Storage) -> None:
