@@ -92,6 +92,36 @@ def test_normalisations_of_narrow_floats(dtype: Any) -> None:
         assert function(x, wide[1], wide[2]).dtype is tx.float32
 
 
+NARROW: dict[str, Any] = {
+    "linear": lambda d: nn.Linear(4, 3, dtype=d),
+    "conv1d": lambda d: nn.Conv1d(4, 2, 3, padding=1, dtype=d),
+    "lstm": lambda d: nn.LSTM(4, 3, dtype=d),
+    "gru": lambda d: nn.GRU(4, 3, dtype=d),
+    "attention": lambda d: nn.MultiHeadAttention(4, 2, dtype=d),
+    "layer norm": lambda d: nn.LayerNorm(4, dtype=d),
+}
+
+
+@pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
+@pytest.mark.parametrize("name", NARROW)
+def test_layers_of_narrow_floats(name: str, dtype: Any) -> None:
+    layer = NARROW[name](dtype)
+    x = drawn(2, 4, 4).astype(dtype).requires_grad_()
+    found = layer(x)
+    found = found[0] if isinstance(found, tuple) else found
+    (found * found).sum().backward()
+    for t in (x, *layer.parameters()):
+        assert t.grad is not None and t.grad.dtype is dtype and bool(t.grad.astype(tx.float32).isfinite().all())
+    assert found.dtype is dtype
+
+
+@pytest.mark.parametrize("fill", [nn.init.uniform_, nn.init.normal_, nn.init.xavier_normal_, nn.init.kaiming_uniform_, nn.init.orthogonal_])
+def test_narrow_weights_begin_as_those_of_float32_rounded(fill: Any) -> None:
+    wide = fill(tx.zeros((3, 5), dtype=tx.float32), generator=tx.random.Generator(4))
+    narrow = fill(tx.zeros((3, 5), dtype=tx.bfloat16), generator=tx.random.Generator(4))
+    assert narrow.tolist() == wide.astype(tx.bfloat16).tolist()
+
+
 def test_batch_normalisation_in_training_and_in_use() -> None:
     layer = nn.BatchNorm2d(3, dtype=tx.float64)
     x = drawn(4, 3, 2, 5)
