@@ -233,14 +233,16 @@ def _both(op: str, prediction: Tensor, target: Operand) -> Tensor:
 @called_again
 @explained
 def mse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: the squared differences, their mean, or their sum. ShapeError unless the shapes are equal.
+    """New tensor: the squared differences, of complex numbers the squares of their sizes; their mean, or their sum. ShapeError unless
+    the shapes are equal.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
     2.0
     """
     target = _both("mse_loss", prediction, target)
-    return _reduced("mse_loss", _op["square"](prediction - target), reduction)
+    apart = prediction - target
+    return _reduced("mse_loss", (apart * apart.conj()).real if apart.dtype.is_complex else _op["square"](apart), reduction)
 
 
 @called_again

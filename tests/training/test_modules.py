@@ -170,6 +170,17 @@ def test_gradients_of_losses() -> None:
     gradients_agree(lambda x: F.cross_entropy(x, tx.asarray([0, 1, 2, 1])), x)
 
 
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss])
+def test_losses_of_complex_numbers_are_real(loss: Any) -> None:
+    x, t = (RNG.normal(size=4) + 1j * RNG.normal(size=4) for _ in range(2))
+    found = loss(tx.asarray(x), tx.asarray(t), "none")
+    sizes = np.abs(x - t)
+    wanted = {F.mse_loss: sizes**2, F.l1_loss: sizes, F.huber_loss: np.where(sizes < 1, sizes**2 / 2, sizes - 0.5)}[loss]
+    assert found.dtype is tx.float64
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-12)
+    gradients_agree(lambda x: loss(x * (1 + 0.5j), tx.asarray(t)), tx.asarray(x.real))
+
+
 def test_logarithms_that_are_held_have_derivatives_of_0() -> None:
     """Of probabilities of 0 and 1: right and wrong ones."""
     p, t = tx.asarray([0.0, 1.0, 0.0, 1.0, 0.25]), tx.asarray([0.0, 1.0, 1.0, 0.0, 0.0])
