@@ -1,7 +1,7 @@
 """A damped pendulum whose length and friction are found from where it was seen: gradients go through the integrator.
 
-The motion is integrated by Runge and Kutta's rule, 200 steps of it; how far it is from what was seen is a function of the two
-numbers, and L-BFGS goes down that function.
+The motion is integrated by Runge and Kutta's rule, 200 steps of it, one `tx.scan`; how far it is from what was seen is a function of
+the two numbers, and L-BFGS goes down that function.
 
     python examples/pendulum.py
 """
@@ -24,16 +24,16 @@ def change(state: Any, length: Any, friction: Any) -> Any:
 
 def motion(length: Any, friction: Any) -> Any:
     """The angles at each step, from 1 radian and rest on."""
-    state: Any = tx.asarray([1.0, 0.0])
-    angles = []
-    for _ in range(COUNT):
+
+    def step(state: Any, _: Any) -> tuple[Any, Any]:
         a = change(state, length, friction)
         b = change(state + a * (STEP / 2), length, friction)
         c = change(state + b * (STEP / 2), length, friction)
         d = change(state + c * STEP, length, friction)
         state = state + (a + b * 2.0 + c * 2.0 + d) * (STEP / 6)
-        angles.append(state[0])
-    return tx.stack(angles)
+        return state, state[0]
+
+    return tx.scan(step, tx.asarray([1.0, 0.0]), tx.arange(COUNT))[1]
 
 
 def main(steps: int = 12) -> tuple[float, float]:

@@ -74,6 +74,7 @@ class Storage:
 
 
 _node: Any = Storage.__dict__["node"]  # the slot
+put_unwatched: Callable[[Storage, Node], None] = _node.__set__  # by who knows what becomes of the leaf
 
 
 def _write_watched(storage: Storage, node: Node) -> None:

@@ -19,13 +19,15 @@ _POSITIVE = OPS["positive"]
 
 class Watch:
     """What is to be done with a cotangent: `hooks` may replace it, one after the other; if it is `kept`, it is added to `grad`, a
-    storage of as many elements as the content has.
+    storage of as many elements as the content has. What is `retained` lives as long as who asked for it: it has no hooks, as these may
+    know that one.
     """
 
-    __slots__ = ("grad", "hooks", "kept")
+    __slots__ = ("grad", "hooks", "kept", "retained")
 
     def __init__(self, *, kept: bool) -> None:
         self.kept = kept
+        self.retained: Watch | None = None
         self.grad: Storage | None = None
         self.hooks: dict[int, Callable[[Seen], Seen | None]] = {}
 
@@ -33,6 +35,8 @@ class Watch:
         """Take note of the cotangent; what goes on from here."""
         for hook in list(self.hooks.values()):
             g = hook(g) or g
+        if self.retained is not None:
+            self.retained.told(g)
         if self.kept:
             if self.grad is None:
                 self.grad = Storage(g.flat())

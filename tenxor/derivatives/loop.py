@@ -6,6 +6,7 @@ sequences. What it captures is the same in all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from math import prod
@@ -157,8 +158,11 @@ class Program:
             self.number_of[node] = self.number_of[others.get(node, node)] = len(given) + len(self.steps) - 1
 
     def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
-        """The same of others. With `copies` nothing that is given is written over."""
+        """The same of others. With `copies` nothing that is given is written over, nor what others read: a plan that runs over and over
+        cannot ask whether somebody still does.
+        """
         every = [seen.node for seen in given]
+        read = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()
         moved = {k: x.layout for k, x in enumerate(given) if not is_plain(x.layout) or x.layout.size < x.node.size}
         for recipe, numbers, offsets, constant in self.steps:
             sources = [every[k] if type(k) is int else k for k in numbers]
@@ -169,6 +173,8 @@ class Program:
                 if apart:
                     assert type(first) is int
                     sources[0] = _flat(given[first])
+                elif type(first) is int and read[first] > 1 and writes(recipe.op):
+                    sources[0] = _flat(Seen(every[first]))
                 others = [j for j, k in enumerate(numbers) if k in moved and not (apart and j == 0)]
                 if not others:
                     every.append(Node(recipe, tuple(sources), offsets))  # type: ignore[arg-type]

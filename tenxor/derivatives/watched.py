@@ -11,15 +11,28 @@ from weakref import ref
 
 from ..node import Node, data, tracking, writes
 from ..past import Past, past_of
-from ..storage import Element, Storage, Watched, WatchedElement, watching
+from ..storage import Element, Storage, Watched, WatchedElement, put_unwatched, watching
 from .leaves import Watch, leaf, twin
 
-_leaves: dict[ref[Storage], Past] = {}  # whose entries go with the storages, by C alone: a signal in Python's would be lost
+# By storages, with which entries go, by C alone: a signal in Python's would be lost. A leaf is held by what the storage holds, as its hooks
+# may know that: Python finds such circles. Only where something else was written is it held here.
+_leaves: dict[ref[Storage], ref[Past]] = {}
+_held: dict[ref[Storage], Past] = {}
+_retained: dict[ref[Storage], Watch] = {}  # for storages of what was computed; so do these
 
 
 def _written(storage: Storage, node: Node) -> Node:
     """What a watched storage holds when a node is written to it: a write that is not tracked gives its leaf another value."""
-    return _as_leaf(node, _leaves[ref(storage)]) if node.past is None and not tracking.get() else node
+    past = leaf_of(storage)
+    if past is None:  # it was forgotten with the function that it was a leaf in
+        return node
+    if node.past is None and not tracking.get():
+        node = _as_leaf(node, past)
+    if node.past is not past:
+        _held[ref(storage, _held.pop)] = past
+    elif _held:
+        _held.pop(ref(storage), None)
+    return node
 
 
 watching.append(_written)
@@ -29,8 +42,11 @@ def revalue(storage: Storage, node: Node) -> None:
     """Put another value, of the size and dtype that it has, into a storage that requires a gradient, for the same leaf. Nobody else has
     that node.
     """
-    node.past = _leaves[ref(storage)]
-    storage.node = node
+    its = ref(storage)
+    node.past = _leaves[its]()
+    put_unwatched(storage, node)
+    if _held:
+        _held.pop(its, None)
 
 
 def watch(storage: Storage) -> None:
@@ -43,20 +59,37 @@ def watch(storage: Storage) -> None:
         return
     past.watch = Watch(kept=True) if before is None else before.watch
     storage.node = node
-    _leaves[ref(storage, _leaves.pop)] = past
+    _leaves[ref(storage, _leaves.pop)] = ref(past)
+    _held.pop(ref(storage), None)
     storage.__class__ = WatchedElement if isinstance(storage, Element) else Watched
 
 
 def unwatch(storage: Storage) -> None:
     """Have it require none any more."""
     if _leaves.pop(ref(storage), None) is not None:
+        _held.pop(ref(storage), None)
         storage.__class__ = Element if isinstance(storage, Element) else Storage
         storage.node = without_past(storage.node)
 
 
 def leaf_of(storage: Storage) -> Past | None:
     """The leaf of a storage that requires a gradient."""
-    return _leaves.get(ref(storage))
+    found = _leaves.get(ref(storage))
+    return None if found is None else found()
+
+
+def retain(storage: Storage, watch: Watch) -> None:
+    """Keep the gradient by what a storage holds now, of which that is the watch, for it, whatever is written to it later."""
+    if leaf_of(storage) is None:
+        if watch.retained is None:
+            watch.retained = Watch(kept=True)
+        _retained[ref(storage, _retained.pop)] = watch.retained
+
+
+def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
+    """What keeps the gradient of a storage: its leaf's watch, or that of what it held when this was to be retained, or holds."""
+    retained = None if leaf_of(storage) is not None else _retained.get(ref(storage))
+    return watch_of(storage, make=make) if retained is None else retained
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import asarray
-from ..dtypes import bfloat16, boolean, complex64, uint16
+from ..creation import asarray, empty
+from ..dtypes import bfloat16, boolean, complex64, complex128, float32, uint16
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError
+from ..functions.joining import stack
 from ..functions.kinds import check, checked
 from ..tensor import Tensor
 from .whole import Place, replaced
@@ -59,7 +60,7 @@ def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | 
     with replaced(path) as unfinished:
         unfinished.touch()  # the system says best what is in its way
         try:
-            library.numpy.save_file(arrays, unfinished, dict(metadata or {}))
+            library.numpy.save_file(arrays, unfinished, dict(metadata or {}) or None)  # of none it reads none, where there are no tensors
         except library.SafetensorError as error:
             raise OSError(f"save: {os.fspath(path)!r} cannot be written: {error}") from error
 
@@ -138,8 +139,8 @@ def _outlined(x: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(x, Tensor):
         while name in tensors:  # as "a/b" is what is in "a" by the name of "b", and may be a name itself
             name += "'"
-        tensors[name] = x
-        return {"tensor": name}
+        tensors[name] = stack([x.real, x.imag]) if x.dtype.is_complex else x
+        return {"complex" if x.dtype.is_complex else "tensor": name}
     if isinstance(x, Mapping):
         return {"dict": [[key, _outlined(value, f"{name}/{key}" if name else str(key), tensors)] for key, value in x.items()]}
     if isinstance(x, (list, tuple)):
@@ -156,6 +157,11 @@ def _filled(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
     ((kind, value),) = outline.items()
     if kind == "tensor":
         return tensors[value]
+    if kind == "complex":
+        parts = tensors[value]
+        found = empty(parts.shape[1:], dtype=complex64 if parts.dtype is float32 else complex128)
+        found.real[...], found.imag[...] = parts[0], parts[1]
+        return found
     if kind == "dict":
         return {key: _filled(its, tensors) for key, its in value}
     if kind == "value":

@@ -18,6 +18,7 @@ from ..derivatives.leaves import leaf
 from ..derivatives.partials import is_smooth
 from ..derivatives.reverse import cotangents, forget
 from ..derivatives.seen import Seen, of_number
+from ..dtypes import result_type
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import tracked, tracking
 from ..past import Past
@@ -182,7 +183,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
 
 def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode: str | None = None) -> Callable[P, Any]:
     """A function that gives the derivative of each element of the value of `function` by each of an argument's: of the value's
-    shape followed by the argument's, nested as the value is and within that as the argument is.
+    shape followed by the argument's, and of the dtype that theirs promote to, nested as the value is and within that as the argument is.
 
     `mode` is "reverse", one pass for each element of the value, or "forward", one for each of the arguments'; by default what
     needs fewer. All passes are one computation, with one more axis. Errors as of `value_and_grad`.
@@ -212,7 +213,7 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
                 columns = [along(*_basis(leaves, k, last=True)) for k in range(len(leaves))]
                 each = [[its[k] for its in columns] for k in range(len(results))]
             nested = [
-                scope.nested([d.reshape((*t.shape, *x.shape)) for d, x in zip(its, leaves, strict=True)])
+                scope.nested([_by(t, x, d) for d, x in zip(its, leaves, strict=True)])
                 for its, t in zip(each, results, strict=True)
             ]
             scope.close(value, nested)
@@ -370,6 +371,11 @@ def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Ten
         )
     chosen = mode or "".join(needed)
     return chosen == "reverse" if chosen else sum([t.size for t in results]) <= sum([x.size for x in leaves])
+
+
+def _by(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
+    """The derivatives of a result by a leaf; either way back or forwards they have come in the dtype of the one where they ended."""
+    return d.astype(result_type(t.dtype, x.dtype), copy=False).reshape((*t.shape, *x.shape))
 
 
 def _basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:

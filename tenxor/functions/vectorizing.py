@@ -34,8 +34,9 @@ def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_
     quicker than one after another if each is small.
 
     `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError.
-    It may do anything else, such as index, write in place and take derivatives; random numbers that it draws are the same for all
-    members. A tensor from outside that it writes members to has no value afterwards. ShapeError for batches of different sizes.
+    It may do anything else, such as index (where `k` is a member's, `x[k]` is a new tensor, no view), write in place and take
+    derivatives; random numbers that it draws are the same for all members. A tensor from outside that it writes members to has no
+    value afterwards. ShapeError for batches of different sizes.
 
     >>> import tenxor as tx
     >>> rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import random
 from ..creation import arange, asarray
-from ..dtypes import DTypeLike, float32, int64
+from ..dtypes import DTypeLike, float32, int64, result_type
 from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
@@ -143,7 +143,7 @@ def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, 
     shape = ints("layer_norm", (normalized_shape,))
     if x.shape[x.ndim - len(shape) :] != shape:
         raise ShapeError(f"layer_norm: the last axes of shape {x.shape} are to be {shape}")
-    return _scaled(_normalized(x, tuple(range(-len(shape), 0)), eps), weight, bias)
+    return _scaled(_normalized(x, tuple(range(-len(shape), 0)), eps), weight, bias, x)
 
 
 @called_again
@@ -156,8 +156,9 @@ def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, ep
     shape = ints("rms_norm", (normalized_shape,))
     if x.shape[x.ndim - len(shape) :] != shape:
         raise ShapeError(f"rms_norm: the last axes of shape {x.shape} are to be {shape}")
-    size = (x * x).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
-    return _scaled(x * (size + eps).rsqrt(), weight, None)
+    own = x.astype(x.dtype.compute, copy=False)
+    size = (own * own).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
+    return _scaled(own * (size + eps).rsqrt(), weight, None, x)
 
 
 @called_again
@@ -173,18 +174,23 @@ def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: 
     groups = x.reshape((x.shape[0], num_groups, -1))
     found = _normalized(groups, (-1,), eps).reshape(x.shape)
     beside = (-1, *(1,) * (x.ndim - 2))
-    return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside))
+    return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside), x)
 
 
 def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+    """In the dtype that is computed in: squares of numbers above 256 are too large for float16."""
+    x = x.astype(x.dtype.compute, copy=False)
     apart = x - x.mean(axis=axes, keepdims=True)
     return apart * ((apart * apart).mean(axis=axes, keepdims=True) + eps).rsqrt()
 
 
-def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+def _scaled(found: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor) -> Tensor:
+    """Times weight plus bias, in the dtype that it has of `x`."""
+    dtypes = [t.dtype for t in (x, weight, bias) if t is not None]
     if weight is not None:
-        x = x * weight
-    return x if bias is None else x + bias
+        found = found * weight
+    found = found if bias is None else found + bias
+    return found if x.dtype.compute is x.dtype else found.astype(result_type(*dtypes), copy=False)
 
 
 @explained
@@ -227,14 +233,16 @@ def _both(op: str, prediction: Tensor, target: Operand) -> Tensor:
 @called_again
 @explained
 def mse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: the squared differences, their mean, or their sum. ShapeError unless the shapes are equal.
+    """New tensor: the squared differences, of complex numbers the squares of their sizes; their mean, or their sum. ShapeError unless
+    the shapes are equal.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
     2.0
     """
     target = _both("mse_loss", prediction, target)
-    return _reduced("mse_loss", _op["square"](prediction - target), reduction)
+    apart = prediction - target
+    return _reduced("mse_loss", (apart * apart.conj()).real if apart.dtype.is_complex else _op["square"](apart), reduction)
 
 
 @called_again

@@ -57,13 +57,13 @@ def uniform_(t: Tensor, low: float = 0.0, high: float = 1.0, generator: Source =
     >>> bool((abs(weight) <= 1.0).all())
     True
     """
-    return _written(t, _draws(generator).uniform(low, high, t.shape, dtype=t.dtype))
+    return _written(t, _draws(generator).uniform(low, high, t.shape, dtype=t.dtype.compute))
 
 
 @explained
 def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
     """Fill with normal numbers."""
-    return _written(t, _draws(generator).normal(mean, std, t.shape, dtype=t.dtype))
+    return _written(t, _draws(generator).normal(mean, std, t.shape, dtype=t.dtype.compute))
 
 
 @explained

@@ -7,7 +7,7 @@ from math import prod, sqrt
 from typing import Any
 
 from ..creation import empty, ones, zeros
-from ..dtypes import DTypeLike, float32
+from ..dtypes import DTypeLike, float32, result_type
 from ..errors import ArgumentError, ShapeError
 from ..functions.convolution import conv1d, conv2d
 from ..functions.differentiation import no_grad
@@ -263,8 +263,9 @@ class _BatchNorm(Layer):
         if not self.training:
             apart = x - self.running_mean.reshape(beside)
             return apart * ((self.running_var + self.eps).rsqrt() * self.weight).reshape(beside) + self.bias.reshape(beside)
-        mean = x.mean(axis=axes, keepdims=True)
-        apart = x - mean
+        own = x.astype(x.dtype.compute, copy=False)  # squares are too large for float16
+        mean = own.mean(axis=axes, keepdims=True)
+        apart = own - mean
         variance = (apart * apart).mean(axis=axes, keepdims=True)
         count = x.size // self.weight.size
         if count < 2:
@@ -273,7 +274,8 @@ class _BatchNorm(Layer):
             rest = 1.0 - self.momentum
             self.running_mean[...] = self.running_mean * rest + mean.reshape(-1) * self.momentum
             self.running_var[...] = self.running_var * rest + variance.reshape(-1) * (self.momentum * count / (count - 1))
-        return apart * (variance + self.eps).rsqrt() * self.weight.reshape(beside) + self.bias.reshape(beside)
+        found = apart * (variance + self.eps).rsqrt() * self.weight.reshape(beside) + self.bias.reshape(beside)
+        return found if own is x else found.astype(result_type(x.dtype, self.weight.dtype), copy=False)
 
     def extra_repr(self) -> str:
         return str(self.weight.size)

@@ -266,6 +266,7 @@ class ModuleList(Module):
 @checked
 def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
     """What a module gives with other tensors in place of its own, by name: a function of its parameters, for `tx.grad` and `tx.hessian`.
+    One that is in several places, as weights that are tied, is exchanged in all of them.
 
     >>> import tenxor as tx
     >>> layer = tx.nn.Linear(2, 1, bias=False)
@@ -273,33 +274,45 @@ def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, *
     >>> tx.grad(lambda w: tx.nn.functional_call(layer, w, tx.ones(2, dtype=tx.float32)).sum())(weight)["weight"].tolist()
     [[1.0, 1.0]]
     """
-    before: list[tuple[Any, Any, Tensor]] = []
-    places = {_joined(prefix, name): place for prefix, part in module.named_modules() for name, place in _places(part)}
+    names = {_joined(prefix, name): t for prefix, part in module.named_modules() for name, t in part._members() if isinstance(t, Tensor)}
     for name in tensors:
-        if name not in places:
-            raise ArgumentError(f"functional_call: {type(module).__name__} has no tensor {name!r}; it has {list(places)}")
+        if name not in names:
+            raise ArgumentError(f"functional_call: {type(module).__name__} has no tensor {name!r}; it has {list(names)}")
+    of_own = {id(names[name]): t for name, t in tensors.items()}
+    before: list[tuple[Any, Any, Any]] = []
     try:
-        for name, t in tensors.items():
-            holder, key = places[name]
-            before.append((holder, key, holder[key]))
-            holder[key] = t
+        for prefix, part in module.named_modules():
+            for name in vars(part):
+                _exchange(_joined(prefix, name), vars(part), name, tensors, of_own, before)
         return module(*args, **named)
     finally:
-        for holder, key, t in before:
-            holder[key] = t
+        for holder, key, value in reversed(before):
+            holder[key] = value
 
 
-def _places(module: Module) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Where the tensors are that a module holds itself: in what, and by which key."""
-    stack: list[tuple[str, Any, Any]] = [(name, vars(module), name) for name in vars(module)]
-    while stack:
-        name, holder, key = stack.pop()
-        value = holder[key]
-        if isinstance(value, Tensor):
-            yield name, (holder, key)
-        elif isinstance(value, (list, dict)):
-            keys: Iterable[Any] = value if isinstance(value, dict) else range(len(value))
-            stack += [(_joined(name, str(k)), value, k) for k in keys]
+def _exchange(
+    name: str, holder: Any, key: Any, by_name: Mapping[str, Tensor], of_own: Mapping[int, Tensor], before: list[tuple[Any, Any, Any]]
+) -> None:
+    """Put other tensors in place of those that something holds under a key, and note what was there before. One that is in several places
+    is exchanged in all of them.
+    """
+    value = holder[key]
+    if isinstance(value, Tensor):
+        found = by_name.get(name, of_own.get(id(value)))
+        if found is not None:
+            before.append((holder, key, value))
+            holder[key] = found
+    elif isinstance(value, dict):
+        for k in value:
+            _exchange(_joined(name, str(k)), value, k, by_name, of_own, before)
+    elif isinstance(value, (list, tuple)):
+        items: Any = list(value) if isinstance(value, tuple) else value  # nothing is put into a tuple: another takes its place
+        count = len(before)
+        for k in range(len(items)):
+            _exchange(_joined(name, str(k)), items, k, by_name, of_own, before)
+        if items is not value and len(before) > count:
+            before.append((holder, key, value))
+            holder[key] = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
 
 def _held(name: str, value: Any) -> Iterator[tuple[str, Any]]:

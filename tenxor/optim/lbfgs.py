@@ -66,6 +66,10 @@ class LBFGS(Optimizer):
             else:
                 break
             size = 2.0 * low if high == float("inf") else (low + high) / 2.0
+        else:  # it stays where it fell enough, or where it was
+            self._move(start + direction * low)
+            self._steps.clear()
+            return value
         far, change = direction * size, its - gradient
         product = (far * change).sum().item()
         if product > 1e-10:
@@ -78,19 +82,20 @@ class LBFGS(Optimizer):
         value = closure()
         check("LBFGS", "the loss that closure gives", value, "Tensor")
         value.backward()
-        found = concat([(t * 0.0 if t.grad is None else t.grad).reshape(-1) for t in self.parameters]).detach()
+        found = concat([part for t in self.parameters for part in _parts(t * 0.0 if t.grad is None else t.grad)]).detach()
         self.zero_grad()
         return value.detach().realize(), found.realize()
 
     def _flat(self) -> Any:
-        return concat([t.detach().reshape(-1) for t in self.parameters]).realize()
+        return concat([part for t in self.parameters for part in _parts(t.detach())]).realize()
 
     def _move(self, x: Any) -> None:
         start = 0
         with no_grad():
             for t in self.parameters:
-                t[...] = x[start : start + t.size].reshape(t.shape)
-                start += t.size
+                for part in (t.real, t.imag) if t.dtype.is_complex else (t,):
+                    part[...] = x[start : start + t.size].reshape(t.shape)
+                    start += t.size
 
     def _direction(self, gradient: Any) -> Any:
         """The two loops of L-BFGS."""
@@ -117,3 +122,8 @@ class LBFGS(Optimizer):
         steps = [tuple(each) for each in state["history"]]
         super().load_state_dict(state)
         self._steps = steps
+
+
+def _parts(t: Any) -> list[Any]:
+    """The elements in one axis; of complex numbers the real parts, and the imaginary ones: two numbers as any others."""
+    return [part.reshape(-1) for part in ((t.real, t.imag) if t.dtype.is_complex else (t,))]

@@ -15,7 +15,7 @@ from ..derivatives.adjoint import Part
 from ..derivatives.again import made_again
 from ..derivatives.seen import Seen, computed
 from ..derivatives.watched import revalue, watch_of
-from ..dtypes import DType
+from ..dtypes import DType, check_real
 from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
@@ -54,7 +54,7 @@ class Optimizer:
     a gradient.
 
     A kind of optimiser says what a step does with one parameter: `_update` gives its new value, of what it `_keeps` in `state` and
-    `_numbers`.
+    `_numbers`. For float16 and bfloat16 all of that is float32, as these have no room for averages over a thousand steps.
     """
 
     @checked
@@ -139,7 +139,7 @@ class Optimizer:
         for x, gradient, state, group, count in moves:
             known = of_group.get((id(group), x.dtype, count))
             if known is None:
-                own = [Scalar(number, x.dtype) for number in self._numbers(group, count)]
+                own = [Scalar(number, x.dtype.compute) for number in self._numbers(group, count)]
                 known = of_group[id(group), x.dtype, count] = slice(len(given), len(given) + len(own)), self._keeps(group)
                 given += own
                 key += [bool(number.value) for number in own]
@@ -155,11 +155,15 @@ class Optimizer:
             for (x, _, state, group, _), (start, numbers) in zip(moves, places, strict=True):
                 layouts = [x.layout, x.layout, *[state[name].layout for name in self._keeps(group)]]
                 seen = [Seen(node, layout) for node, layout in zip(stand_ins[start : start + len(layouts)], layouts, strict=True)]
-                found += self._update(seen[0], seen[1], seen[2:], stand_ins[numbers])
+                wide = x.dtype.compute
+                moved, *kept = self._update(seen[0].cast(wide), seen[1].cast(wide), seen[2:], stand_ins[numbers])
+                found += (moved.cast(x.dtype), *kept)
             return list(enumerate(found))
 
         for t, (_, part) in zip(changing, make(given) if watchers else made_again(tuple(key), given, make), strict=True):
             assert isinstance(part, Seen)
+            if watchers:
+                watchers[0](part.node)
             _put(t, part)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
@@ -189,13 +193,15 @@ class Optimizer:
             raise ArgumentError(f"load_state_dict: the state is of {len(state['state'])} parameters, and here are {len(self.state)}")
         for its in (*state["groups"], *state["state"]):
             check("load_state_dict", "each group, and what is kept of each parameter,", its, "Mapping")
-        kept = [{key: asarray(x).copy() for key, x in own.items()} for own in state["state"]]
-        for t, own in zip(self.parameters, kept, strict=True):
+        given = [{key: asarray(x) for key, x in own.items()} for own in state["state"]]
+        for t, own in zip(self.parameters, given, strict=True):
             for key, x in own.items():
+                check_real(f"load_state_dict: {key}", x.dtype, t.dtype)
                 if x.shape != t.shape:
                     raise ArgumentError(
                         f"load_state_dict: {key} has shape {x.shape} for a parameter of shape {t.shape}; they must be equal"
                     )
+        kept = [{key: x.astype(t.dtype.compute) for key, x in own.items()} for t, own in zip(self.parameters, given, strict=True)]
         for its in state["groups"]:
             self._check_numbers("load_state_dict", its)
         steps = int(state["steps"])
@@ -251,7 +257,7 @@ def _applied(name: str, *operands: Seen | Scalar) -> Seen:
 
 def _zeros(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
     """What is kept of a parameter, at first."""
-    found: Tensor = zeros(like.shape, dtype=like.dtype)
+    found: Tensor = zeros(like.shape, dtype=like.dtype.compute)
     state[name] = found
     return found
 
@@ -398,7 +404,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     if not gradients:
         return zeros(())
     with no_grad():
-        total = sum([(abs(g) ** 2).sum() for g in gradients])
+        total = sum([(abs(g).astype(g.dtype.part.compute, copy=False) ** 2).sum() for g in gradients])
         norm: Any = _op["sqrt"](total)
         scale = _op["minimum"](max_norm / (norm + 1e-6), 1.0)
         for g in gradients:

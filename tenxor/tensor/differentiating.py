@@ -69,14 +69,14 @@ class Differentiating(Reducing):
         """The gradient that calls of `backward` have added up, seen as this tensor sees its storage; None before there is one. It
         may be set to a tensor of the same shape, or None.
         """
-        watch = watched.watch_of(self.storage)
+        watch = watched.keeper_of(self.storage)
         if watch is None or watch.grad is None:
             return None
         return self.__class__(watch.grad, self.layout, watch.grad.dtype)
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        watch = watched.watch_of(self.storage, make=True)
+        watch = watched.keeper_of(self.storage, make=True)
         if watch is None:
             raise DerivativeError("grad: this tensor requires no gradient; call x.requires_grad_() first")
         if value is None:
@@ -140,8 +140,18 @@ class Differentiating(Reducing):
         return self.__class__(Storage(watched.without_past(self.storage.node)), self.layout, self.dtype)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of this tensor, which is computed from others, as `grad`, too."""
-        self._watched("retain_grad").kept = True
+        """Keep the gradient of this tensor, which is computed from others, as `grad`, too: that by its present values, whatever is
+        written to it later.
+
+        >>> import tenxor as tx
+        >>> x = tx.ones(2).requires_grad_()
+        >>> y = x * 2
+        >>> y.retain_grad()
+        >>> (y * y).sum().backward()
+        >>> y.grad.tolist()
+        [4.0, 4.0]
+        """
+        watched.retain(self.storage, self._watched("retain_grad"))
 
     def register_hook(self, hook: Callable[[Self], Self | None]) -> Callable[[], None]:
         """Call `hook` with the gradient by this tensor when it is known; what it returns, if anything, takes its place. Gives a

@@ -289,8 +289,8 @@ class Indexing(Scattering):
 
 
 def _are_indices(part: Any) -> bool:
-    """Whether a part of a key is a tensor of indices, which need not be known yet."""
-    return isinstance(part, Core) and part.dtype.is_integer and len(part.layout.shape) > 0
+    """Whether a part of a key is a tensor of indices, which need not be known yet: a single one that is known is a Python number."""
+    return isinstance(part, Core) and part.dtype.is_integer and (len(part.layout.shape) > 0 or part.node.traced)
 
 
 def _advanced(parts: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -279,6 +279,8 @@ def resized(layout: Layout, old: DType, new: DType) -> Layout:
     """The layout of the same bytes as elements of another dtype."""
     if old.itemsize == new.itemsize:
         return layout
+    if layout.size == 0 and layout.ndim and layout.shape[-1] * old.itemsize % new.itemsize == 0:  # none is apart from another
+        return Layout.contiguous((*layout.shape[:-1], layout.shape[-1] * old.itemsize // new.itemsize))
     if (
         layout.base is not None
         or layout.tables is not None

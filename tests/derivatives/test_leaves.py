@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
 
 import tenxor as tx
 from tenxor.errors import DerivativeError
+from tenxor.storage import Storage
 
 
 def leaf(*numbers: float) -> Any:
@@ -188,6 +191,30 @@ def test_retained_gradients_of_views_and_of_what_is_written_afterwards() -> None
     y[0] = 7.0
     (y * y).sum().backward()
     assert x.grad.tolist() == [0.0, 16.0, 24.0]
+    assert y.grad.tolist() == [0.0, 8.0, 12.0] and y[::-1].grad.tolist() == [12.0, 8.0, 0.0]
+
+
+def test_a_retained_gradient_is_that_by_what_there_was_when_it_was_asked_for() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    y *= 3
+    y.retain_grad()  # of what is there now, instead
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [12.0, 24.0] and x.grad.tolist() == [720.0, 1440.0]
+    y = x * 2
+    y.retain_grad()
+    y *= 3
+    (y * y).sum().backward(retain_graph=True)
+    assert y.grad.tolist() == [36.0, 72.0]
+    with tx.no_grad():
+        y[...] = 1.0
+    assert y.grad.tolist() == [36.0, 72.0]
+    y.grad = None
+    assert y.grad is None
+    y.grad = tx.ones(2)
+    assert y.grad.tolist() == [1.0, 1.0]
 
 
 def test_hooks_may_replace_gradients() -> None:
@@ -224,6 +251,38 @@ def test_a_hook_of_a_view_sees_its_part() -> None:
     view.register_hook(lambda g: tx.zeros_like(g))
     (x * x).sum().backward()
     assert seen == [[8.0, 4.0]] and x.grad.tolist() == [2.0, 0.0, 6.0, 0.0]
+
+
+@pytest.mark.parametrize("write", ["none", "untracked", "a step"])
+def test_hooks_that_know_their_leaf_do_not_keep_it(write: str) -> None:
+    def hooked() -> ref[Storage]:
+        w = leaf(1.0, 2.0)
+        w.register_hook(lambda g: g * w.detach())
+        if write == "untracked":
+            with tx.no_grad():
+                w[0] = 3.0
+        (w * 2.0).sum().backward()
+        if write == "a step":
+            tx.optim.SGD([w], lr=0.1).step()
+        return ref(w.storage)
+
+    its = hooked()
+    gc.collect()
+    assert its() is None
+
+
+def test_leaves_are_known_while_something_else_is_written() -> None:
+    w = leaf(1.0, 2.0)
+    w *= 3.0
+    w *= 2.0
+    gc.collect()
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [72.0, 144.0] and not w.is_leaf
+    with tx.no_grad():
+        w[...] = tx.asarray([1.0, 1.0])
+    assert w.is_leaf and w.grad.tolist() == [72.0, 144.0]
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [74.0, 146.0]
 
 
 def test_graphs_are_let_go_of() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.derivatives import batching
-from tenxor.errors import ArgumentError, LinearAlgebraError, ShapeError, TenxorError, TraceError
+from tenxor.errors import ArgumentError, IndexOutOfRange, LinearAlgebraError, ShapeError, TenxorError, TraceError
 from tenxor.functions import vectorizing
 
 from .cases import JOINING, MOVES, NUMBERS, REDUCTIONS, SCANS, Case, real
@@ -182,6 +182,48 @@ def test_writes() -> None:
     check_same(list(tx.vmap(gradient)(tx.asarray(xs), tx.asarray(ys))), one_by_one(gradient, [xs, ys]))
 
 
+KEYS: dict[str, Any] = {
+    "one": lambda i, j: (i,),
+    "the second": lambda i, j: (slice(None), i),
+    "apart": lambda i, j: (i, slice(1, None), j),
+    "beside a number": lambda i, j: (-1, i, Ellipsis, j),
+    "beside a list": lambda i, j: (i, slice(None), [0, 2], None),
+    "apart from a list": lambda i, j: (slice(None), i, slice(None), [1, 0]),
+    "beside a mask": lambda i, j: (i, np.array([True, False, True])),
+    "all": lambda i, j: (i, j, i, j),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_an_index_may_be_a_member(name: str) -> None:
+    """What it selects is a new tensor, so that what is written is told where it is written to."""
+    x, of = real(2, 3, 4, 2), KEYS[name]
+    pairs = np.array([[0, 1], [1, 1], [-1, 0], [1, -1], [0, 0]])
+
+    def with_more(x: Any, i: Any, j: Any) -> Any:
+        x = x * 1.0
+        x[of(i, j)] = 7.0
+        x[of(j, i)] += 1.5
+        return x
+
+    i, j = tx.asarray(pairs[:, 0]), tx.asarray(pairs[:, 1])
+    found = tx.vmap(lambda i, j: tx.asarray(x)[of(i, j)])(i, j)
+    wanted = np.stack([x[of(i, j)] for i, j in pairs.tolist()])
+    assert found.shape == wanted.shape and found.tolist() == wanted.tolist()
+    found = tx.vmap(lambda i, j: with_more(tx.asarray(x), i, j))(i, j)
+    assert found.tolist() == np.stack([with_more(x, i, j) for i, j in pairs.tolist()]).tolist()
+    _, found = tx.scan(lambda s, i: (s, tx.asarray(x)[of(i, i)]), tx.asarray(0.0), i)
+    assert found.tolist() == np.stack([x[of(i, i)] for i in pairs[:, 0].tolist()]).tolist()
+
+
+def test_losses_by_a_class_that_is_a_member() -> None:
+    logits, classes = tx.asarray(real(5, 3)), tx.asarray([0, 2, 1, 1, -1])
+    found = tx.vmap(tx.grad(lambda row, k: -tx.log_softmax(row)[k]))(logits, classes)
+    assert np.allclose(found.to_numpy(), tx.softmax(logits).to_numpy() - np.eye(3)[classes.to_numpy()], rtol=1e-14, atol=1e-15)
+    with pytest.raises(IndexOutOfRange, match="index 3"):
+        tx.vmap(lambda row, k: row[k])(logits, classes + 1).realize()
+
+
 def test_what_is_captured_is_not_written() -> None:
     """A write inside to what is outside would be one of each member's own."""
     outside = tx.zeros(4)
@@ -284,6 +326,15 @@ def test_jacobians_of_several_arguments_and_results() -> None:
         assert found["product"][1].tolist() == [[1.0, 0.0], [0.0, 2.0]]
         assert found["sum"][0]["x"].tolist() == [[[1.0, 1.0], [1.0, 1.0]]]
         assert found["sum"][1].tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
+
+
+@pytest.mark.parametrize("dtypes", [("float32", "float64"), ("float64", "float32"), ("float16", "float32"), ("complex64", "complex128")])
+def test_jacobians_have_the_dtype_that_both_promote_to_whichever_way_they_are_found(dtypes: tuple[str, str]) -> None:
+    by, of = [getattr(tx, name) for name in dtypes]
+    x = tx.asarray(real(3)).astype(by)
+    found = [tx.jacobian(lambda x: (x * x).astype(of), mode=mode)(x) for mode in ("forward", "reverse")]
+    assert [t.dtype for t in found] == [tx.result_type(by, of)] * 2
+    assert np.allclose(found[0].to_numpy(), found[1].to_numpy(), rtol=1e-3)
 
 
 def test_hessians_are_symmetric() -> None:

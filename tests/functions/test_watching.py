@@ -144,3 +144,12 @@ def test_what_waited_before_is_not_to_blame() -> None:
     x = tx.log(tx.asarray([[-1.0]]))  # pending
     with tx.check_nan():
         assert (x @ tx.ones((1, 1))).isnan().item()
+
+
+def test_steps_of_optimisers_are_looked_at() -> None:
+    x = tx.nn.Parameter([0.0, 1.0])
+    optimizer = tx.optim.Adam([x], eps=0.0)
+    with pytest.raises(NotANumber, match=r"adam made the first NaN, in .* at .*test_watching.py:\d+: optimizer.step"):  # noqa: SIM117
+        with tx.check_nan():
+            (x * x).sum().backward()
+            optimizer.step()  # 0 / 0

@@ -201,3 +201,10 @@ def test_orders_that_there_are_not() -> None:
         t.reshape(3, 2, order="K")
     with pytest.raises(ShapeError, match=r"\(2, 3\).*\(4, 2\)"):
         t.reshape(4, 2, order="F")
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (2, 0, 1)], ids=str)
+def test_copies_of_nothing_are_seen_in_elements_of_another_size(shape: tuple[int, ...]) -> None:
+    nothing = tx.zeros(shape, dtype=tx.float16)[..., 0].copy()
+    assert nothing.view(tx.uint8).shape == np.zeros(shape, np.float16)[..., 0].copy().view(np.uint8).shape
+    assert nothing.view(tx.uint8).view(tx.float16).shape == nothing.shape

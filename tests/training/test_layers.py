@@ -74,6 +74,54 @@ def test_normalisations() -> None:
         F.layer_norm(x, 4)
 
 
+@pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
+def test_normalisations_of_narrow_floats(dtype: Any) -> None:
+    """Of numbers whose squares float16 has not: they are those of float32, rounded."""
+    x = tx.asarray(np.random.default_rng(3).normal(size=(4, 6)) * 5000.0).astype(dtype)
+    weight, bias = [tx.asarray(np.linspace(low, 2.0, 6)).astype(dtype) for low in (0.5, -1.0)]
+    wide = [t.astype(tx.float32) for t in (x, weight, bias)]
+    functions: list[Any] = [
+        lambda x, w, b: F.layer_norm(x, 6, w, b),
+        lambda x, w, b: F.rms_norm(x, 6, w),
+        lambda x, w, b: F.group_norm(x, 3, w, b),
+        lambda x, w, b: nn.functional_call(nn.BatchNorm1d(6, dtype=x.dtype), {"weight": w, "bias": b}, x),
+    ]
+    for function in functions:
+        found = function(x, weight, bias)
+        assert found.dtype is dtype and found.tolist() == function(*wide).astype(dtype).tolist()
+        assert function(x, wide[1], wide[2]).dtype is tx.float32
+
+
+NARROW: dict[str, Any] = {
+    "linear": lambda d: nn.Linear(4, 3, dtype=d),
+    "conv1d": lambda d: nn.Conv1d(4, 2, 3, padding=1, dtype=d),
+    "lstm": lambda d: nn.LSTM(4, 3, dtype=d),
+    "gru": lambda d: nn.GRU(4, 3, dtype=d),
+    "attention": lambda d: nn.MultiHeadAttention(4, 2, dtype=d),
+    "layer norm": lambda d: nn.LayerNorm(4, dtype=d),
+}
+
+
+@pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
+@pytest.mark.parametrize("name", NARROW)
+def test_layers_of_narrow_floats(name: str, dtype: Any) -> None:
+    layer = NARROW[name](dtype)
+    x = drawn(2, 4, 4).astype(dtype).requires_grad_()
+    found = layer(x)
+    found = found[0] if isinstance(found, tuple) else found
+    (found * found).sum().backward()
+    for t in (x, *layer.parameters()):
+        assert t.grad is not None and t.grad.dtype is dtype and bool(t.grad.astype(tx.float32).isfinite().all())
+    assert found.dtype is dtype
+
+
+@pytest.mark.parametrize("fill", [nn.init.uniform_, nn.init.normal_, nn.init.xavier_normal_, nn.init.kaiming_uniform_, nn.init.orthogonal_])
+def test_narrow_weights_begin_as_those_of_float32_rounded(fill: Any) -> None:
+    wide = fill(tx.zeros((3, 5), dtype=tx.float32), generator=tx.random.Generator(4))
+    narrow = fill(tx.zeros((3, 5), dtype=tx.bfloat16), generator=tx.random.Generator(4))
+    assert narrow.tolist() == wide.astype(tx.bfloat16).tolist()
+
+
 def test_batch_normalisation_in_training_and_in_use() -> None:
     layer = nn.BatchNorm2d(3, dtype=tx.float64)
     x = drawn(4, 3, 2, 5)
@@ -225,8 +273,20 @@ def test_graph_attention(heads: int) -> None:
     np.testing.assert_allclose(layer(x, adjacency=adjacency).to_numpy(), expected, rtol=1e-10)
     gradients_agree(lambda x: (layer(x, edges) ** 2).sum(), x)
     batch = drawn(3, 7, 4)
-    together = tx.vmap(lambda x: layer(x, edges))(batch)
-    np.testing.assert_allclose(together.to_numpy(), np.stack([layer(t, edges).to_numpy() for t in batch]), rtol=1e-12)
+    own = {n: p.to_numpy() for n, p in layer.named_parameters()}
+    wanted = [gatv2(t.to_numpy(), adjacency, own, heads).reshape(7, -1) for t in batch]
+    np.testing.assert_allclose(tx.vmap(lambda x: layer(x, edges))(batch).to_numpy(), wanted, rtol=1e-10)
+    each = RNG.random((3, 7, 7)) < 0.4  # a graph for each
+    wanted = [gatv2(t.to_numpy(), heard, own, heads).reshape(7, -1) for t, heard in zip(batch, each, strict=True)]
+    found = tx.vmap(lambda x, heard: layer(x, adjacency=heard))(batch, tx.asarray(each))
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-10)
+    ends = RNG.integers(0, 7, (3, 2, 9))  # lists of as many edges, of which some are there twice: they are heard once in a matrix
+    ends = np.stack([np.array(sorted({(a, b) for a, b in zip(*its, strict=True) if a != b})[:5]).T for its in ends])
+    matrices = np.zeros((3, 7, 7), bool)
+    for heard, (start, end) in zip(matrices, ends, strict=True):
+        heard[end, start] = True
+    wanted = [gatv2(t.to_numpy(), heard, own, heads).reshape(7, -1) for t, heard in zip(batch, matrices, strict=True)]
+    np.testing.assert_allclose(tx.vmap(layer)(batch, tx.asarray(ends)).to_numpy(), wanted, rtol=1e-10)
 
 
 def test_graph_convolution() -> None:

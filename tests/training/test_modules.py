@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -95,6 +95,42 @@ def test_a_module_as_a_function_of_its_tensors() -> None:
         nn.functional_call(net, {"wieght": own["weight"]}, x)
 
 
+class Pair(NamedTuple):
+    left: tx.Tensor
+    right: tx.Tensor
+
+
+class Tied(nn.Module):
+    """One weight in three places, and others in a dict, a list and tuples."""
+
+    def __init__(self) -> None:
+        self.first, self.second = nn.Linear(2, 2, bias=False, dtype=tx.float64), nn.Linear(2, 2, bias=False, dtype=tx.float64)
+        self.second.weight = self.first.weight
+        self.scales = (nn.Parameter([2.0]), [nn.Parameter([3.0])])
+        self.more = {"pair": Pair(nn.Parameter([1.0, 2.0]), self.first.weight)}
+
+    def forward(self, x: Any) -> Any:
+        pair = self.more["pair"]
+        return self.second(self.first(x)) * self.scales[0] * self.scales[1][0] + (x * pair.left) @ pair.right
+
+
+def test_tensors_in_several_places_and_in_tuples_are_exchanged() -> None:
+    net, x = Tied(), tx.asarray([[1.0, 2.0]])
+    own = {name: t.detach() for name, t in net.named_parameters()}
+    assert len(own) == 4
+    (net(x) ** 2).sum().backward()
+    found = tx.grad(lambda w: (nn.functional_call(net, w, x) ** 2).sum())(own)
+    for name, t in net.named_parameters():
+        assert t.grad is not None
+        np.testing.assert_allclose(found[name].to_numpy(), t.grad.to_numpy(), rtol=1e-12)
+    assert net.second.weight is net.first.weight is net.more["pair"].right and isinstance(net.scales, tuple)
+    apart = nn.functional_call(net, {"first.weight": tx.zeros((2, 2)), "second.weight": tx.eye(2), "more.pair.1": tx.eye(2)}, x)
+    assert apart.tolist() == [[1.0, 4.0]]
+    with pytest.raises(tx.errors.ShapeError):
+        nn.functional_call(net, {"scales.0": tx.ones(5)}, x)
+    assert net.scales[0].tolist() == [2.0]
+
+
 def log_softmax(x: Any) -> Any:
     apart = x - x.max(-1, keepdims=True)
     return apart - np.log(np.exp(apart).sum(-1, keepdims=True))
@@ -132,6 +168,17 @@ def test_gradients_of_losses() -> None:
     for loss in (F.mse_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
         gradients_agree(lambda x, loss=loss: loss(x, t), x)
     gradients_agree(lambda x: F.cross_entropy(x, tx.asarray([0, 1, 2, 1])), x)
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss])
+def test_losses_of_complex_numbers_are_real(loss: Any) -> None:
+    x, t = (RNG.normal(size=4) + 1j * RNG.normal(size=4) for _ in range(2))
+    found = loss(tx.asarray(x), tx.asarray(t), "none")
+    sizes = np.abs(x - t)
+    wanted = {F.mse_loss: sizes**2, F.l1_loss: sizes, F.huber_loss: np.where(sizes < 1, sizes**2 / 2, sizes - 0.5)}[loss]
+    assert found.dtype is tx.float64
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-12)
+    gradients_agree(lambda x: loss(x * (1 + 0.5j), tx.asarray(t)), tx.asarray(x.real))
 
 
 def test_logarithms_that_are_held_have_derivatives_of_0() -> None:

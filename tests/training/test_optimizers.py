@@ -176,12 +176,86 @@ def test_lbfgs_finds_the_minimum_of_a_quadratic_form() -> None:
     np.testing.assert_allclose(x.to_numpy(), np.linalg.solve(form, line), rtol=1e-6, atol=1e-8)
 
 
+def test_lbfgs_takes_complex_numbers_as_two_each() -> None:
+    """It goes as with the parts as parameters; beside real ones of another dtype."""
+    far = tx.asarray([3 - 1j, 0.5j])
+
+    def loss(z: Any, x: Any) -> Any:
+        apart = tx.abs(z - far) ** 2
+        return (apart * (1.0 + apart)).sum() + ((x - z.real.sum()) ** 2).sum()
+
+    def walked(parameters: list[Any], closure: Any) -> list[float]:
+        optimizer = tx.optim.LBFGS(parameters)
+        return [optimizer.step(closure).item() for _ in range(25)]
+
+    z, x = tx.nn.Parameter([1 + 2j, -1 + 0j]), tx.nn.Parameter(tx.asarray([[2.0]], dtype=tx.float32))
+    re, im, y = tx.nn.Parameter([1.0, -1.0]), tx.nn.Parameter([2.0, 0.0]), tx.nn.Parameter(tx.asarray([[2.0]], dtype=tx.float32))
+    found = walked([z, x], lambda: loss(z, x))
+    np.testing.assert_allclose(found, walked([re, im, y], lambda: loss(re + im * 1j, y)), rtol=1e-6, atol=1e-12)
+    assert found[-1] < 1e-6 * found[0] and np.allclose(z.to_numpy(), far.to_numpy(), atol=1e-3)
+
+
+def test_lbfgs_does_not_end_where_the_loss_is_larger() -> None:
+    x = tx.nn.Parameter([1.0])
+    optimizer = tx.optim.LBFGS([x], lr=50.0, searches=1)
+    losses = [optimizer.step(lambda: (x**4).sum()).item() for _ in range(3)]
+    assert losses == [1.0] * 3 and x.tolist() == [1.0]  # each step tries one place, which is too far
+
+
+@pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
+@pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.Adam, tx.optim.AdamW, tx.optim.Lion])
+def test_narrow_floats_are_moved_as_float32_and_rounded(kind: Any, dtype: Any) -> None:
+    """Gradients of 0 and of 600 among them, whose squares are too small and too large for float16."""
+    start, scale = tx.asarray([1.0, -2.0, 0.5, 3.0]), tx.asarray([1.0, 0.01, 0.0, 100.0])
+    numbers = {"momentum": 0.9} if kind is tx.optim.SGD else {}
+    x = tx.nn.Parameter(start.astype(dtype))
+    optimizer = kind([x], lr=0.01, **numbers)
+    for step in range(20):
+        wide = tx.nn.Parameter(x.detach().astype(tx.float32))
+        other = kind([wide], lr=0.01, **numbers)
+        if step:
+            other.load_state_dict(optimizer.state_dict())
+        for t in (x, wide):
+            t.grad = (x.detach() * scale.astype(dtype) * 2.0).astype(t.dtype)
+        optimizer.step()
+        other.step()
+        assert x.dtype is dtype and x.tolist() == wide.astype(dtype).tolist()
+    assert all(t.dtype is tx.float32 for t in optimizer.state[0].values()) and x[2].item() <= 0.5
+    again = kind([tx.nn.Parameter(start)], lr=0.01, **numbers)
+    again.load_state_dict(optimizer.state_dict())  # of a wider dtype: it goes on with that
+    again.parameters[0].grad = scale
+    again.step()
+    assert all(t.dtype is tx.float64 for t in again.state[0].values())
+
+
+def test_bounds_of_gradients_in_narrow_floats() -> None:
+    x = tx.nn.Parameter(tx.asarray([1.0, 2.0], dtype=tx.float16))
+    (x * 600.0).sum().backward()
+    assert tx.optim.clip_grad_norm([x], 1.0).item() == pytest.approx(600 * np.sqrt(2), rel=1e-6)
+    assert x.grad is not None and np.allclose(x.grad.to_numpy(), np.sqrt(0.5), rtol=1e-3)
+
+
 def test_groups_have_numbers_of_their_own_and_what_has_no_gradient_stays() -> None:
     a, b, c = (tx.nn.Parameter([1.0]) for _ in range(3))
     optimizer = tx.optim.SGD([{"params": [a], "lr": 0.5}, {"params": [b, c]}], lr=0.1)
     (a + b).sum().backward()
     optimizer.step()
     assert (a.tolist(), b.tolist(), c.tolist()) == ([0.5], [0.9], [1.0])
+
+
+def test_lbfgs_goes_on_from_a_state_to_the_same_bits() -> None:
+    def walked(optimizer: Any, x: Any) -> list[Any]:
+        losses = [optimizer.step(lambda: ((1.0 - x) ** 2).sum() + 100.0 * ((x[1:] - x[:-1] ** 2) ** 2).sum()).item() for _ in range(4)]
+        return [losses, x.tolist()]
+
+    x = tx.nn.Parameter([-1.2, 1.0, 0.5])
+    optimizer = tx.optim.LBFGS([x], history=3)
+    walked(optimizer, x)
+    state, again = optimizer.state_dict(), tx.nn.Parameter(x.to_numpy())
+    expected = walked(optimizer, x)
+    other = tx.optim.LBFGS([again], lr=7.0, history=3)
+    other.load_state_dict(state)
+    assert walked(other, again) == expected
 
 
 @pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.AdamW, tx.optim.Lion])

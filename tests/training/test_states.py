@@ -87,6 +87,31 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
         tx.files.save_state(tmp_path / "s", {"x": object()})
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_file_of_nothing(mapped: bool, tmp_path: Path) -> None:
+    for metadata in (None, {}, {"why": "a test"}):
+        tx.files.save(tmp_path / "x", nn.Dropout().state_dict(), metadata)
+        assert tx.files.load(tmp_path / "x", mapped=mapped) == ({}, metadata or {})
+
+
+@pytest.mark.parametrize("dtype", [tx.complex64, tx.complex128], ids=str)
+def test_complex_numbers_are_in_states_by_their_parts(dtype: Any, tmp_path: Path) -> None:
+    x = tx.asarray(np.array([[1 - 2j, complex(-0.0, np.inf)], [complex(np.nan, -0.0), 0.1j]])).astype(dtype)
+    tx.files.save_state(tmp_path / "s", {"x": x.T, "one": x[0, 0]})
+    found = tx.files.load_state(tmp_path / "s")
+    assert found["x"].dtype is dtype and found["x"].to_numpy().tobytes() == x.T.to_numpy().tobytes()
+    assert found["one"].shape == () and found["one"].item() == 1 - 2j
+    weight = x[:1, :1].copy().requires_grad_()
+    optimizer = tx.optim.Adam([weight])
+    with tx.optim.Run(tmp_path / "run", optimizer=optimizer) as run:
+        for _ in run.steps(2):
+            (weight.real**2).sum().backward()
+            optimizer.step()
+    again = tx.optim.Adam([weight])
+    assert tx.optim.Run(tmp_path / "run", optimizer=again).step == 2
+    assert again.state[0]["mean"].tolist() == optimizer.state[0]["mean"].tolist()
+
+
 class Training:
     """A small training whose every part draws or remembers something."""
 
