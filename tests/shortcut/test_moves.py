@@ -220,3 +220,11 @@ def test_each_index_is_looked_at(dtype: str, step: int) -> None:
                     with pytest.raises(IndexError):
                         act(mine, index).tolist()
                 assert mine.tolist() == values.tolist()
+
+
+def test_what_is_rolled_in_pieces_that_no_threads_share_is_joined_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = np.arange(200_000.0)
+    x = tx.asarray(a).realize()
+    tx.fft.fftshift(x)
+    monkeypatch.setattr("tenxor.functions.joining.moved", lambda *_: pytest.fail("Python moves what is known"))
+    assert np.array_equal(tx.fft.fftshift(x).numpy(), np.fft.fftshift(a))
