@@ -47,7 +47,8 @@ def _copy_upper(out: Array, x: Array) -> None:
         out.fill(0)
         np.copyto(out, x, casting="same_kind", where=_upper(*out.shape[-2:]))
     else:
-        np.bitwise_and(x.view(np.int64), _upper_bits(*out.shape[-2:], out.itemsize // 8), out=out.view(np.int64))
+        rows, columns = out.shape[-2:]
+        np.bitwise_and(x.view(np.int64), _upper_bits(rows, columns, out.itemsize // 8), out=out.view(np.int64))
 
 
 def _upper(rows: int, columns: int) -> Array:
