@@ -88,11 +88,15 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
     Path(path).stat()  # what is not there is told by its name
     try:
         with library.safe_open(str(path), framework="numpy") as file:
-            texts, names = dict(file.metadata() or {}), file.keys()
-            for name in names:
-                if (kind := file.get_slice(name).get_dtype()) not in _KINDS:
+            texts, kinds = dict(file.metadata() or {}), {name: file.get_slice(name).get_dtype() for name in file.keys()}
+            for name, kind in kinds.items():
+                if kind not in _KINDS:
                     raise FileError(f"load: {name!r} in {os.fspath(path)!r} has elements of kind {kind}, for which there is no dtype")
-            return _mapped(path, names) if mapped else {name: asarray(file.get_tensor(name)) for name in names}, texts
+            if mapped:
+                return _mapped(path, list(kinds)), texts
+            # NumPy has no bfloat16 until ml_dtypes is imported, which need not be installed
+            ours = _mapped(path, [name for name, kind in kinds.items() if kind == "BF16"])
+            return {name: ours[name].copy().realize() if name in ours else asarray(file.get_tensor(name)) for name in kinds}, texts
     except FileError:
         raise
     except (library.SafetensorError, ValueError, TypeError, KeyError) as error:

@@ -26,7 +26,10 @@ def _result(op: Op, *values: Any) -> Tensor:
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
 
 
-_INDICES = "\n\nWith `out` the result is written into that tensor, which is given back. With the condition alone: `tx.nonzero` of it, a tuple of index tensors."
+_INDICES = (
+    "\n\nWith `out` the result is written into that tensor, which is given back. With the condition alone: `tx.nonzero` of it, a tuple of"
+    " index tensors."
+)
 _OUT = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
 
 
