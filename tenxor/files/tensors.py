@@ -88,15 +88,16 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
     Path(path).stat()  # what is not there is told by its name
     try:
         with library.safe_open(str(path), framework="numpy") as file:
-            texts, kinds = dict(file.metadata() or {}), {name: file.get_slice(name).get_dtype() for name in file.keys()}
+            texts, names = dict(file.metadata() or {}), file.keys()
+            kinds = {name: file.get_slice(name).get_dtype() for name in names}
             for name, kind in kinds.items():
                 if kind not in _KINDS:
                     raise FileError(f"load: {name!r} in {os.fspath(path)!r} has elements of kind {kind}, for which there is no dtype")
             if mapped:
-                return _mapped(path, list(kinds)), texts
+                return _mapped(path, names), texts
             # NumPy has no bfloat16 until ml_dtypes is imported, which need not be installed
             ours = _mapped(path, [name for name, kind in kinds.items() if kind == "BF16"])
-            return {name: ours[name].copy().realize() if name in ours else asarray(file.get_tensor(name)) for name in kinds}, texts
+            return {name: ours[name].copy().realize() if name in ours else asarray(file.get_tensor(name)) for name in names}, texts
     except FileError:
         raise
     except (library.SafetensorError, ValueError, TypeError, KeyError) as error:

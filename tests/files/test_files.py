@@ -335,4 +335,4 @@ def test_bfloat16_in_a_file_of_others_needs_no_library_that_knows_it(tmp_path: P
         " print(sorted(found), found['w'].dtype, found['w'].tolist(), found['v'].tolist())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["['v',", "'w']", "tenxor.bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]
+    assert done.stdout.split() == ["['v',", "'w']", "bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]
