@@ -340,3 +340,12 @@ def test_other_threads_run_while_a_large_matrix_is_decomposed() -> None:
         over.set()
         other.join()
     assert after > before
+
+
+def test_what_wants_much_memory_apart_is_left_to_python() -> None:
+    """More than so much comes from the system each time, page by page: a transform took half as long again."""
+    for size, is_short in ((100_000, True), (1_000_000, False)):
+        a = np.random.default_rng(7).normal(size=size).astype(np.float32)
+        x = tx.asarray(a).realize()
+        assert np.array_equal(tx.fft.rfft(x).numpy(), np.fft.rfft(a))
+        assert any(made and made.loop for made in x.spec.called.get("tenxor.fft.rfft", {}).values()) is is_short
