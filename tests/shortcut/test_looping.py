@@ -349,3 +349,37 @@ def test_what_wants_much_memory_apart_is_left_to_python() -> None:
         x = tx.asarray(a).realize()
         assert np.array_equal(tx.fft.rfft(x).numpy(), np.fft.rfft(a))
         assert any(made and made.loop for made in x.spec.called.get("tenxor.fft.rfft", {}).values()) is is_short
+
+
+def test_no_memory_for_a_large_result_is_told_and_the_next_call_goes_on() -> None:
+    a = definite((400, 400), "float64", 8)
+    x = tx.asarray(a).realize()
+    tx.linalg.cholesky(x)
+    tx.set_memory_limit(tx.memory().in_use + 100_000)
+    try:
+        for _ in range(2):
+            with pytest.raises(MemoryError, match=r"cholesky: no memory for \(400, 400\) float64"):
+                tx.linalg.cholesky(x)
+    finally:
+        tx.set_memory_limit(None)
+    assert np.array_equal(tx.linalg.cholesky(x).numpy(), np.linalg.cholesky(a))
+
+
+def test_what_another_thread_writes_meanwhile_is_read_before_or_after() -> None:
+    a = definite((300, 300), "float64", 9)
+    other = a.copy()
+    other[0, 0] = 1e9
+    wanted = [np.linalg.eigvalsh(a).tolist(), np.linalg.eigvalsh(other).tolist()]
+    tx.linalg.eigvalsh(tx.asarray(a).realize())
+    for _ in range(10):
+        x = tx.asarray(a, copy=True).realize()
+
+        def write(x: tx.Tensor = x) -> None:
+            for _ in range(100):
+                x[0, 0] = 1e9
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        found = tx.linalg.eigvalsh(x).tolist()
+        writer.join()
+        assert found in wanted
