@@ -79,7 +79,7 @@ def fft(
     >>> tx.fft.fft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
     """
-    return into("fft", out, _along("fft", computed(asarray(x)), n, axis, norm))
+    return into("fft", out, _along(computed(asarray(x)), "fft", n, axis, norm))
 
 
 @called_again
@@ -93,7 +93,7 @@ def ifft(
     >>> tx.fft.ifft(tx.asarray([10.0, -2 + 2j, -2.0, -2 - 2j])).tolist()
     [(1+0j), (2+0j), (3+0j), (4+0j)]
     """
-    return into("ifft", out, _along("ifft", computed(asarray(x)), n, axis, norm))
+    return into("ifft", out, _along(computed(asarray(x)), "ifft", n, axis, norm))
 
 
 @called_again
@@ -109,7 +109,7 @@ def rfft(
     >>> tx.fft.rfft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j)]
     """
-    return into("rfft", out, _along("rfft", _real("rfft", x), n, axis, norm))
+    return into("rfft", out, _along(_real("rfft", x), "rfft", n, axis, norm))
 
 
 @called_again
@@ -126,7 +126,7 @@ def irfft(
     >>> tx.fft.irfft(tx.asarray([10.0, -2 + 2j, -2.0])).tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    return into("irfft", out, _along("irfft", computed(asarray(x)), n, axis, norm))
+    return into("irfft", out, _along(computed(asarray(x)), "irfft", n, axis, norm))
 
 
 @called_again
@@ -143,7 +143,7 @@ def hfft(
     >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
-    return into("hfft", out, _along("irfft", computed(asarray(x)).conj(), n, axis, _TURNED[_norm("hfft", norm)], "hfft"))
+    return into("hfft", out, _along(computed(asarray(x)).conj(), "irfft", n, axis, _TURNED[_norm("hfft", norm)], "hfft"))
 
 
 @called_again
@@ -159,7 +159,7 @@ def ihfft(
     >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
     [(1-0j), (2-0j), (3-0j)]
     """
-    found: Tensor = _along("rfft", _real("ihfft", x), n, axis, _TURNED[_norm("ihfft", norm)], "ihfft").conj()
+    found: Tensor = _along(_real("ihfft", x), "rfft", n, axis, _TURNED[_norm("ihfft", norm)], "ihfft").conj()
     return into("ihfft", out, found)
 
 
@@ -385,7 +385,7 @@ def _norm(op: str, norm: str | None) -> str:
     return norm or "backward"
 
 
-def _along(name: str, x: Tensor, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
+def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
     """One transform along one axis, for the function `op`."""
     op = op or name
     norm = _norm(op, norm)
@@ -404,6 +404,12 @@ def _along(name: str, x: Tensor, n: int | None, axis: int, norm: str | None, op:
     return found.moveaxis(-1, place)
 
 
+@called_again
+def _one_of_several(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str) -> Tensor:
+    """The same, remembered by itself."""
+    return _along(x, name, n, axis, norm, op)
+
+
 def _along_all(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
     sizes, places = _sizes(op, x, s, axes)
     _norm(op, norm)
@@ -417,8 +423,9 @@ def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: s
         found = at_once(partial(_of_few, tuple(steps), _norm(op, norm)), x, few=FEW)
         if found is not None:
             return found[0]
+    along = _one_of_several if len(steps) > 1 else _along
     for name, size, axis in steps:
-        x = _along(name, x, size, axis, norm, op)
+        x = along(x, name, size, axis, norm, op)
     return x
 
 

@@ -34,7 +34,7 @@ _FORMS = {
     1: f"def {{}}(x: Operand, /{_OUT}) -> Tensor: ...\n",
     2: f"def {{}}(x: Operand, y: Operand, /{_OUT}) -> Tensor: ...\n",
     3: "@overload\ndef {0}(condition: Operand, /) -> tuple[Tensor, ...]: ...\n"
-    "@overload\ndef {0}(condition: Operand, x: Operand, y: Operand, /) -> Tensor: ...\n",
+    "@overload\ndef {0}(condition: Operand, x: Operand, y: Operand, /, *, out: Tensor | None = None) -> Tensor: ...\n",
 }
 
 

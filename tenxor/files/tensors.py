@@ -90,10 +90,15 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
     try:
         with library.safe_open(str(path), framework="numpy") as file:
             texts, names = dict(file.metadata() or {}), file.keys()
-            for name in names:
-                if (kind := file.get_slice(name).get_dtype()) not in _KINDS:
+            kinds = {name: file.get_slice(name).get_dtype() for name in names}
+            for name, kind in kinds.items():
+                if kind not in _KINDS:
                     raise FileError(f"load: {name!r} in {os.fspath(path)!r} has elements of kind {kind}, for which there is no dtype")
-            return _mapped(path, names) if mapped else {name: asarray(file.get_tensor(name)) for name in names}, texts
+            if mapped:
+                return _mapped(path, names), texts
+            # NumPy has no bfloat16 until ml_dtypes is imported, which need not be installed
+            ours = _mapped(path, [name for name, kind in kinds.items() if kind == "BF16"])
+            return {name: ours[name].copy().realize() if name in ours else asarray(file.get_tensor(name)) for name in names}, texts
     except FileError:
         raise
     except (library.SafetensorError, ValueError, TypeError, KeyError) as error:

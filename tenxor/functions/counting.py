@@ -16,6 +16,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..host.counts import counts_of
 from ..layout.coords import checked_int
 from ..ops import OPS
+from ..realize import realize
 from ..spec import called_again, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
@@ -58,9 +59,12 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
     least = checked_int("bincount", "minlength", minlength)
     if least < 0:
         raise ArgumentError(f"bincount: minlength is {least}; it is 0 or more")
-    if x.size and x.dtype.kind == "int" and int(x.min()) < 0:
-        raise ArgumentError(f"bincount: {int(x.min())} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
-    size = max(least, int(x.max()) + 1) if x.size else least
+    ends = [x.min(), x.max()] if x.size else []
+    realize(*[t.node for t in ends])  # in one pass
+    low, high = map(int, ends or (0, -1))
+    if low < 0:
+        raise ArgumentError(f"bincount: {low} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
+    size = max(least, high + 1)
     places, given = x.astype(int64) if x.dtype is boolean else x, _weights("bincount", weights, x.shape)
     return _counted(places, size, given), [] if given is None else [given]
 

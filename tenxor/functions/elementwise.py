@@ -26,7 +26,10 @@ def _result(op: Op, *values: Any) -> Tensor:
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
 
 
-_INDICES = "\n\nWith the condition alone: `tx.nonzero` of it, a tuple of index tensors."
+_INDICES = (
+    "\n\nWith `out` the result is written into that tensor, which is given back. With the condition alone: `tx.nonzero` of it, a tuple of"
+    " index tensors."
+)
 _OUT = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
 
 
@@ -47,14 +50,17 @@ def _function(op: Op) -> Callable[..., Tensor]:
             return into(op.name, out, _result(op, x, y), where=where, broadcast=True)
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
-    def where(condition: Operand, x: Operand | None = None, y: Operand | None = None, /) -> Tensor | tuple[Tensor, ...]:
-        if type(condition) is Tensor and type(x) in _PLAIN and type(y) in _PLAIN:
+    def where(
+        condition: Operand, x: Operand | None = None, y: Operand | None = None, /, *, out: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, ...]:
+        if out is None and type(condition) is Tensor and type(x) in _PLAIN and type(y) in _PLAIN:
             return condition._with(op, x, y)
         if x is None or y is None:
             if x is not y:
                 raise ArgumentError("where: give a value for both, or for neither, which gives the indices of what is true")
             return _places(asarray(condition))
-        return _result(op, condition, x, y)
+        found = _result(op, condition, x, y)
+        return found if out is None else into(op.name, out, found, broadcast=True)
 
     function: Any = (unary, binary, where)[op.arity - 1]
     names = function.__code__.co_varnames[: op.arity]

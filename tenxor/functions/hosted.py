@@ -10,8 +10,8 @@ from ..derivatives.seen import Seen
 from ..dtypes import DType, bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.inplace import InPlace, in_place, quicker
-from ..host.running import Operand, has_batches, is_little, of_few, results_of
+from ..host.inplace import InPlace, in_one_go, in_place
+from ..host.running import Operand, has_batches, of_few, results_of, work_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking, watchers
 from ..past import past_of
@@ -60,8 +60,9 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
     results = tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
     for caller in callers:
-        how = in_place(op, [t.dtype for t in operands], options)
-        if how is not None and is_little(op, [t.shape for t in operands], operands[0].dtype, sizes, quicker(how)):
+        how = in_place(op, [t.dtype for t in operands], options, operands[0].shape[-1] if operands[0].ndim else 0)
+        how = how and in_one_go(how, *work_of(op, [t.shape for t in operands], operands[0].dtype, sizes))
+        if how is not None:
             caller.hears(operands, results, None, how)
     return _seen(op, operands, results)
 

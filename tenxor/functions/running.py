@@ -6,6 +6,7 @@ from typing import Any
 
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT
+from ..errors import ArgumentError
 from ..keywords import spelled
 from ..ops import OPS
 from ..records import NamedTuple
@@ -18,6 +19,7 @@ from .hosted import as_dtype, has_past
 from .into import into
 from .selecting import take_along_axis
 
+Pair = tuple[Tensor, Tensor]
 __all__ = ["cummax", "cummin", "divmod", "fmod", "logcumsumexp"]
 
 
@@ -30,35 +32,45 @@ class Extremes(NamedTuple):
 
 @called_again
 @spelled
-def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
+def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the largest of elements `0..i` along the axis,
     and where it is last, as int64.
 
-    From the first NaN on all are NaN. Raises AxisError, and DTypeError for complex numbers. (PyTorch's `cummax`;
-    NumPy's `maximum.accumulate`.)
+    From the first NaN on all are NaN. With `out`, two tensors, they are written into these, which are given back. Raises AxisError, and
+    DTypeError for complex numbers. (PyTorch's `cummax`; NumPy's `maximum.accumulate`.)
 
     >>> import tenxor as tx
     >>> found = tx.cummax(tx.asarray([1, 3, 2, 3]))
     >>> found.values.tolist(), found.indices.tolist()
     ([1, 3, 3, 3], [0, 1, 1, 3])
     """
-    return _extremes("max", "cummax", asarray(x), axis)
+    return Extremes(*_into_both("cummax", out, _extremes("max", "cummax", asarray(x), axis)))
 
 
 @called_again
 @spelled
-def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
+def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the smallest of elements `0..i` along the
     axis, and where it is last, as int64.
 
-    From the first NaN on all are NaN. Raises AxisError, and DTypeError for complex numbers. (PyTorch's `cummin`;
-    NumPy's `minimum.accumulate`.)
+    From the first NaN on all are NaN. `out` is as of `cummax`. Raises AxisError, and DTypeError for complex numbers. (PyTorch's
+    `cummin`; NumPy's `minimum.accumulate`.)
 
     >>> import tenxor as tx
     >>> tx.cummin(tx.asarray([3, 1, 2])).values.tolist()
     [3, 1, 1]
     """
-    return _extremes("min", "cummin", asarray(x), axis)
+    return Extremes(*_into_both("cummin", out, _extremes("min", "cummin", asarray(x), axis)))
+
+
+def _into_both(op: str, out: Any, found: Pair, where: Any = None) -> Pair:
+    """Two results, or two tensors with them; only where it is said."""
+    if out is None:
+        return into(op, None, found[0], where=where), found[1]
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise ArgumentError(f"{op}: gives two tensors, so out is a tuple of two")
+    first, second = [x if to is None else into(op, to, x, where=where) for to, x in zip(out, found, strict=True)]
+    return first, second
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
@@ -67,10 +79,11 @@ def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
 
 
 @spelled
-def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
+def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Tensor | None = None) -> Tensor:
     """New float tensor: element `i` is `log(sum(exp(x)))` of elements `0..i` along the axis, without overflow. Integers become float64.
 
-    Raises AxisError, and DTypeError for complex numbers. (PyTorch's `logcumsumexp`.)
+    With `out` the result is written into that tensor, which is given back. Raises AxisError, and DTypeError for complex numbers.
+    (PyTorch's `logcumsumexp`.)
 
     >>> import tenxor as tx
     >>> tx.logcumsumexp(tx.asarray([1000.0, 1000.0])).tolist()
@@ -79,17 +92,18 @@ def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Te
     x = asarray(x)
     place = axis_of("logcumsumexp", axis, x.ndim)
     dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
-    return as_dtype(as_dtype(x, dtype.compute)._scan("logaddexp", "logcumsumexp", place, None), dtype)
+    return into("logcumsumexp", out, as_dtype(as_dtype(x, dtype.compute)._scan("logaddexp", "logcumsumexp", place, None), dtype))
 
 
-def divmod(x1: Operand, x2: Operand, /) -> tuple[Tensor, Tensor]:
-    """New tensors: `floor_divide(x1, x2)` and `remainder(x1, x2)`. (NumPy's `divmod`.)
+def divmod(x1: Operand, x2: Operand, /, *, out: Pair | None = None, where: Operand | None = None) -> Pair:
+    """New tensors: `floor_divide(x1, x2)` and `remainder(x1, x2)`. With `out`, two tensors, they are written into these, which are given
+    back; with `where`, a bool tensor, only there. (NumPy's `divmod`.)
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.divmod(tx.asarray([7, -7]), 3)]
     [[2, -3], [1, 2]]
     """
-    return FUNCTIONS["floor_divide"](x1, x2), FUNCTIONS["remainder"](x1, x2)
+    return _into_both("divmod", out, (FUNCTIONS["floor_divide"](x1, x2), FUNCTIONS["remainder"](x1, x2)), where)
 
 
 def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:

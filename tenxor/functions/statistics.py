@@ -288,15 +288,15 @@ def all(
 @called_again
 @spelled
 def count_nonzero(
-    x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None
+    x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None, out: Tensor | None = None
 ) -> Tensor:
-    """New int64 tensor: how many elements over `axis` are not zero.
+    """New int64 tensor: how many elements over `axis` are not zero. With `out` they are written into that tensor, which is given back.
 
     >>> import tenxor as tx
     >>> tx.count_nonzero(tx.asarray([0, 3, 0, 4])).item()
     2
     """
-    return asarray(x).count_nonzero(axis, keepdims)
+    return into("count_nonzero", out, asarray(x).count_nonzero(axis, keepdims))
 
 
 @called_again

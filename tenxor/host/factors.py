@@ -37,9 +37,18 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
             return q, np.where(_upper(size, columns), own[..., :size, :], 0)
         if q is not out[0]:
             np.copyto(out[0], q, casting="same_kind")
-        out[1].fill(0)
-        np.copyto(out[1], own[..., :size, :], casting="same_kind", where=_upper(size, columns))
+        _copy_upper(out[1], own[..., :size, :])
     return out
+
+
+def _copy_upper(out: Array, x: Array) -> None:
+    """Copy upper triangles, and 0 below. Of double precision by bits, which takes less than half of the time."""
+    if out.dtype != x.dtype or not out.flags.c_contiguous:
+        out.fill(0)
+        np.copyto(out, x, casting="same_kind", where=_upper(*out.shape[-2:]))
+    else:
+        rows, columns = out.shape[-2:]
+        np.bitwise_and(x.view(np.int64), _upper_bits(rows, columns, out.itemsize // 8), out=out.view(np.int64))
 
 
 def _upper(rows: int, columns: int) -> Array:
@@ -47,9 +56,23 @@ def _upper(rows: int, columns: int) -> Array:
     return _known_upper(rows, columns) if rows * columns <= MOST else ~np.tri(rows, columns, -1, bool)
 
 
+def _upper_bits(rows: int, columns: int, words: int) -> Array:
+    """The same as all bits of so many words for each element."""
+    return _known_bits(rows, columns, words) if rows * columns <= MOST else _made_bits(rows, columns, words)
+
+
+def _made_bits(rows: int, columns: int, words: int) -> Array:
+    return np.repeat(-_upper(rows, columns).astype(np.int64), words, axis=-1)
+
+
 @lru_cache(maxsize=256)
 def _known_upper(rows: int, columns: int) -> Array:
     return ~np.tri(rows, columns, -1, bool)
+
+
+@lru_cache(maxsize=256)
+def _known_bits(rows: int, columns: int, words: int) -> Array:
+    return _made_bits(rows, columns, words)
 
 
 def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Array]:

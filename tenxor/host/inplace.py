@@ -7,22 +7,37 @@ from typing import Any
 
 from ..dtypes import OF_NUMPY, DType
 from .counts import Count
+from .determinants import LARGE
 from .interface import other_interface, refused
 from .loops import Loop, loop_of, try_all
 from .orders import Order, order_of
+from .running import LIGHT, LONG
 from .table import HOST, HostOp
 
 InPlace = Loop | Order | Count
+BRIEF = 2_000_000  # nanoseconds by our estimate that no other thread of Python's minds to wait for
+BESIDE = 50_000  # nanoseconds from which others may run meanwhile: to let them costs a ten-thousandth of a millisecond
 
 
-def in_place(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> InPlace | None:
-    """What computes an operation on operands of these dtypes in place; None if nothing that is known to do what NumPy does."""
-    return order_of(op, dtypes, options) or loop_of(op, dtypes, options)
+def in_place(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any], rows: int = 0) -> InPlace | None:
+    """What computes an operation on operands of these dtypes in place, where matrices have so many rows; None if nothing that is known to
+    do what NumPy does, or something else is quicker.
+    """
+    found = order_of(op, dtypes, options) or loop_of(op, dtypes, options)
+    if isinstance(found, Loop) and found.wider and op.name in ("det", "slogdet") and rows >= LARGE:  # factored as they are
+        return None
+    return found
 
 
-def quicker(how: InPlace) -> int:
-    """How many times as quick as what NumPy does it is by and large: machine code of ours."""
-    return {"searchsorted": 4, "interp": 4, "topk": 40}.get(how.name, 1) if isinstance(how, Order) else 1
+def in_one_go(how: InPlace, work: int, is_shared: bool) -> InPlace | None:
+    """The same where nobody minds to wait until all is done, which takes NumPy so many nanoseconds; else None. What threads might share
+    is to be done before another would have begun, and a signal is not heard meanwhile. A loop of NumPy's lets other threads of Python's in
+    if it takes long; while machine code of ours computes none runs.
+    """
+    if isinstance(how, Loop):
+        return how._replace(lets_in=work > BESIDE) if work < (LIGHT if is_shared else LONG) else None
+    quicker = {"searchsorted": 4, "interp": 4, "topk": 40}.get(how.name, 1) if isinstance(how, Order) else 1
+    return how if work // quicker < (LIGHT if is_shared else BRIEF) else None
 
 
 def state() -> str:

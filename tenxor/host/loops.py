@@ -37,6 +37,7 @@ class Loop(NamedTuple):
     `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then, in
     the result that is the `failed` one; one result may be `counts`, integers of 32 bits. The operand of one that is to be `finite` is
     looked at before. If it is `wider`, it computes in double precision, as NumPy does, what is in single precision before and after.
+    If it takes long it `lets_in` other threads of Python's.
     """
 
     function: int
@@ -49,6 +50,7 @@ class Loop(NamedTuple):
     wider: bool = False
     failed: int = 0
     counts: int = -1
+    lets_in: bool = False
 
 
 def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Loop | None:
@@ -278,7 +280,7 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
 
 # --- for machine code -------------------------------------------------------------------------------------------------
 
-HEAD, MOST = 13, 8  # words at the beginning of a program, and arguments at the most
+HEAD, MOST = 14, 8  # words at the beginning of a program, and arguments at the most
 OPERAND, RESULT, CONSTANT, APART = range(4)  # what an argument is
 CALL = 0  # with which programs of this kind begin
 
@@ -308,6 +310,6 @@ def program(
     looked_at, first = dimensions[0] if loop.fails else 0, len(operands) + bool(loop.between)
     head = (CALL, loop.function, loop.data, len(arguments), *[8 * k for k in (at_dimensions, at_steps, at_constant)])
     head += (looked_at, steps[first + loop.failed] if loop.fails else 0, floats if loop.finite else 0, first + loop.failed)
-    head += (first + loop.counts, dimensions[0] if loop.counts >= 0 else 0)
+    head += (first + loop.counts, dimensions[0] if loop.counts >= 0 else 0, int(loop.lets_in))
     words = [*head, *[word for argument in arguments for word in argument], *dimensions, *steps]
     return struct.pack(f"={len(words)}q", *words) + loop.between

@@ -27,10 +27,8 @@ from .table import Array, HostOp, whole
 Shape = tuple[int, ...]
 MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
-BRIEF = 2_000_000  # nanoseconds by our estimate, which is high for matrices, that no other thread of Python's minds to wait for
 LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
-SMOOTH = 8  # matrices beyond those that are shared out take so many times less than our estimate at least
-BLOCKED = 16  # large matrices take so many times less than our estimate, as LAPACK multiplies blocks of them
+SMOOTH, BLOCKED = 8, 48  # matrices of 100 rows, and of 600, take so many times less than by what small ones take: LAPACK multiplies blocks
 _POSITIVE = OPS["positive"]
 
 
@@ -121,7 +119,15 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
 
 def _is_long(op: HostOp, each: int, count: int) -> bool:
     """Whether one call of NumPy's, of which each of so many takes so long by our estimate, is to run apart."""
-    return each * count // BLOCKED > LONG if each > op.most else each > LONG
+    return _likely(op, each) * count > LONG if each > op.most else each > LONG
+
+
+def _likely(op: HostOp, each: int) -> int:
+    """The nanoseconds that one of those takes that small ones would take so many for: the fewer the larger matrices are."""
+    if each <= op.most:
+        return each
+    rows = (each / op.cost) ** (1 / len(op.weight))
+    return int(each / min(BLOCKED, max(SMOOTH, SMOOTH * rows / 100)))
 
 
 def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mapping[str, int]) -> tuple[tuple[Shape, ...], list[DType]]:
@@ -130,14 +136,11 @@ def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mappi
     return found, dtypes
 
 
-def is_little(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[str, int], quicker: int = 1) -> bool:
-    """Whether all is done before another thread would have begun, or in about a millisecond where there is none, or one matrix, where it is
-    done so many times as quickly as by NumPy.
-    """
+def work_of(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[str, int]) -> tuple[int, bool]:
+    """The nanoseconds that all takes, and whether more threads than one might share it."""
     batch, _, _, each = _sizes(op, tuple(shapes), dtype, tuple(sizes.items()))
     count = prod(batch)
-    work = (each // SMOOTH if each > op.most else each) * count // quicker
-    return work < (BRIEF if count == 1 or is_alone() else LIGHT)
+    return _likely(op, each) * count, count > 1 and each <= op.most and not is_alone()
 
 
 def has_batches(op: HostOp, axes: Sequence[int]) -> bool:

@@ -100,7 +100,7 @@ def _blank_for_python(f: Function) -> None:
 def _blank(f: Function) -> None:
     """A tensor in memory of its own, whose elements are whatever that held."""
     recipe, spec = f.arguments
-    node = in_memory(f, recipe, f.made(f.call("new_buffer", POINTER, [recipe])))
+    node = in_memory(f, recipe, f.made(f.call("memory_for", POINTER, [recipe])))
     f.hold(spec)
     f.keeps(node, spec)
     f.give(f.call("tensor", POINTER, [node, spec]))

@@ -17,7 +17,6 @@ from ..layout import Layout
 from ..node import DATA, recipe_of
 from ..spec import Made, Spec, spec_of
 from ..tensor import Tensor
-from .blocks import LARGEST
 from .programs import program_of
 
 MOST_SIZES = 1 << 12  # of results that are found
@@ -61,7 +60,7 @@ def made_in_place(
     for part, result in zip(parts, results, strict=True):
         if type(part) is not Tensor or part.storage is not result.storage or part.dtype is not result.dtype:
             return None
-        if part.spec.strides is None or passes(part.spec) or part.spec.size != result.spec.size or part.spec.nbytes > LARGEST:
+        if part.spec.strides is None or passes(part.spec) or part.spec.size != result.spec.size:
             return None
     read, seen, number = set[int](), list[tuple[int, int, Seen]](), None
     is_looked_for = isinstance(how, Order) and how.name == "searchsorted" and len(numbers) == 1 and is_number(operands[-1], numbers[0])

@@ -9,7 +9,7 @@ from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I64, POINTER, Type, arra
 from ..host.loops import APART, CALL, HEAD, MOST, OPERAND, RESULT
 from ..spec import EXACT
 from .boxes import BOX, FROM, PIECE
-from .compute import VALUE
+from .compute import VALUE, launch_it
 from .function import Function
 from .objects import BYTES, ITEMS, SIZE, Objects
 from .programs import ARGSORT, BEST, DIGITIZE, INTERPOLATE, LEXSORT, SEARCH, SORT, WIDER
@@ -216,7 +216,7 @@ def _call_loop(f: Function) -> None:
     """Have a loop compute results of tensors, or of what lies in memory apart: whether it did."""
     program, nodes, starts, found, memory = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, HEAD)]
-    function, data, count, at_dimensions, at_steps, at_constant, looked_at, apart, floats, first_result, counts, counted = words
+    function, data, count, at_dimensions, at_steps, at_constant, looked_at, apart, floats, first_result, counts, counted, lets_in = words
     places = f.local(array(POINTER, MOST))
 
     def place(k: Value) -> None:
@@ -238,7 +238,7 @@ def _call_loop(f: Function) -> None:
     first, result = places.load(POINTER), places.at(first_result, POINTER).load(POINTER)  # before the call, as a loop moves them
     f.each(floats, lambda k: f.require((first.at(k, DOUBLE).load(DOUBLE) - first.at(k, DOUBLE).load(DOUBLE)).equals(0)))
     given = (places, program.at(at_dimensions, I8), program.at(at_steps, I8), data.cast("inttoptr", POINTER))
-    f.do(f"call void {function.cast('inttoptr', POINTER).text}({', '.join(map(repr, given))})")
+    launch_it(f, f"call void {function.cast('inttoptr', POINTER).text}({', '.join(map(repr, given))})", lets_in.differs(0))
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     f.each(looked_at, lambda k: f.refuse(result.at(k * apart, I8).load(DOUBLE).is_nan()))
     f.give(f.constant(I1, True))

@@ -121,7 +121,7 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
 
 def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], found: Tensor, moves: Iterable[Move]) -> None:
     """Write down how pieces like these are put together; or that it is not known."""
-    if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor} or found.spec.nbytes > LARGE:
+    if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor}:
         return
     keys = keys_of(others)
     if keys is None or Tensor in map(type, others):
@@ -132,13 +132,13 @@ def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], fou
     if any([spec.form.passing for spec in specs]) or every.get(key) is not None:
         return
     is_new = len(pieces) > FEW_PIECES and key not in every
-    remember(specs[0].called, op, key, None if is_new else _joined(pieces, found, moves) or Made(found.spec))
+    remember(specs[0].called, op, key, None if is_new else _joined(pieces, found, list(moves)) or Made(found.spec))
 
 
-def _joined(pieces: Sequence[Tensor], found: Tensor, moves: Iterable[Move]) -> Made | None:
-    """How pieces are put together, box by box."""
+def _joined(pieces: Sequence[Tensor], found: Tensor, moves: Sequence[Move]) -> Made | None:
+    """How pieces are put together, box by box, of which none is so large that threads share it."""
     spec, item = found.spec, found.dtype.itemsize
-    if not spec.size or found.offset or spec.layout != Layout.contiguous(spec.shape):
+    if not spec.size or spec.nbytes > LARGE * len(moves) or found.offset or spec.layout != Layout.contiguous(spec.shape):
         return None
     boxes = []
     for piece, read, written in moves:

@@ -19,6 +19,7 @@ SORT, ARGSORT, SEARCH, BEST, WIDER, DIGITIZE, INTERPOLATE, LEXSORT, BINCOUNT, UN
 _LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
 SINGLE = 4  # bytes of a number in single precision
 MOST_BEST = 64  # of which each may be compared with each
+MOST_APART = 1 << 23  # bytes of memory apart: more comes from the system each time, page by page
 MOST_MOVED = 1 << 20  # of those meanwhile, in a row: some milliseconds
 Given = Sequence[tuple[int, int, Seen]]  # which of some tensors is read, from how many bytes beyond where that begins, and how it lies
 
@@ -66,6 +67,8 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
         words += (end, prod(shape) * item // SINGLE)
         lie.append((shape, _dense(shape, 2 * item)))
         end += prod(shape) * 2 * item
+    if end > MOST_APART:
+        return None
     inner = program(how._replace(wider=False), [(0, 0, seen) for seen in lie[: len(operands)]], lie[len(operands) :], floats, places)
     if inner is None:
         return None

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
+from ..host.share import is_alone
 from ..late import Late
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
@@ -35,6 +36,7 @@ _T = TypeVar("_T", bound=Core)
 FEWEST = 1 << 14  # bytes of a result that is sooner copied than written by kernels, where its pieces go the short way
 FEW = 16  # pieces, some of them pending, each of which is computed straight into its place
 BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
+MOST_AT_ONCE = 1 << 25  # bytes that the only thread copies in one go, quicker than a kernel would: some milliseconds
 SPARSE = 1 << 12  # elements without strides up to which their offsets are quicker than a kernel
 _POSITIVE = OPS["positive"]
 
@@ -240,7 +242,9 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
 
 
 def _moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
-    if have_past([x]) or prod(shape) * x.dtype.itemsize >= LARGE * len(moves):
+    nbytes = prod(shape) * x.dtype.itemsize
+    is_shared = nbytes >= LARGE * len(moves) and (nbytes > MOST_AT_ONCE or not is_alone())
+    if have_past([x]) or is_shared:
         return _stored(cls, op, [x], moves, shape, x.dtype)
     with lock:
         realize(x.storage.node)

@@ -6,6 +6,8 @@ import io
 import json
 import random
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -190,6 +192,13 @@ class TestGguf:
         path.write_bytes(gguf({"w": ((wanted.size,), int(kind), content.tobytes())}, {}))
         np.testing.assert_allclose(np.asarray(tx.files.load_gguf(path)["w"]), wanted.reshape(-1), rtol=1e-6)
 
+    @pytest.mark.parametrize("shape", [(1 << 62, 0), (0, 1 << 63), (1 << 40, 1 << 40, 0)], ids=str)
+    def test_shapes_of_no_elements_that_no_array_has(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+        path = tmp_path / "m.gguf"
+        path.write_bytes(gguf({"w": (shape, 0, b"")}, {}))
+        with pytest.raises(FileError, match="which no array has"):
+            tx.files.load_gguf(path)["w"]
+
     def test_its_own_librarys_files(self, tmp_path: Path) -> None:
         library = pytest.importorskip("gguf", reason="gguf is not installed: pip install 'tenxor[interop]' to read its files")
         writer = library.GGUFWriter(tmp_path / "m.gguf", "llama")
@@ -311,3 +320,19 @@ def test_names_in_a_state_that_are_alike(tmp_path: Path) -> None:
     tx.files.save_state(path, state)
     found = tx.files.load_state(path)
     assert [found["a"]["b"].item(), found["a/b"].item(), found[1].item(), found["1"][0].item(), found["1/0"].item()] == [1, 2, 3, 4, 5]
+
+
+def test_bfloat16_in_a_file_of_others_needs_no_library_that_knows_it(tmp_path: Path) -> None:
+    """NumPy has no such dtype until somebody imports ml_dtypes: the file was called damaged in a process in which nobody had."""
+    pytest.importorskip("safetensors")
+    header = json.dumps(
+        {"w": {"dtype": "BF16", "shape": [2, 1], "data_offsets": [0, 4]}, "v": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}
+    ).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\x80\x3f\x00\xc0" + struct.pack("<f", 2.5))
+    code = (
+        "import sys; sys.modules['ml_dtypes'] = None; import tenxor as tx; found, _ = tx.files.load(sys.argv[1]);"
+        " print(sorted(found), found['w'].dtype, found['w'].tolist(), found['v'].tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["['v',", "'w']", "bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import AxisError, DTypeError
+from tenxor.errors import ArgumentError, AxisError, DTypeError
 
 from .ordering import REAL, drawn
 from .samples import SAMPLES, assert_same, each_sample
@@ -89,3 +89,37 @@ def test_errors() -> None:
         tx.cummin(tx.ones(2) * 1j)
     with pytest.raises(DTypeError, match="complex128"):
         tx.logcumsumexp(tx.ones(2) * 1j)
+
+
+def test_results_go_into_tensors_that_are_given() -> None:
+    a = np.array([[7.0, -2.0, 3.5], [1.0, 9.0, -4.0]])
+    for k in range(2):  # the second time an operand is written
+        x, other = tx.asarray(a, copy=True), tx.zeros((2, 3))
+        out = (x, other) if k else (tx.zeros((2, 3)), other)
+        found = tx.divmod(x, 2.5, out=out)
+        assert found[0] is out[0] and found[1] is out[1]
+        for one, wanted in zip(found, np.divmod(a, 2.5), strict=True):
+            np.testing.assert_array_equal(one.to_numpy(), wanted)
+    x, places, kept = tx.asarray(a), tx.zeros((2, 3), dtype=tx.int64), tx.full((2, 3), -1.0)
+    for _ in range(3):
+        values, indices = tx.cummax(x, 1, out=(kept, places))
+        assert values is kept and indices is places
+        np.testing.assert_array_equal(kept.to_numpy(), np.maximum.accumulate(a, 1))
+        assert places.tolist() == [[0, 0, 0], [0, 1, 1]]
+        assert tx.cummin(x, 1, out=(kept, None)).values is kept  # type: ignore[arg-type]
+        np.testing.assert_array_equal(kept.to_numpy(), np.minimum.accumulate(a, 1))
+        assert tx.logcumsumexp(x, 0, out=kept) is kept
+        np.testing.assert_allclose(kept.to_numpy(), np.logaddexp.accumulate(a, 0))
+        assert tx.where(x > 2, x, 0, out=kept) is kept
+        np.testing.assert_array_equal(kept.to_numpy(), np.where(a > 2, a, 0))
+        count = tx.zeros(3, dtype=tx.int64)
+        assert tx.count_nonzero(x > 0, 0, out=count) is count
+        assert count.tolist() == [2, 1, 1]
+    there = tx.asarray([[True, False, False], [False, True, True]])
+    first, second = tx.divmod(x, 2.5, out=(tx.zeros((2, 3)), tx.zeros((2, 3))), where=there)
+    np.testing.assert_array_equal(first.to_numpy(), np.where(there.to_numpy(), a // 2.5, 0))
+    np.testing.assert_array_equal(second.to_numpy(), np.where(there.to_numpy(), a % 2.5, 0))
+    with pytest.raises(ArgumentError, match="divmod: gives two tensors, so out is a tuple of two"):
+        tx.divmod(x, 2.5, out=kept)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="divmod: with `where` the other elements have no value"):
+        tx.divmod(x, 2.5, where=there)

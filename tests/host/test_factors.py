@@ -58,3 +58,12 @@ def test_little_is_python_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(np.linalg, "qr", never)
     factors.qr(drawn((5, 3), "float64"), mode="reduced")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_triangles_are_copied_by_bits(dtype: str) -> None:
+    """What is below is 0, whatever lay there: a product with a mask would have NaN."""
+    below = np.array([[1.5, -0.0, 2.0], [np.nan, np.inf, -3.0], [-np.inf, 5.0, np.nan]]).astype(dtype)
+    x, out = np.stack([below, -below]), np.full((2, 3, 3), 7.0).astype(dtype)
+    factors._copy_upper(out, x)
+    assert out.tobytes() == np.triu(x).tobytes()

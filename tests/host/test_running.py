@@ -100,7 +100,7 @@ def test_batches_are_shared_out(into: bool, three_threads: None) -> None:
 
 def test_what_is_large_in_itself_is_left_to_numpys_threads(three_threads: None) -> None:
     op, met = spy("n -> n", cost=1_000_000, most=1e6)
-    run(op, [operand(tx.ones((30, 10)))], {}, {})
+    run(op, [operand(tx.ones((20, 10)))], {}, {})
     assert len(met) == 1
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -286,3 +288,98 @@ def test_one_matrix_of_some_rows_and_batches_on_one_thread_go_the_short_way(thre
     x = tx.asarray(many).realize()
     tx.linalg.cholesky(x)
     assert not any(made and made.loop for made in x.spec.called.get("tenxor.linalg.decompositions.cholesky", {}).values())
+
+
+def test_large_matrices_and_long_signals_go_the_short_way_into_memory_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking for Python's way among cold caches took a tenth of their time."""
+    matrices, signal = definite((400, 400), "float64", 3), np.random.default_rng(4).normal(size=300_000)
+    cases: list[tuple[Array, Any, Any]] = [
+        (matrices, tx.linalg.cholesky, np.linalg.cholesky),
+        (matrices.astype(np.float32), tx.linalg.inv, np.linalg.inv),
+        (signal, tx.fft.rfft, np.fft.rfft),
+    ]
+    for a, ours, theirs in cases:
+        x = tx.asarray(a).realize()
+        ours(x)
+        with monkeypatch.context() as patched:
+            patched.setattr("tenxor.functions.hosted.run", lambda *_: pytest.fail("Python looks for a way that is known"))
+            found = ours(x)
+        assert np.array_equal(found.numpy(), theirs(a))
+
+
+def test_large_determinants_in_single_precision_are_factored_as_they_are() -> None:
+    x = tx.asarray(definite((300, 300), "float32", 5)).realize()
+    tx.linalg.slogdet(x)
+    assert not any(made and made.loop for made in x.spec.called.get("tenxor.linalg.matrices.slogdet", {}).values())
+
+
+def test_other_threads_run_while_a_large_matrix_is_decomposed() -> None:
+    x = tx.asarray(definite((400, 400), "float64", 6)).realize()
+    tx.linalg.eigvalsh(x)
+    assert known(x, "linalg.decompositions.eigvalsh")
+    began, steps = threading.Event(), list[int]()
+    over = threading.Event()
+
+    def count() -> None:
+        while not over.is_set():
+            steps.append(1)
+            began.set()
+            time.sleep(0)
+
+    other = threading.Thread(target=count)
+    interval = sys.getswitchinterval()
+    other.start()
+    try:
+        began.wait()
+        sys.setswitchinterval(1000)  # nobody is asked to let others in: who does, does so by itself
+        before = len(steps)
+        tx.linalg.eigvalsh(x)
+        after = len(steps)
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+        other.join()
+    assert after > before
+
+
+def test_what_wants_much_memory_apart_is_left_to_python() -> None:
+    """More than so much comes from the system each time, page by page: a transform took half as long again."""
+    for size, is_short in ((100_000, True), (1_000_000, False)):
+        a = np.random.default_rng(7).normal(size=size).astype(np.float32)
+        x = tx.asarray(a).realize()
+        assert np.array_equal(tx.fft.rfft(x).numpy(), np.fft.rfft(a))
+        assert any(made and made.loop for made in x.spec.called.get("tenxor.fft.rfft", {}).values()) is is_short
+
+
+def test_no_memory_for_a_large_result_is_told_and_the_next_call_goes_on() -> None:
+    a = definite((400, 400), "float64", 8)
+    x = tx.asarray(a).realize()
+    tx.linalg.cholesky(x)
+    tx.set_memory_limit(tx.memory().in_use + 100_000)
+    try:
+        for _ in range(2):
+            with pytest.raises(MemoryError, match=r"cholesky: no memory for \(400, 400\) float64"):
+                tx.linalg.cholesky(x)
+    finally:
+        tx.set_memory_limit(None)
+    assert np.array_equal(tx.linalg.cholesky(x).numpy(), np.linalg.cholesky(a))
+
+
+def test_what_another_thread_writes_meanwhile_is_read_before_or_after() -> None:
+    a = definite((300, 300), "float64", 9)
+    other = a.copy()
+    other[0, 0] = 1e9
+    wanted = [np.linalg.eigvalsh(a).tolist(), np.linalg.eigvalsh(other).tolist()]
+    tx.linalg.eigvalsh(tx.asarray(a).realize())
+    for _ in range(10):
+        x = tx.asarray(a, copy=True).realize()
+
+        def write(x: tx.Tensor = x) -> None:
+            for _ in range(100):
+                x[0, 0] = 1e9
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        found = tx.linalg.eigvalsh(x).tolist()
+        writer.join()
+        assert found in wanted

@@ -220,3 +220,21 @@ def test_each_index_is_looked_at(dtype: str, step: int) -> None:
                     with pytest.raises(IndexError):
                         act(mine, index).tolist()
                 assert mine.tolist() == values.tolist()
+
+
+def test_what_is_rolled_in_pieces_that_no_threads_share_is_joined_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = np.arange(200_000.0)
+    x = tx.asarray(a).realize()
+    tx.fft.fftshift(x)
+    monkeypatch.setattr("tenxor.functions.joining.moved", lambda *_: pytest.fail("Python moves what is known"))
+    assert np.array_equal(tx.fft.fftshift(x).numpy(), np.fft.fftshift(a))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_large_pieces_that_are_moved_by_one_thread_are_copied_at_once(count: int, threads: Callable[[int], None]) -> None:
+    threads(count)
+    a = np.arange(1_000_000.0)
+    x = tx.asarray(a).realize()
+    found = tx.fft.fftshift(x)
+    assert (found.storage.node.buffer is None) is (count > 1)
+    assert np.array_equal(found.numpy(), np.fft.fftshift(a))

@@ -95,6 +95,8 @@ def functions() -> None:
     assert_type(tx.reshape(a, -1, order="F"), Tensor)
     assert_type(a.reshape(3, -1, order="F").ravel("F"), Tensor)
     assert_type(tx.where(a > 2, a, 0.0), Tensor)
+    assert_type(tx.where(a > 2, a, 0.0, out=a.copy()), Tensor)
+    assert_type(tx.divmod(a, 2.0, out=(a.copy(), a.copy())), tuple[Tensor, Tensor])
     assert_type(tx.where(a > 2), tuple[Tensor, ...])
     assert_type(tx.softmax(a, dim=-1), Tensor)
     assert_type(tx.sum(a, dim=(0, 1), keepdim=True), Tensor)
