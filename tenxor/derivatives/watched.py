@@ -88,13 +88,17 @@ def retain(storage: Storage, watch: Watch) -> None:
 
 def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
     """What keeps the gradient of a storage: its leaf's watch, or that of what it held when this was to be retained, or holds."""
-    retained = None if leaf_of(storage) is not None else _retained.get(ref(storage))
-    return watch_of(storage, make=make) if retained is None else retained
+    past = leaf_of(storage)
+    retained = _retained.get(ref(storage)) if past is None else None
+    return _its_watch(past or past_of(storage.node), make) if retained is None else retained
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
     """What is to be done with the gradient of a storage: of its leaf, or of what it holds."""
-    past = leaf_of(storage) or past_of(storage.node)
+    return _its_watch(leaf_of(storage) or past_of(storage.node), make)
+
+
+def _its_watch(past: Past | None, make: bool) -> Watch | None:
     if past is not None and past.watch is None and make:
         past.watch = Watch(kept=False)
     return None if past is None else past.watch

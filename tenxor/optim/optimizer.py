@@ -101,9 +101,11 @@ class Optimizer:
                 raise ArgumentError(f"{op}: betas are {group['betas']!r}; each is from 0 on and below 1")
 
     def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+        """Forget the gradients of all parameters, those too that require none any more."""
         for t in self.parameters:
-            t.grad = None
+            watch = watch_of(t.storage)
+            if watch is not None:
+                watch.grad = None
 
     def step(self) -> None:
         """Move the parameters that have a gradient, in place."""

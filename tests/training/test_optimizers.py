@@ -243,6 +243,20 @@ def test_groups_have_numbers_of_their_own_and_what_has_no_gradient_stays() -> No
     assert (a.tolist(), b.tolist(), c.tolist()) == ([0.5], [0.9], [1.0])
 
 
+def test_what_was_frozen_later_stays_and_is_no_error() -> None:
+    first, second = (tx.nn.Parameter(tx.ones(2)) for _ in range(2))
+    optimizer = tx.optim.SGD([first, second], lr=0.5)
+    first.requires_grad_(False)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (first * second).sum().backward()
+        optimizer.step()
+    assert first.tolist() == [1.0, 1.0] and second.tolist() == [0.0, 0.0]
+    first.requires_grad_()
+    optimizer.zero_grad()
+    assert first.grad is None and second.grad is None
+
+
 def test_lbfgs_goes_on_from_a_state_to_the_same_bits() -> None:
     def walked(optimizer: Any, x: Any) -> list[Any]:
         losses = [optimizer.step(lambda: ((1.0 - x) ** 2).sum() + 100.0 * ((x[1:] - x[:-1] ** 2) ** 2).sum()).item() for _ in range(4)]
