@@ -274,7 +274,8 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
         call, rows = step.filling, _rows_of(step)
         if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
             return NEVER
-        if not _is_brief(call, plan.target, plan.target.sharing.alone):
+        sharing = plan.target.sharing
+        if not _is_brief(call, plan.target, sharing.alone if call.compiled.kernel.product is None else sharing.first):
             return NEVER
         number, nbytes = step.number, 0 if step.number == last else step.nbytes
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
