@@ -79,7 +79,8 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     if threads == 1:  # the libraries' threads are the matter of larger work
         found["by size"] = sized.measured(peers, only, sized.PACE._replace(seconds=0.05) if quick else sized.PACE)
         found["programs"] = programs.measured(peers, only, pace._replace(fewest=7))
-        found["training"] = training.measured(only, Pace(0.0, 3, 3) if quick else training.PACE)  # the last, as it sets JAX to float64
+        # The last, as it sets JAX to float64.
+        found["training"] = training.measured(only, training.PACE._replace(fewest=3, most=3) if quick else training.PACE)
     return found
 
 
