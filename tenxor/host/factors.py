@@ -6,7 +6,8 @@ alone. Where their loops are not as is known here, NumPy's own functions are cal
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -51,28 +52,27 @@ def _copy_upper(out: Array, x: Array) -> None:
         np.bitwise_and(x.view(np.int64), _upper_bits(rows, columns, out.itemsize // 8), out=out.view(np.int64))
 
 
+def _remembered(make: Callable[..., Array]) -> Callable[..., Array]:
+    """The same function, which keeps what it makes of a size, unless that is large."""
+    kept = lru_cache(maxsize=256)(make)
+
+    @wraps(make)
+    def known(rows: int, columns: int, *more: int) -> Array:
+        return (kept if rows * columns <= MOST else make)(rows, columns, *more)
+
+    return known
+
+
+@_remembered
 def _upper(rows: int, columns: int) -> Array:
     """Where an upper triangle is."""
-    return _known_upper(rows, columns) if rows * columns <= MOST else ~np.tri(rows, columns, -1, bool)
-
-
-def _upper_bits(rows: int, columns: int, words: int) -> Array:
-    """The same as all bits of so many words for each element."""
-    return _known_bits(rows, columns, words) if rows * columns <= MOST else _made_bits(rows, columns, words)
-
-
-def _made_bits(rows: int, columns: int, words: int) -> Array:
-    return np.repeat(-_upper(rows, columns).astype(np.int64), words, axis=-1)
-
-
-@lru_cache(maxsize=256)
-def _known_upper(rows: int, columns: int) -> Array:
     return ~np.tri(rows, columns, -1, bool)
 
 
-@lru_cache(maxsize=256)
-def _known_bits(rows: int, columns: int, words: int) -> Array:
-    return _made_bits(rows, columns, words)
+@_remembered
+def _upper_bits(rows: int, columns: int, words: int) -> Array:
+    """The same as all bits of so many words for each element."""
+    return np.repeat(-_upper(rows, columns).astype(np.int64), words, axis=-1)
 
 
 def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Array]:

@@ -250,12 +250,17 @@ def minors(x: Any) -> Any:
     return np.array(each).reshape(n, n)
 
 
+def of_every_rank(n: int, dtype: Any) -> tuple[Any, Any]:
+    """Square matrices of whole numbers, one of each rank, and as many to change them along."""
+    rng = np.random.default_rng(n)
+    whole = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
+    return np.stack([whole(n, rank) @ whole(rank, n) for rank in range(n + 1)]), whole(n + 1, n, n)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_determinants_of_matrices_without_an_inverse(n: int, dtype: Any) -> None:
-    rng = np.random.default_rng(n)
-    whole = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
-    x = np.stack([whole(n, rank) @ whole(rank, n) for rank in range(n + 1)])
+    x, _ = of_every_rank(n, dtype)
     wanted = np.stack([minors(each) for each in x]).conj()
     for gradient in (tx.grad(lambda x: L.det(x).real.sum()), tx.vmap(tx.grad(lambda x: L.det(x).real))):
         assert np.allclose(gradient(tx.asarray(x)).to_numpy(), wanted, rtol=1e-9, atol=1e-9)
@@ -266,10 +271,7 @@ def test_determinants_of_matrices_without_an_inverse(n: int, dtype: Any) -> None
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_second_derivatives_of_such_determinants(n: int, dtype: Any) -> None:
-    rng = np.random.default_rng(n)
-    whole = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
-    x = np.stack([whole(n, rank) @ whole(rank, n) for rank in range(n + 1)])
-    along = whole(n + 1, n, n)
+    x, along = of_every_rank(n, dtype)
     gradient = tx.grad(lambda x: L.det(x).real.sum())
     wanted = []
     for each, change in zip(x, along, strict=True):  # cofactors of cofactors
