@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import count
 from operator import index
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 _serial = count(1).__next__  # of the next trace
 Monomial = tuple[int, ...]  # the atoms of a product, in order; () is 1
@@ -258,3 +258,54 @@ def _exactly(terms: Terms, by: Terms) -> Terms | None:
             return None
         found.append((tuple(rest), n // times))
     return tuple(sorted(found))
+
+
+class Found(Protocol):
+    """What was found for some numbers: its own `found` says what that is for others, or None if it would not have been found for these."""
+
+    @property
+    def found(self) -> Callable[..., tuple[Any, ...] | None]: ...
+
+
+F = TypeVar("F", bound=Found)
+
+
+class Known(Generic[F]):
+    """What was found of one structure for some numbers, and holds for others: last first. It takes some times as long to find what holds
+    for others, too, so the more often that was done, the more numbers are seen to for themselves before it is done again.
+    """
+
+    __slots__ = ("general", "most", "once")
+
+    def __init__(self, most: int) -> None:
+        self.general: list[F] = []
+        self.most = most  # of them; none where nothing of this structure holds for other numbers
+        self.once = 0  # how many numbers were seen to for themselves
+
+    def suiting(self, numbers: Iterable[int]) -> tuple[F, tuple[Any, ...]] | None:
+        """What suits some numbers, and what it says of them."""
+        general = self.general
+        for k, each in enumerate(general):
+            found = each.found(*numbers)
+            if found is not None:
+                if k:
+                    general.insert(0, general.pop(k))
+                return each, found
+        return None
+
+    def is_due(self) -> bool:
+        """Whether it is time to find what holds for others, too, as nothing suits some. If not, these are seen to for themselves."""
+        due = self.once >= 1 << len(self.general) and len(self.general) < self.most
+        self.once += not due
+        return due
+
+    def take(self, made: F | None, numbers: Iterable[int]) -> tuple[F, tuple[Any, ...]] | None:
+        """What was found then, of these numbers; None if they can only be seen to for themselves, as from then on all others are."""
+        if made is None:
+            self.most = 0
+            self.once += 1
+            return None
+        found = made.found(*numbers)
+        assert found is not None, "what was found of some numbers suits them"
+        self.general.insert(0, made)
+        return made, found

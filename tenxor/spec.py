@@ -62,8 +62,8 @@ Table = dict[object, dict[object, Made | None]]  # None for what cannot be made 
 
 
 class Spec:
-    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it, and
-    `reach` the lowest and highest offset that it has then.
+    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it,
+    `numbers` all of that, and `reach` the lowest and highest offset that it has then.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
@@ -73,7 +73,7 @@ class Spec:
 
     __slots__ = (
         *("called", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
-        *("nbytes", "reach", "shape", "size", "strides", "writable"),
+        *("nbytes", "numbers", "reach", "shape", "size", "strides", "writable"),
     )
 
     def __init__(self, form: Form, dtype: DType) -> None:
@@ -84,6 +84,7 @@ class Spec:
         self.reach = (layout.range() or (0, -1)) if layout.base is None else None
         self.gapless = layout.is_contiguous()
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
+        self.numbers = None if self.strides is None else (*layout.shape, *layout.strides)
         self.made: Table = {}
         self.made_after: Table = {}
         self.called: Table = {}

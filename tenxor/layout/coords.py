@@ -111,16 +111,21 @@ def listed(shapes: Sequence[Shape]) -> str:
 
 def checked_shape(shape: Iterable[int]) -> Shape:
     """`shape` as a tuple of non-negative ints; ShapeError otherwise."""
-    sizes = tuple([size if type(size) is int else _checked_size(size) for size in shape])
+    sizes = whole(shape)
     if sizes and min(sizes) < 0:
         raise ShapeError(f"shape {sizes} has a negative size")
     return sizes
 
 
-def _checked_size(size: int) -> int:
-    from ..sizes import Size  # plans for other sizes are made of these
+def whole(numbers: Iterable[int]) -> tuple[int, ...]:
+    """Numbers as ints; TypeError for what is no integer."""
+    return tuple([n if type(n) is int else _whole(n) for n in numbers])
 
-    return size if isinstance(size, Size) else as_int(size)
+
+def _whole(number: int) -> int:
+    from ..sizes import Size  # what holds for other sizes is found with these
+
+    return number if isinstance(number, Size) else as_int(number)
 
 
 def checked_index(index: int, axis: int, size: int) -> int:

@@ -1,10 +1,9 @@
 """The arithmetic of single moves on sizes and strides; `Layout` has a method for each."""
 
 from collections.abc import Iterable
-from operator import index as as_int
 
 from ..errors import ArgumentError, AxisError, ShapeError
-from .coords import Shape, checked_axes, checked_axis, checked_int, listed_axes
+from .coords import Shape, checked_axes, checked_axis, checked_int, listed_axes, whole
 
 
 def moved_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
@@ -38,7 +37,7 @@ def new_places(places: int | Iterable[int], ndim: int) -> list[int]:
 
 def expanded(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, Shape]:
     """Sizes and strides repeated to `target`, in which -1 stands for the size that there is."""
-    sizes = [as_int(size) for size in target]
+    sizes = list(whole(target))
     new = len(sizes) - len(shape)
     if new < 0:
         raise ShapeError(f"expand: shape {shape} has more axes than {tuple(sizes)}")

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from operator import index as as_int
 
 from ..errors import ShapeError
 from ..records import NamedTuple
-from .coords import Shape, contiguous_strides
+from .coords import Shape, contiguous_strides, whole
 from .table import ONE, Axis, coalesced, halves, joined
 
 
@@ -95,7 +94,7 @@ def restrided(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
 
 def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -> Shape:
     """`shape` with its -1, if any, worked out so that it holds `size` elements; ShapeError otherwise."""
-    sizes = tuple([as_int(n) for n in shape])
+    sizes = whole(shape)
     if sizes and min(sizes) < 0:
         return _filled(sizes, old, size, op)
     if prod(sizes) != size:

@@ -8,7 +8,8 @@ kernels are given. Nothing is guessed: numbers that give another answer to any q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 from typing import Any, cast
 
 from ..backend import backend
@@ -16,7 +17,7 @@ from ..backend.interface import Arguments
 from ..layout import Form, Layout
 from ..node import Recipe
 from ..remembered import Remembered
-from ..sizes import Number, Trace
+from ..sizes import Known, Number, Trace
 from ..target import Target
 from .call import Call
 from .pattern import Pattern, stand_ins
@@ -69,47 +70,43 @@ def general_for(pattern: Pattern) -> tuple[General, Numbers] | None:
     structure = structure_of(pattern, numbers)
     if structure is None:
         return None
-    each = {0: 0, 1: 1}
-    key = structure, tuple([each.setdefault(n, len(each)) for n in numbers])
+    key, others = _key_of(structure, numbers)
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
-        known = Known(target)
+        known = _OfTarget(target)
         _known.keep(key, known)
-    return known.suiting(pattern, list(each)[2:])
+    found = known.suiting(others)
+    if found is None and known.is_due():
+        found = known.take(general_plan(pattern, others), others)
+    return found
 
 
-class Known:
-    """What is known of a structure: its plans, those found last first. It takes some times as long to plan for other sizes, too, so the
-    more often that was done, the more patterns are planned for themselves before it is done again.
+def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers] | None:
+    """The general plan that suits a pattern of which the like was planned before, and its numbers where those of the pattern are `Size`s,
+    as `sized` has them: the same pattern, else.
     """
+    numbers, sizes = list[int](), list[int]()
+    structure = structure_of(pattern, numbers)
+    if structure is None or structure_of(sized, sizes) != structure or _key_of(structure, numbers)[0] not in _known:
+        return None
+    found = general_for(pattern)
+    distinct = {0: 0, 1: 1}
+    same = [distinct.setdefault(n, size) == size for n, size in zip(numbers, sizes, strict=True)]
+    if found is None or not all(same) or any([a == b for a, b in combinations(distinct.values(), 2)]):
+        return None
+    general = found[0]
+    its = general.found(*list(distinct.values())[2:])
+    return None if its is None else (general, its)
 
-    __slots__ = ("general", "most", "once", "target")
+
+class _OfTarget(Known[General]):
+    """What is known of a structure, whose plans are for one target."""
+
+    __slots__ = ("target",)
 
     def __init__(self, target: Target) -> None:
+        super().__init__(MOST)
         self.target = target
-        self.general: list[General] = []
-        self.most = MOST  # of them; none where patterns of this structure can only be planned for themselves
-        self.once = 0  # how many patterns were planned for themselves
-
-    def suiting(self, pattern: Pattern, numbers: list[int]) -> tuple[General, Numbers] | None:
-        """See `general_for`; the pattern has these numbers."""
-        general = self.general
-        for k, each in enumerate(general):
-            found = each.found(*numbers)
-            if found is not None:
-                if k:
-                    general.insert(0, general.pop(k))
-                return each, found
-        if self.once >= 1 << len(general) and len(general) < self.most:
-            made = general_plan(pattern, numbers)
-            if made is not None:
-                found = made.found(*numbers)
-                assert found is not None, "a plan suits the numbers that it was made of"
-                general.insert(0, made)
-                return made, found
-            self.most = 0
-        self.once += 1
-        return None
 
 
 def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
@@ -117,7 +114,7 @@ def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
     alone.
     """
     try:
-        traced = _Traced(numbers)
+        traced = Traced(numbers)
         outline = outlined(pattern, stand_ins(pattern, traced))
         found = traced.trace.written(tuple(map(numbers_of, outline.steps)))
         return General(outline.with_steps(list(map(_without_numbers, outline.steps))), found)
@@ -130,10 +127,16 @@ def forget() -> None:
     _known.clear()
 
 
-_known: Remembered[Known] = Remembered(MAX_STRUCTURES)
+_known: Remembered[_OfTarget] = Remembered(MAX_STRUCTURES)
 
 
 # --- the numbers of a pattern -----------------------------------------------------------------------------------------
+
+
+def _key_of(structure: object, numbers: Sequence[int]) -> tuple[object, list[int]]:
+    """A structure with which of its numbers are equal, 0 or 1; and the others, each once."""
+    each = {0: 0, 1: 1}
+    return (structure, tuple([each.setdefault(n, len(each)) for n in numbers])), list(each)[2:]
 
 
 def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
@@ -179,8 +182,8 @@ def _take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool
     return True
 
 
-class _Traced:
-    """The numbers of a pattern as sizes of a trace: one for each number that differs. 0 and 1 are what they are."""
+class Traced:
+    """Numbers as sizes of a trace: one for each that differs. 0 and 1 are what they are."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self.trace = Trace()

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..backend.llvm.compiler import compiler
 from ..backend.threads import num_threads
@@ -23,7 +23,7 @@ from ..dtypes import DType
 from ..locking import taken_at_once
 from ..node import DATA, UNFINISHED, Node, Recipe, Scalar, untracked
 from ..plans.call import Call
-from ..plans.general import general_for, numbers_of
+from ..plans.general import general_for, general_of_sizes, numbers_of
 from ..plans.parts import ALONE, product_in
 from ..plans.pattern import Pattern, pattern_of, structured, taken
 from ..plans.plan import make_plan
@@ -96,24 +96,104 @@ def forget_at_once() -> None:
 
 def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
     """The frame of a recipe, or of the sum of a product; of these sources, which are in memory."""
-    reads = product or recipe
-    is_none = recipe.op in (DATA, UNFINISHED) or not recipe.size
-    if is_none or recipe.nbytes > ALONE or recipe.passing or recipe.target is not None or reads.passing:
+    if _has_none(recipe, product or recipe):
         return NEVER
-    # No two sources are one, as they may not be the next time.
-    each = (Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in sources)  # type: ignore[union-attr]
-    apart = tuple(each)
-    root = Node(reads, apart, offsets)
+    pattern, apart = _pattern_alone(recipe, product, sources, offsets)
+    found, plan = _written(pattern, _numbered(apart), list(range(len(offsets))), _most(product))
+    if found:
+        keep(recipe, product, plan)
+    return found
+
+
+def _has_none(recipe: Recipe, reads: Recipe) -> bool:
+    """Whether there is no frame of a recipe, of the sources of one that reads."""
+    if recipe.op in (DATA, UNFINISHED) or not recipe.size:
+        return True
+    return recipe.nbytes > ALONE or recipe.passing or recipe.target is not None or reads.passing
+
+
+def _pattern_alone(
+    recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]
+) -> tuple[Pattern, Sequence[Node | Scalar]]:
+    """The pattern of a recipe, or of the sum of a product, and the sources in it: no two are one, as they may not be the next time."""
+    apart = tuple([Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in sources])  # type: ignore[union-attr]
+    root = Node(product or recipe, apart, offsets)
     if product is not None:
         root = Node(recipe, (root,), (0,))
+    return structured([root]), apart
+
+
+def _most(product: Recipe | None) -> int:
+    """As much work as no frame does."""
     sharing = compiler().target.sharing
-    most = sharing.first if product is not None and num_threads() == 1 else sharing.share
-    found, plan = _written(structured([root]), _numbered(apart), list(range(len(offsets))), most)
-    if found and len(_plans) >= MAX_FRAMES:
+    return sharing.first if product is not None and num_threads() == 1 else sharing.share
+
+
+def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
+    """Keep the kernel of a frame in memory as long as there is that."""
+    if len(_plans) >= MAX_FRAMES:
         forget()
-    if found:
-        _plans[recipe, product] = plan
-    return found
+    _plans[recipe, product] = plan
+
+
+def give_frame(recipe: Recipe, product: Recipe | None, frame: bytes, plan: Plan) -> None:
+    """Write down a frame that was found with the recipe, or with that of the sum of a product."""
+    if product is None:
+        recipe.frame = frame
+    elif product.summed is None:
+        product.summed = {recipe: frame}
+    else:
+        product.summed[recipe] = frame
+    keep(recipe, product, plan)
+
+
+class Alone(NamedTuple):
+    """What is computed by a frame: a recipe, or the sum of a product, of such memory as these recipes have, or None for a number."""
+
+    recipe: Recipe
+    product: Recipe | None
+    memory: Sequence[Recipe | None]
+
+    def pattern(self) -> tuple[Pattern, Sequence[Node | Scalar]]:
+        """Its pattern, and the sources in that."""
+        reads = self.product or self.recipe
+        sources = [
+            Scalar(0, dtype) if held is None else Node(held, buffer=NOWHERE)  # type: ignore[arg-type]
+            for held, dtype in zip(self.memory, reads.dtypes, strict=True)
+        ]
+        return _pattern_alone(self.recipe, self.product, sources, (0,) * len(sources))
+
+
+class Nowhere:
+    """In the place of a buffer: who asks where it is finds that there is none."""
+
+    pins, nbytes, frozen = 0, 0, False
+
+
+NOWHERE = Nowhere()
+
+
+class SizedFrame(NamedTuple):
+    """A frame for all sizes: its words, of which some are `Size`s, what packs such, and the plan that has the kernel."""
+
+    words: Sequence[int]
+    pack: Callable[..., bytes]
+    plan: Plan
+
+
+def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
+    """The frame of what was computed by one before, with `Size`s in place of its numbers, as `sized` has them; None if there is none."""
+    if _has_none(sized.recipe, sized.product or sized.recipe):
+        return None
+    (pattern, apart), (other, _) = own.pattern(), sized.pattern()
+    suited = general_of_sizes(pattern, other)
+    if suited is None:
+        return None
+    general, numbers = suited
+    if general.template is None:
+        _written(pattern, _numbered(apart), list(range(len(apart))), _most(own.product))
+    words = general.template.with_numbers(pattern, numbers[0], _most(own.product)) if general.template else ()
+    return SizedFrame(words, general.template.pack, general.outline) if words else None
 
 
 def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
@@ -183,10 +263,15 @@ class Template:
 
     def frame(self, pattern: Pattern, numbers: tuple[Any, ...], most: int) -> bytes:
         """The frame with these numbers of a step; nothing if there is as much to do as `most`, or memory wanted for it."""
+        words = self.with_numbers(pattern, numbers, most)
+        return self.pack(*words) if words else NEVER
+
+    def with_numbers(self, pattern: Pattern, numbers: tuple[Any, ...], most: int) -> list[int]:
+        """The words of that frame."""
         _, _, (out, sources, sizes, split, work, scratch) = numbers
         sharing = compiler().target.sharing
         if scratch or work >= most or any([pattern.offsets[at] for at in self.unknown]):
-            return NEVER
+            return []
         words = self.words.copy()
         words[1], words[3] = split, most > sharing.share and work >= sharing.hold_lock
         last = HEAD + EACH - 1  # of each argument's numbers
@@ -197,7 +282,7 @@ class Template:
         for size in sizes:
             words[last] = size
             last += EACH
-        return self.pack(*words)
+        return words
 
 
 def _forget_graphs() -> None:

@@ -6,6 +6,8 @@ import ctypes
 import inspect
 import struct
 from ast import literal_eval
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,9 @@ from .learn import (
     learn_masked_write,
     learn_write,
     learning,
+    learning_any_operation,
     learning_in_place,
+    learning_operation,
     telling,
 )
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
@@ -146,6 +150,11 @@ def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
     return made._library(
         "shortcut", text_of("shortcut") + objects.identity, lambda: str(module(objects, Module(made.whole))), exported
     )
+
+
+def _learning_function(call_again: Callable[..., Any], name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's own function, which also writes down what it made."""
+    return learning(name, own, again=partial(call_again, name))
 
 
 class ShortWay:
@@ -250,7 +259,8 @@ class ShortWay:
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
-        self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling, hears)
+        call_again = self._function("call_again", Kind.SOME)
+        self.caller = Caller(call_again, partial(_learning_function, call_again), telling, hears)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
@@ -262,9 +272,16 @@ class ShortWay:
     def _own(self, method: Method) -> Any:
         """Python's own of a method, which may also write down what it did."""
         own = self.replaced[method.name]
+        name = method.name
         if method.in_place:
-            return learning_in_place(OPS[method.in_place], own, lambda x, y: self.methods[method.name](x, y))
-        return learning(method.name, own) if method.learns else own
+            return learning_in_place(OPS[method.in_place], own, lambda x, y: self.methods[name](x, y))
+        if method.op:
+            return learning_operation(OPS[method.op], own, lambda *args: self.methods[name](*args), method.comes_last)
+        if name == "_with":
+            return learning_any_operation(own, lambda *args: self.methods[name](*args))
+        if method.kind is Kind.ATTRIBUTE:
+            return learning(name, own, again=lambda args, _: self.methods[name].__get__(*args)) if method.learns else own
+        return learning(name, own, again=lambda args, named: self.methods[name](*args, **named)) if method.learns else own
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer

@@ -19,18 +19,18 @@ from ..memory import allocate
 from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number, tracking
 from ..ops import OPS, Op
 from ..realize import realize
-from ..spec import EXACT, LARGEST_INT, Made, remember
-from ..storage import Element, Storage, Watched
+from ..spec import EXACT, LARGEST_INT, Made, Spec, found_with, remember
+from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.arguments import Default
-from ..tensor.making import listed
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
 from .hosting import Heard, key_of_made, kind_of, listening, made_in_place, numbers_of, passes, place_of, share, turned
+from .likewise import Call
+from .madeof import several, steps_of, view_of
 from .patience import patient
 
-MOST_PARTS = 256
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
@@ -38,8 +38,15 @@ _at_it: set[int] = set()  # the threads that are in `done_again`
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
-def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes | None] | None = None) -> Callable[..., Any]:
-    """Python's own method, which also writes down what it made, with a frame; unless there is none for these arguments."""
+def learning(
+    name: str,
+    own: Callable[..., Any],
+    frame_of: Callable[..., bytes | None] | None = None,
+    again: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
+) -> Callable[..., Any]:
+    """Python's own method, which also writes down what it made, with a frame; unless there is none for these arguments. What it would make
+    may be known by what it made of others: then machine code makes that, as it is asked `again`.
+    """
 
     def method(*args: Any, **named: Any) -> Any:
         if _is_written(own, args, named):
@@ -54,6 +61,13 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         frame = b"" if frame_of is None else frame_of(*args, **named)
         if frame is None:
             return own(*args, **named)
+        like = None if again is None or FOLLOWED in key else Call.of(name, (x, *given), (None, *key), tuple(named))
+        if like is not None and again is not None:
+            made = like.made()
+            if made is not None:
+                remember(x.spec.called, name, key, made)
+                found = again(args, named)
+                return own(*args, **named) if found is None else found
         with patient():
             began = next_number()
             with listening() as heard:
@@ -63,10 +77,12 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
                 remember(x.spec.called, name, key_of_made(key, given, hosted), hosted)
             elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
+                if like is not None:
+                    like.learn(x.spec.called.get(name, {}).get(key), own, args, named)
             elif isinstance(found, tuple):
                 if any(map(_is_pinned, (x, *given))):
                     _, found, began = _told_apart(own, args, named)
-                remember(x.spec.called, name, key, _several(x, args, named, found, began))
+                remember(x.spec.called, name, key, several(x, args, named, found, began))
         return found
 
     return method
@@ -214,9 +230,9 @@ def learn(
         if any([t.storage.node.op is UNFINISHED for t in tensors]):
             return
         tensors, found, began = _told_apart(own, args, named)
-    made = _view_of(tensors[0], found) if len(tensors) == 1 else None
+    made = view_of(tensors[0], found) if len(tensors) == 1 else None
     if made is None:
-        made = _steps_of(tensors, found, began)
+        made = steps_of(tensors, found, began)
     if made is not None:
         made.frame = frame
     remember(args[0].spec.called, name, key, made)
@@ -235,6 +251,46 @@ def key_of(x: object) -> object:
     if type(x) is tuple:
         return x if all([type(k) is int for k in x]) else None
     return x if type(x) in _PLAIN else None
+
+
+def learning_operation(op: Op, own: Callable[..., Any], again: Callable[..., Any], comes_last: bool = False) -> Callable[..., Any]:
+    """Python's own method of an operation on a tensor and others or numbers, which writes down itself what it makes. What it would make may
+    be known by what it made of others: then machine code makes that, as it is asked `again`.
+    """
+
+    def method(*args: Any) -> Any:
+        operands = args[::-1] if comes_last else args
+        return _operated(op, operands, own, args, again)
+
+    return method
+
+
+def learning_any_operation(own: Callable[..., Any], again: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of the method that is told which operation."""
+
+    def method(x: Any, op: Op, *others: Any) -> Any:
+        return _operated(op, (x, *others), own, (x, op, *others), again)
+
+    return method
+
+
+def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any], again: Callable[..., Any]) -> Any:
+    keys = [x.spec if type(x) is Tensor else type(x) for x in operands]
+    if not all([type(key) is Spec or key is float or key is int for key in keys]) or Spec not in map(type, keys[:2]):
+        return own(*args)
+    table, known, beside = found_with(op, keys)
+    if beside in table.get(known, ()):
+        return own(*args)
+    like = Call.of(op, operands, keys)
+    if like is None:
+        return own(*args)
+    made = like.made()
+    if made is not None:
+        remember(table, known, beside, made)
+        return again(*args)
+    found = own(*args)
+    like.learn(table.get(known, {}).get(beside), own, args)
+    return found
 
 
 def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -355,52 +411,3 @@ def _written(view: Tensor, value: Any) -> Made | None:
     store = Node.of(STORE, (node.size,), spec.dtype, (old, made), (whole, through), view.layout)
     frame, plan = frame_of_write(store, source)
     return Made(spec, low=low, high=high, frame=frame, plan=plan)
-
-
-def _view_of(x: Tensor, found: Tensor) -> Made | None:
-    """The same storage seen otherwise."""
-    if found.storage is not x.storage or found.dtype is not x.dtype or found is x:
-        return None
-    if x.spec.strides is None or found.spec.strides is None or passes(found.spec):
-        return None
-    return Made(found.spec, shift=found.offset - x.offset)
-
-
-def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:
-    """Views of the same storage, or results, as a tuple."""
-    if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
-        return None
-    parts = [_view_of(x, part) or _steps_of([x], part, began) for part in found]
-    return None if None in parts else Made(x.spec, parts=tuple(parts), kind=kind_of(found))  # type: ignore[arg-type]
-
-
-def _steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | None:
-    """Nodes made of the operands' nodes and of numbers."""
-    if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or passes(found.spec):
-        return None
-    if any([x.storage.node.dtype is not x.dtype for x in tensors]):
-        return None
-    inputs = [x.node for x in tensors]
-    if len(set(inputs)) < len(inputs) or found.storage.node in inputs:
-        return None
-    offsets = [x.offset for x in tensors]
-    order: list[Node] = []
-    if not listed(found.storage.node, inputs, order, began):
-        return None
-    steps = []
-    for node in order:
-        sources: list[Scalar | int] = []
-        starts = list(node.offsets)
-        for k, source in enumerate(node.sources):
-            if type(source) is not Node:
-                sources.append(source)  # type: ignore[arg-type]
-            elif source in inputs:
-                own = inputs.index(source)
-                sources.append(own)
-                starts[k] -= offsets[own]
-            else:
-                sources.append(-1 - order.index(source))
-        is_constant = node.past is None and any([type(s) is Node and s.past is not None for s in node.sources])
-        steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
-    read = {k for _, sources, *_ in steps for k in sources if type(k) is int}
-    return Made(found.spec, steps=tuple(steps)) if read.issuperset(range(len(inputs))) else None

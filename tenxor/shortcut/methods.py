@@ -95,7 +95,8 @@ class Kind(Enum):
 
 class Method(NamedTuple):
     """One method: `short` writes what it gives, as a function of the machine code's own arguments. What it `learns` from is
-    what Python's own gave; or how that wrote what an operation `in_place` gives.
+    what Python's own gave; or how that wrote what an operation `in_place` gives. It may be one of an operation `op`, whose last operand the
+    tensor is, if it `comes_last`.
     """
 
     name: str
@@ -103,6 +104,8 @@ class Method(NamedTuple):
     kind: Kind
     learns: bool = False
     in_place: str = ""
+    op: str = ""
+    comes_last: bool = False
 
 
 def _unary(op: str) -> Callable[[Function], Value]:
@@ -239,12 +242,12 @@ def _with(f: Function) -> Value:
 
 
 METHODS = (
-    *[Method(f"__{name}__", _binary(op), Kind.ONE) for name, op in {**_BINARY, **_COMPARISONS}.items()],
-    *[Method(f"__r{name}__", _binary(op, True), Kind.ONE) for name, op in _BINARY.items()],
+    *[Method(f"__{name}__", _binary(op), Kind.ONE, op=op) for name, op in {**_BINARY, **_COMPARISONS}.items()],
+    *[Method(f"__r{name}__", _binary(op, True), Kind.ONE, op=op, comes_last=True) for name, op in _BINARY.items()],
     *[Method(f"__i{name}__", _in_place(op), Kind.ONE, in_place=op) for name, op in _BINARY.items()],
-    *[Method(f"__{name}__", _unary(op), Kind.NOTHING) for name, op in _UNARY.items()],
-    *[Method(name, _unary(name), Kind.NOTHING) for name in _NAMED],
-    *[Method(name, _binary_named(name), Kind.ANY) for name in _NAMED_BINARY],
+    *[Method(f"__{name}__", _unary(op), Kind.NOTHING, op=op) for name, op in _UNARY.items()],
+    *[Method(name, _unary(name), Kind.NOTHING, op=name) for name in _NAMED],
+    *[Method(name, _binary_named(name), Kind.ANY, op=name) for name in _NAMED_BINARY],
     *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS[:3], *_OTHERS[5:])],
     *[Method(name, _called(name, Kind.ONE), Kind.ONE, True) for name in _OTHERS[3:5]],
     *[Method(name, _called(name, Kind.ATTRIBUTE), Kind.ATTRIBUTE, True) for name in ("T", "mT")],

@@ -32,6 +32,7 @@ from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
 from ..pool import pool
 from ..realize import realize
+from ..sizes import Size
 from ..spec import EXACT, LARGEST_INT, Made, Spec, found_with, of_known, spec_of
 from ..spec import remember as remember_made
 from ..storage import Element, Storage
@@ -384,6 +385,11 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     return (max(low, 0) if op is _POW else low), high
 
 
+def as_float(count: int) -> Any:
+    """How many elements there are, as a number to compute with."""
+    return count if type(count) is Size else float(count)
+
+
 def _check_exponent(value: Any, base: DType) -> None:
     """Raise DTypeError for a negative number as the exponent of integers."""
     if isinstance(value, int) and value < 0 and not (base.is_float or base.is_complex):
@@ -395,6 +401,8 @@ def _check_exponent(value: Any, base: DType) -> None:
 def scalar(value: Any, beside: DType, op: str) -> Scalar:
     """A Python number as a recipe's source, in the dtype that it takes beside a tensor."""
     kind = type(value)
+    if kind is Size:  # how many elements a mean is of
+        return Scalar(value, beside)
     if kind is not float and kind is not int and kind is not bool and kind is not complex:
         if not isinstance(value, (int, float, complex)):
             raise DTypeError(

@@ -19,9 +19,8 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
 from .arguments import Axes, axes_of, axis_of, left_to, truth
 from .arithmetic import Arithmetic
-from .core import Operand
+from .core import Operand, as_float
 
-_BY_REAL = OPS["divide_by_real"]
 _scan = cache(Scan)  # the same object each time, as recipes are compared by it
 
 
@@ -252,10 +251,8 @@ class Reducing(Arithmetic):
         self, op: str, axis: Axes, keepdims: bool
     ) -> Self:
         total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims)
-        count = float(self._count(op, axis))
-        if not self.dtype.is_complex:
-            return total / count
-        return self._compute(_BY_REAL, total, count)
+        count = as_float(self._count(op, axis))
+        return total._with(OPS["divide_by_real" if self.dtype.is_complex else "divide"], count)
 
     @left_to("var")
     @spelled

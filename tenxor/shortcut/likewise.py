@@ -1,0 +1,260 @@
+"""What was made of tensors of some sizes is made of tensors of others, without Python's own method.
+
+What a method makes is remembered by the specs of what it was given (`learn.py`). What is left of these and of the other arguments without
+their numbers, but for which of them are equal, 0 or 1, is the kind of a call. The second time that a kind is met, Python's own method is
+called with stand-ins, whose shapes and strides are `Size`s: they remember what was asked of them. So from then on it is known for which
+numbers the same is made, and what sizes that has. Nothing is guessed: numbers that give another answer to any question are learnt from for
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..layout import Form, Layout
+from ..locking import reentrant, taken_at_once
+from ..node import DATA, Node, Recipe, Scalar, next_number, recipe_of
+from ..plans.general import Traced
+from ..plans.parts import PRODUCT, SUM
+from ..plans.steps import Plan
+from ..realize import lock
+from ..remembered import Remembered
+from ..sizes import Known, Size
+from ..spec import Made, spec_of
+from ..storage import Storage, Watched
+from ..tensor import Tensor
+from . import aside
+from .frames import NOWHERE, Alone, frame_of_sizes, give_frame
+from .madeof import steps_of, view_of
+
+MAX_KINDS = 1024
+MOST = 12  # rules of one kind
+MOST_TRACES = 400  # of a process: each has Python's methods stand in their places for a moment, and classes count what is done to them
+_HOLD_NODES = frozenset((Storage, Watched))
+_looking = reentrant()  # one at a time, as those would step on each other's toes who put methods into their places
+_traces = 0
+NOTHING: Mapping[str, Any] = {}
+
+
+class Call:
+    """A call of a method: of which kind it is, and the numbers that it has besides, each of them once."""
+
+    __slots__ = ("kind", "numbers")
+
+    def __init__(self, kind: object, numbers: list[int]) -> None:
+        self.kind, self.numbers = kind, numbers
+
+    @classmethod
+    def of(cls, name: object, given: Sequence[Any], keys: Sequence[Any], names: Sequence[str] = ()) -> Call | None:
+        """That of a method with these arguments, known by these keys; None for what has more to it than numbers."""
+        parts: list[object] = [name, *names]
+        numbers: list[int] = []
+        for x in given:
+            if type(x) is Tensor:
+                spec, storage = x.spec, x.storage
+                if spec.numbers is None or spec.form.passing or type(storage) not in _HOLD_NODES:
+                    return None
+                if storage.node.recipe.dtype is not spec.dtype:
+                    return None
+                parts += (spec.dtype, len(spec.shape))
+                numbers += spec.numbers
+        each = {0: 0, 1: 1}
+        parts += [each.setdefault(n, len(each)) for n in numbers]
+        for x, key in zip(given, keys, strict=False):  # behind them are the names that some have
+            kind = type(x)
+            if kind is Tensor:
+                parts.append(Tensor)
+            elif kind is int and key is not int:
+                parts.append(_named(x, each))
+            elif kind is tuple:
+                parts.append(tuple([_named(n, each) for n in x]))
+            else:
+                parts.append(key)
+        return cls(tuple(parts), list(each)[2:])
+
+    def made(self) -> Made | None:
+        """What such a method makes of such arguments; None if that is not known."""
+        known = _known.get(self.kind)
+        found = None if known is None else known.suiting(self.numbers)
+        return None if found is None else found[0].made(*found[1])
+
+    def learn(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any] = NOTHING) -> None:
+        """Python's own method has `made` something of these arguments, for which nothing was known: sometimes look what it would make of
+        others.
+        """
+        known = _known.get(self.kind)
+        if known is None:
+            known = Known[Rule](MOST)
+            _known.keep(self.kind, known)
+        if known.is_due():
+            known.take(None if made is None else self._rule(made, own, args, named), self.numbers)
+
+    def _rule(self, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
+        global _traces
+        if _traces >= MOST_TRACES or not taken_at_once(_looking):
+            return None
+        _traces += 1
+        try:
+            rule = _traced(made, self.numbers, own, args, named)
+        except Exception:  # whatever does not know such numbers
+            return None
+        finally:
+            _looking.release()
+        found = None if rule is None else rule.found(*self.numbers)
+        return rule if found is not None and is_alike(rule.made(*found), made) else None
+
+
+def _named(n: int, each: Mapping[int, int]) -> object:
+    """What stands for an integer among arguments: for one that is a number of a tensor, which of them."""
+    return n if n not in each or n in (0, 1) else (each[n],)
+
+
+class Rule:
+    """What is made of tensors of some kind, as it was made of some: `like` that. `found` says of their numbers what its shapes and strides
+    are, or None if something else is made of tensors with these. What is computed alone has a frame with it.
+    """
+
+    __slots__ = ("dtype", "found", "frames", "like", "steps")
+
+    def __init__(self, found: Callable[..., tuple[Any, ...] | None], made: Made, like: Made, frames: Sequence[Frame]) -> None:
+        self.found, self.dtype, self.like = found, made.spec.dtype, like
+        self.steps = [(r.op, r.dtype, r.dtypes, sources, follows) for r, sources, _, follows in made.steps]
+        self.frames = frames
+
+    def made(self, shape: Any, strides: Any, shift: int, each: Sequence[Any], words: Sequence[Any]) -> Made:
+        """What is made, with these numbers."""
+        spec = spec_of(Layout(shape, strides), self.dtype)
+        steps = []
+        for (op, dtype, dtypes, sources, follows), (size, forms, target, starts, numbers) in zip(self.steps, each, strict=True):
+            recipe = recipe_of(op, size, dtype, dtypes, tuple(map(_form_of, forms)), _form_of(target))
+            steps.append((recipe, _with_numbers(sources, numbers) if numbers else sources, starts, follows))
+        for (k, product, pack, plan), its in zip(self.frames, words, strict=True):
+            give_frame(steps[k][0], None if product is None else steps[product][0], pack(*its), plan)
+        if self.like.recipe is not None:
+            return Made(spec, steps[0][0], self.like.low, self.like.high)
+        return Made(spec, steps=tuple(steps), shift=shift)
+
+
+def _with_numbers(sources: Sequence[Scalar | int], numbers: Sequence[int]) -> tuple[Scalar | int, ...]:
+    """Sources of which some are numbers that depend on sizes: these."""
+    left = iter(numbers)
+    return tuple([Scalar(float(next(left)), s.dtype) if type(s) is Scalar and type(s.value) is Size else s for s in sources])
+
+
+def _form_of(numbers: tuple[Any, ...]) -> Form | None:
+    """The form of these shape and strides, if there are any."""
+    return Layout(*numbers).form if numbers else None
+
+
+def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
+    """The rule by which Python's own method makes something of such arguments, of which the result is its only one."""
+    traced = Traced(numbers)
+    given, by_name = [_stand_in(traced, x) for x in args], {name: _stand_in(traced, x) for name, x in named.items()}
+    tensors = [x for x in (*given, *by_name.values()) if type(x) is Tensor]
+    with aside():
+        began = next_number()
+        found = own(*given, **by_name)
+        made = (view_of(tensors[0], found) if len(tensors) == 1 else None) or steps_of(tensors, found, began)
+    if made is None or made.spec.strides is None or (like.recipe is not None and len(made.steps) != 1):
+        return None
+    each = []
+    for recipe, sources, starts, _ in made.steps:
+        forms = [_numbers_of(form) for form in recipe.forms]
+        values = tuple([s.value for s in sources if type(s) is Scalar and type(s.value) is Size])
+        each.append((recipe.shape, tuple(forms), _numbers_of(recipe.target), starts, values))
+    frames, words = _frames_if_free(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
+    layout = made.spec.layout
+    return Rule(traced.trace.written((layout.shape, layout.strides, made.shift, tuple(each), tuple(words))), made, like, frames)
+
+
+Frame = tuple[int, int | None, Callable[..., bytes], Plan]  # of which step, and of which product that sums; what packs its words
+
+
+def _frames_if_free(*given: Any) -> tuple[list[Frame], list[Any]]:
+    """The same as `_frames`; none while another thread computes."""
+    if not taken_at_once(lock):
+        return [], []
+    try:
+        return _frames(*given)
+    finally:
+        lock.release()
+
+
+def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> tuple[list[Frame], list[Any]]:
+    """The frames of what was made in steps, of which one after another is computed; and their words, of which some are `Size`s."""
+    frames, words = list[Frame](), list[Any]()
+    memory = [t.storage.node.recipe.done for t in tensors]
+    sized = [t.storage.node.recipe for t in stand_ins]
+    steps = [(r, sources) for r, sources, *_ in made.steps]
+    likes = [like.recipe] if like.recipe is not None else [r for r, *_ in like.steps]
+    summed = {k: -1 - sources[0] for k, (r, sources) in enumerate(steps) if r.op is SUM and type(sources[0]) is int and sources[0] < 0}
+    products = {k: p for k, p in summed.items() if steps[p][0].op is PRODUCT}
+
+    def alone(k: int, recipes: Sequence[Recipe], given: Sequence[Recipe]) -> Alone:
+        p = products.get(k)
+        sources = steps[k if p is None else p][1]
+        each = [None if type(s) is Scalar else given[s] if s >= 0 else recipes[-1 - s].done for s in sources]  # type: ignore[operator]
+        return Alone(recipes[k], None if p is None else recipes[p], each)
+
+    for k in range(len(steps)):
+        if k not in products.values():
+            found = frame_of_sizes(alone(k, likes, memory), alone(k, [r for r, _ in steps], sized))
+            if found is not None:
+                frames.append((k, products.get(k), found.pack, found.plan))
+                words.append(tuple(found.words))
+    return frames, words
+
+
+def _numbers_of(form: Form | None) -> tuple[Any, ...]:
+    """The numbers of a form, if there is one. TypeError for one that has tables, or is a chain."""
+    if form is None:
+        return ()
+    layout = form.layout
+    if layout.tables is not None or layout.base is not None:
+        raise TypeError("tables and chains have more to them than numbers")
+    return layout.shape, layout.strides
+
+
+def _stand_in(traced: Traced, x: Any) -> Any:
+    """What stands for an argument: for a tensor one that has no memory."""
+    if type(x) is Tensor:
+        layout, recipe = traced.layout(x.spec.layout), x.storage.node.recipe.done
+        if recipe.shape == x.spec.shape:
+            recipe = recipe_of(DATA, layout.shape, x.dtype)
+        node = Node(recipe, buffer=NOWHERE)  # type: ignore[arg-type]
+        return Tensor(Storage(node), layout, x.dtype)
+    if type(x) is tuple:
+        return tuple([traced.number(n) if n in traced.given else n for n in x])
+    return traced.number(x) if type(x) is int and x in traced.given else x
+
+
+def is_alike(one: Made, other: Made) -> bool:
+    """Whether the same is made: in the same steps, with the same numbers."""
+    if one.spec is not other.spec or one.shift != other.shift or one.recipe is not other.recipe or other.parts:
+        return False
+    if len(one.steps) != len(other.steps):
+        return False
+    return all([_are_alike(a, b) for a, b in zip(one.steps, other.steps, strict=True)])
+
+
+def _are_alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    (recipe, sources, starts, follows), (its, others, begins, follow) = one, other
+    if recipe is not its or starts != begins or follows != follow or len(sources) != len(others):
+        return False
+    return all([_is_same(a, b) for a, b in zip(sources, others, strict=True)])
+
+
+def _is_same(one: Scalar | int, other: Scalar | int) -> bool:
+    """Whether two sources are the same: numbers, to the bit."""
+    if type(one) is not Scalar or type(other) is not Scalar:
+        return one == other
+    return one.dtype is other.dtype and repr(one.value) == repr(other.value)
+
+
+def forget() -> None:
+    """Forget all kinds."""
+    _known.clear()
+
+
+_known: Remembered[Known[Rule]] = Remembered(MAX_KINDS)

@@ -1,0 +1,64 @@
+"""What a result is made of: the same storage seen otherwise, or nodes made of the operands' nodes; as it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..node import Node, Scalar
+from ..spec import Made
+from ..storage import Storage, Watched
+from ..tensor import Tensor
+from ..tensor.making import listed
+from .hosting import kind_of, passes
+
+MOST_PARTS = 256
+
+
+def view_of(x: Tensor, found: Tensor) -> Made | None:
+    """The same storage seen otherwise."""
+    if found.storage is not x.storage or found.dtype is not x.dtype or found is x:
+        return None
+    if x.spec.strides is None or found.spec.strides is None or passes(found.spec):
+        return None
+    return Made(found.spec, shift=found.offset - x.offset)
+
+
+def several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:
+    """Views of the same storage, or results, as a tuple."""
+    if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
+        return None
+    parts = [view_of(x, part) or steps_of([x], part, began) for part in found]
+    return None if None in parts else Made(x.spec, parts=tuple(parts), kind=kind_of(found))  # type: ignore[arg-type]
+
+
+def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | None:
+    """Nodes made of the operands' nodes and of numbers."""
+    if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or passes(found.spec):
+        return None
+    if any([x.storage.node.dtype is not x.dtype for x in tensors]):
+        return None
+    inputs = [x.node for x in tensors]
+    if len(set(inputs)) < len(inputs) or found.storage.node in inputs:
+        return None
+    offsets = [x.offset for x in tensors]
+    order: list[Node] = []
+    if not listed(found.storage.node, inputs, order, began):
+        return None
+    steps = []
+    for node in order:
+        sources: list[Scalar | int] = []
+        starts = list(node.offsets)
+        for k, source in enumerate(node.sources):
+            if type(source) is not Node:
+                sources.append(source)  # type: ignore[arg-type]
+            elif source in inputs:
+                own = inputs.index(source)
+                sources.append(own)
+                starts[k] -= offsets[own]
+            else:
+                sources.append(-1 - order.index(source))
+        is_constant = node.past is None and any([type(s) is Node and s.past is not None for s in node.sources])
+        steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
+    read = {k for _, sources, *_ in steps for k in sources if type(k) is int}
+    return Made(found.spec, steps=tuple(steps)) if read.issuperset(range(len(inputs))) else None
