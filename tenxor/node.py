@@ -132,6 +132,7 @@ MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part
 HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
 LARGE = 1 << 20  # and that of any other
 _number = count(1).__next__  # of the next node
+_contiguous = Layout.contiguous
 _recipe_number = count(1).__next__  # of the next recipe
 
 
@@ -221,13 +222,16 @@ class Recipe:
         self.op, self.shape, self.dtype, self.dtypes, self.forms, self.target = op, shape, dtype, dtypes, forms, target
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
-        plain = Layout.contiguous(shape).form
-        self.keeps_order = all([form is None or form is plain or form.is_single for form in forms])
+        plain = _contiguous(shape).form
+        self.keeps_order, self.passing = True, target is not None and target.passing
+        for form in forms:
+            if form is not None:
+                self.keeps_order = self.keeps_order and (form is plain or form.is_single)
+                self.passing = self.passing or form.passing
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None
         self.needs: dict[int, object] | None = None
         self.apart: dict[int, object] | None = None
-        self.passing = any([form is not None and form.passing for form in (*forms, target)])
         self.number = _recipe_number()
         self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
 

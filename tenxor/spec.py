@@ -5,7 +5,7 @@ So what an operation makes of tensors, once found out, is remembered with their 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -58,12 +58,19 @@ class Made:
         self.host, self.kind, self.loop = host, kind, loop
 
 
+def pattern_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which of some numbers are equal, 0 or 1; and the others, each once."""
+    each = {0: 0, 1: 1}
+    return tuple([each.setdefault(n, len(each)) for n in numbers]), (*each,)[2:]
+
+
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
 
 
 class Spec:
     """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it,
-    `numbers` all of that, and `reach` the lowest and highest offset that it has then.
+    and `reach` the lowest and highest offset that it has then; `numbers` are shape and strides, each of them once, but for 0 and 1, and
+    `pattern` says where each stands.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
@@ -73,7 +80,7 @@ class Spec:
 
     __slots__ = (
         *("called", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
-        *("nbytes", "numbers", "reach", "shape", "size", "strides", "writable"),
+        *("nbytes", "numbers", "pattern", "reach", "shape", "size", "strides", "writable"),
     )
 
     def __init__(self, form: Form, dtype: DType) -> None:
@@ -84,7 +91,7 @@ class Spec:
         self.reach = (layout.range() or (0, -1)) if layout.base is None else None
         self.gapless = layout.is_contiguous()
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
-        self.numbers = None if self.strides is None else (*layout.shape, *layout.strides)
+        self.pattern, self.numbers = ((), ()) if self.strides is None else pattern_of((*layout.shape, *layout.strides))
         self.made: Table = {}
         self.made_after: Table = {}
         self.called: Table = {}

@@ -12,7 +12,7 @@ from .coords import (
 from .form import Form
 from .indexing import counted
 from .inverse import Adjoint
-from .layout import Layout
+from .layout import Layout, form_of_numbers
 from .questions import memory_order
 from .reshape import ReshapePlan
 from .table import Table
@@ -28,6 +28,7 @@ __all__ = [
     "checked_axis",
     "contiguous_strides",
     "counted",
+    "form_of_numbers",
     "memory_order",
     "next_index",
     "ravel_index",

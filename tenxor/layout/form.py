@@ -34,14 +34,14 @@ class Form:
 
 
 _forms: Remembered[Form] = Remembered(MAX_FORMS, MAX_BYTES)
-_form_of = _forms.get
+known_form = _forms.get
 
 
 def form_of(layout: Any) -> Form:
     """The form of a layout."""
     tables, base = layout.tables, layout.base
     key: object = (layout.shape, layout.strides, tables) if base is None else layout
-    found = _form_of(key)
+    found = known_form(key)
     if found is None:
         nbytes = 0 if tables is None and base is None else _table_bytes_of(layout)
         found = Form(layout if base is not None else layout.at(0), nbytes > LARGEST)

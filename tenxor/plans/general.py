@@ -198,6 +198,10 @@ class Traced:
             found = self.known[value] = self.given[value]
         return cast(int, found)
 
+    def numbers(self, values: Iterable[int]) -> tuple[int, ...]:
+        """What stands for some numbers; those that were not given are what they are."""
+        return tuple([self.number(n) if n in self.given else n for n in values])
+
     def recipe(self, recipe: Recipe) -> Recipe:
         """What stands for a recipe."""
         found = self.recipes.get(recipe)

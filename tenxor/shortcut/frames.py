@@ -186,14 +186,25 @@ def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
     if _has_none(sized.recipe, sized.product or sized.recipe):
         return None
     (pattern, apart), (other, _) = own.pattern(), sized.pattern()
-    suited = general_of_sizes(pattern, other)
+    most = _most(own.product)
+    return _of_sizes(pattern, other, most, lambda: _written(pattern, _numbered(apart), list(range(len(apart))), most))
+
+
+def _of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], object]) -> SizedFrame | None:
+    suited = general_of_sizes(pattern, sized)
     if suited is None:
         return None
     general, numbers = suited
     if general.template is None:
-        _written(pattern, _numbered(apart), list(range(len(apart))), _most(own.product))
-    words = general.template.with_numbers(pattern, numbers[0], _most(own.product)) if general.template else ()
+        write()
+    words = general.template.with_numbers(pattern, numbers[0], most) if general.template else ()
     return SizedFrame(words, general.template.pack, general.outline) if words else None
+
+
+def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> SizedFrame | None:
+    """The frame by which stores of values were done in place before, with `Size`s in place of numbers, as `sized` has them."""
+    with lock:
+        return _of_sizes(pattern_of([store]), pattern_of([sized]), _most(None), lambda: frame_of_write(store, value))
 
 
 def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
@@ -203,7 +214,7 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     pattern = pattern_of([store])
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
     with lock:
-        return _written(pattern, {id(value): 0}, [*[-1] * (before + 1), 0, 1], compiler().target.sharing.share)
+        return _written(pattern, {id(value): 0}, [*[-1] * (before + 1), 0, 1], _most(None))
 
 
 def _written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int], most: int) -> tuple[bytes, Plan]:

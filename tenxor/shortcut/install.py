@@ -42,7 +42,7 @@ from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
 from ..tensor.exchange import makers
 from ..tensor.making import Maker
-from . import frames
+from . import frames, likewise
 from .blocks import COUNTS, LARGEST
 from .frames import NEVER
 from .hosting import hears
@@ -51,12 +51,8 @@ from .learn import (
     FALSE,
     FOLLOWED,
     TRUE,
-    compute_if_small,
-    done_again,
     is_computed,
     key_of_creation,
-    learn_masked_write,
-    learn_write,
     learning,
     learning_any_operation,
     learning_in_place,
@@ -71,6 +67,7 @@ from .reuse import stand_in
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
 from .updates import have_apart, learn_update
+from .writes import compute_if_small, done_again, learn_masked_write, learn_write
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -243,7 +240,7 @@ class ShortWay:
         self.objects = objects = Objects(named)
         self.library, self.origin = linked(objects, compiler())
         self.rows: dict[int, tuple[Spec, Spec, list[int]]] = {}
-        forgetting.extend((frames.forget, forget_made))
+        forgetting.extend((frames.forget, likewise.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
         for name, k in objects.names.items():
@@ -322,7 +319,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
-        changed[:] = [frames.forget_at_once, forget_made]
+        changed[:] = [frames.forget_at_once, likewise.forget, forget_made]
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
@@ -406,9 +403,14 @@ class ShortWay:
         try:
             view = self.replaced["__getitem__"](x, key)
             self._tabled(x, key, view)
-            if view.storage is not x.storage or not view.layout.is_injective():
-                return False
-            view._source_of(value, "assignment")
+            return view.storage is x.storage and learn_write(view, value, lambda: _may_be(view, value))
         except TenxorError:  # which Python's own raises in its words
             return False
-        return learn_write(view, value)
+
+
+def _may_be(view: Tensor, value: Any) -> bool:
+    """Whether a value may be written over a view, which has each element once. An error if it does not fit."""
+    if not view.layout.is_injective():
+        return False
+    view._source_of(value, "assignment")
+    return True

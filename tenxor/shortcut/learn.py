@@ -7,34 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from inspect import unwrap
-from threading import get_ident
 from typing import Any
 
 from ..derivatives.leaves import own_copy
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..keywords import names_of
-from ..layout import Layout
-from ..memory import allocate
-from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number, tracking
-from ..ops import OPS, Op
+from ..node import UNFINISHED, Node, data, is_pinned, next_number, tracking
+from ..ops import Op
 from ..realize import realize
-from ..spec import EXACT, LARGEST_INT, Made, Spec, found_with, remember
+from ..spec import Made, found_with, remember
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.arguments import Default
-from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
-from .frames import NEVER, frame_of_write
 from .hosting import Heard, key_of_made, kind_of, listening, made_in_place, numbers_of, passes, place_of, share, turned
 from .likewise import Call
 from .madeof import several, steps_of, view_of
 from .patience import patient
+from .writes import compute_if_small, done_again, is_part, learn_write
 
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
-_at_it: set[int] = set()  # the threads that are in `done_again`
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
@@ -259,8 +254,7 @@ def learning_operation(op: Op, own: Callable[..., Any], again: Callable[..., Any
     """
 
     def method(*args: Any) -> Any:
-        operands = args[::-1] if comes_last else args
-        return _operated(op, operands, own, args, again)
+        return _operated(op, args[::-1] if comes_last else args, own, args, again)
 
     return method
 
@@ -275,9 +269,12 @@ def learning_any_operation(own: Callable[..., Any], again: Callable[..., Any]) -
 
 
 def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any], again: Callable[..., Any]) -> Any:
-    keys = [x.spec if type(x) is Tensor else type(x) for x in operands]
-    if not all([type(key) is Spec or key is float or key is int for key in keys]) or Spec not in map(type, keys[:2]):
-        return own(*args)
+    keys: list[object] = []
+    for x in operands:
+        kind = type(x)
+        if kind is not Tensor and kind is not float and kind is not int:
+            return own(*args)
+        keys.append(x.spec if kind is Tensor else kind)
     table, known, beside = found_with(op, keys)
     if beside in table.get(known, ()):
         return own(*args)
@@ -299,7 +296,7 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
     """
 
     def method(x: Any, y: Any) -> Any:
-        if _is_part(x):
+        if is_part(x):
             compute_if_small(x.storage)
             if type(y) in (Tensor, float, int) and _can_be_learnt(op, x, y) and _learnt(op, x, y):
                 return done_again(again, x, y)
@@ -331,83 +328,8 @@ def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
     return made is None or made.spec not in x.spec.called.get("write", ())
 
 
-def _is_part(x: Any) -> bool:
-    """Whether this is a small part of what its storage holds."""
-    return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
-
-
-def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
-    """Write down how what is chosen between a number and a tensor like this is written over this, if it is a part."""
-    made = mask.spec.made.get(OPS["where"], {}).get((type(value), x.spec)) if _is_part(x) else None
-    if made is not None and made.recipe is not None:
-        node = data(allocate(0), made.recipe.shape, made.spec.dtype)
-        learn_write(x, Tensor(Storage(node), made.spec.layout, made.spec.dtype))
-
-
-def compute_if_small(storage: Storage) -> None:
-    """Compute what a storage holds if that is small work, so that parts of it are written at once."""
-    node = storage.node
-    if node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
-        with suppress(MemoryError, IndexOutOfRange):  # whoever asks for values will hear
-            realize(node)
-
-
 def is_computed(node: Node) -> bool:
     """Whether a node could be computed now."""
     with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
         realize(node)
     return node.buffer is not None
-
-
-def learn_write(view: Tensor, value: Any) -> bool:
-    """Write down how a value like this is written over a view like this, of memory that nobody else reads, or that it is not known;
-    whether machine code may do it now, as it is known, and was not before.
-    """
-    spec = view.spec
-    key = value.spec if type(value) is Tensor else type(value)
-    if key in spec.called.get("write", ()) or passes(spec):
-        return False
-    made = _written(view, value) or Made(spec)
-    remember(spec.called, "write", key, made)
-    return made.frame != NEVER and get_ident() not in _at_it
-
-
-def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
-    """What machine code gives, now that it is known how. If it declines it asks Python again, who then does it without it: what was
-    learnt may be forgotten by then.
-    """
-    me = get_ident()
-    try:
-        _at_it.add(me)
-        return machine_code(*given)
-    finally:
-        _at_it.discard(me)
-
-
-def _written(view: Tensor, value: Any) -> Made | None:
-    """How a value like this is written over a view like this."""
-    spec, kind = view.spec, type(value)
-    node = view.storage.node
-    if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.passing:
-        return None
-    old = data(allocate(0), node.shape, spec.dtype)
-    low = high = 0
-    if kind is Tensor:
-        if value.spec.strides is None or passes(value.spec) or type(value.storage) is not Storage:
-            return None
-        if value.storage.node.dtype is not value.dtype:
-            return None
-        source: Node | Scalar = data(allocate(0), value.storage.node.shape, value.dtype)
-        made, through = source, broadcast_layout(value.layout, spec.shape, "assignment")
-    elif (kind is float and spec.dtype.is_float) or (kind is int and (spec.dtype.is_integer or spec.dtype.is_float)):
-        source = Scalar(value, spec.dtype)
-        made = Node.of(OPS["cast"], (), spec.dtype, (source,), (None,))
-        through = Layout(spec.shape, (0,) * len(spec.shape))
-        if kind is int:
-            low, high = (int(spec.dtype.lowest), min(int(spec.dtype.highest), LARGEST_INT)) if spec.dtype.is_integer else (-EXACT, EXACT)
-    else:
-        return None
-    whole = Layout.contiguous((node.size,))
-    store = Node.of(STORE, (node.size,), spec.dtype, (old, made), (whole, through), view.layout)
-    frame, plan = frame_of_write(store, source)
-    return Made(spec, low=low, high=high, frame=frame, plan=plan)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..layout import Form, Layout
+from ..layout import Form, form_of_numbers
 from ..locking import reentrant, taken_at_once
 from ..node import DATA, Node, Recipe, Scalar, next_number, recipe_of
 from ..plans.general import Traced
@@ -21,7 +21,7 @@ from ..plans.steps import Plan
 from ..realize import lock
 from ..remembered import Remembered
 from ..sizes import Known, Size
-from ..spec import Made, spec_of
+from ..spec import Made, Spec, pattern_of, spec_of
 from ..storage import Storage, Watched
 from ..tensor import Tensor
 from . import aside
@@ -42,72 +42,86 @@ class Call:
 
     __slots__ = ("kind", "numbers")
 
-    def __init__(self, kind: object, numbers: list[int]) -> None:
+    def __init__(self, kind: object, numbers: Sequence[int]) -> None:
         self.kind, self.numbers = kind, numbers
 
     @classmethod
-    def of(cls, name: object, given: Sequence[Any], keys: Sequence[Any], names: Sequence[str] = ()) -> Call | None:
-        """That of a method with these arguments, known by these keys; None for what has more to it than numbers."""
+    def of(
+        cls, name: object, given: Sequence[Any], keys: Sequence[Any], names: Sequence[str] = (), more: Sequence[int] = ()
+    ) -> Call | None:
+        """That of a method with these arguments, known by these keys, and `more` numbers; None for what has yet more to it."""
         parts: list[object] = [name, *names]
-        numbers: list[int] = []
-        for x in given:
-            if type(x) is Tensor:
-                spec, storage = x.spec, x.storage
-                if spec.numbers is None or spec.form.passing or type(storage) not in _HOLD_NODES:
-                    return None
-                if storage.node.recipe.dtype is not spec.dtype:
-                    return None
-                parts += (spec.dtype, len(spec.shape))
-                numbers += spec.numbers
-        each = {0: 0, 1: 1}
-        parts += [each.setdefault(n, len(each)) for n in numbers]
+        specs: list[Spec] = []
+        has_numbers = False
         for x, key in zip(given, keys, strict=False):  # behind them are the names that some have
             kind = type(x)
             if kind is Tensor:
-                parts.append(Tensor)
-            elif kind is int and key is not int:
-                parts.append(_named(x, each))
-            elif kind is tuple:
-                parts.append(tuple([_named(n, each) for n in x]))
+                spec, storage = x.spec, x.storage
+                if spec.strides is None or spec.form.passing or type(storage) not in _HOLD_NODES:
+                    return None
+                if storage.node.recipe.dtype is not spec.dtype:
+                    return None
+                specs.append(spec)
+                parts.append(spec.dtype)
+            elif kind is tuple or (kind is int and key is not int):
+                has_numbers = True
+                parts.append(kind)
             else:
                 parts.append(key)
-        return cls(tuple(parts), list(each)[2:])
+        first = specs[0]
+        pattern, numbers = first.pattern, first.numbers
+        if more or any([spec.form is not first.form for spec in specs]):
+            parts += [len(spec.shape) for spec in specs]
+            pattern, numbers = pattern_of([*[n for spec in specs for n in (*spec.shape, *spec.strides)], *more])  # type: ignore[misc]
+        if has_numbers:
+            which = {n: k for k, n in enumerate(numbers)}
+            parts += [_named(x, which) for x in given if type(x) is int or type(x) is tuple]
+        parts.append(pattern)
+        return cls(tuple(parts), numbers)
 
-    def made(self) -> Made | None:
+    def made(self, *given: Any) -> Made | None:
         """What such a method makes of such arguments; None if that is not known."""
         known = _known.get(self.kind)
         found = None if known is None else known.suiting(self.numbers)
-        return None if found is None else found[0].made(*found[1])
+        return None if found is None else found[0].made(*given, *found[1])
 
     def learn(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any] = NOTHING) -> None:
         """Python's own method has `made` something of these arguments, for which nothing was known: sometimes look what it would make of
         others.
         """
+        self.learn_by(lambda: None if made is None else self._rule(made, own, args, named))
+
+    def learn_by(self, look: Callable[[], Any]) -> None:
+        """The same by another look."""
+        global _traces
         known = _known.get(self.kind)
         if known is None:
-            known = Known[Rule](MOST)
+            known = Known[Any](MOST)
             _known.keep(self.kind, known)
-        if known.is_due():
-            known.take(None if made is None else self._rule(made, own, args, named), self.numbers)
+        if not known.is_due():
+            return
+        rule = None
+        if _traces < MOST_TRACES and taken_at_once(_looking):
+            _traces += 1
+            try:
+                rule = look()
+            except Exception:  # whatever does not know such numbers
+                rule = None
+            finally:
+                _looking.release()
+        known.take(rule, self.numbers)
 
     def _rule(self, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
-        global _traces
-        if _traces >= MOST_TRACES or not taken_at_once(_looking):
-            return None
-        _traces += 1
-        try:
-            rule = _traced(made, self.numbers, own, args, named)
-        except Exception:  # whatever does not know such numbers
-            return None
-        finally:
-            _looking.release()
+        rule = _traced(made, self.numbers, own, args, named)
         found = None if rule is None else rule.found(*self.numbers)
-        return rule if found is not None and is_alike(rule.made(*found), made) else None
+        return None if rule is None or found is None or not is_alike(rule.made(*found), made) else rule
 
 
-def _named(n: int, each: Mapping[int, int]) -> object:
-    """What stands for an integer among arguments: for one that is a number of a tensor, which of them."""
-    return n if n not in each or n in (0, 1) else (each[n],)
+def _named(x: int | tuple[int, ...], which: Mapping[int, int]) -> object:
+    """What stands for the integers of an argument: for those that are numbers of tensors, which of them."""
+    if type(x) is tuple:
+        return tuple([_named(n, which) for n in x])
+    return (which[x],) if x in which else x  # type: ignore[index]
 
 
 class Rule:
@@ -124,10 +138,12 @@ class Rule:
 
     def made(self, shape: Any, strides: Any, shift: int, each: Sequence[Any], words: Sequence[Any]) -> Made:
         """What is made, with these numbers."""
-        spec = spec_of(Layout(shape, strides), self.dtype)
+        form = form_of_numbers(shape, strides)
+        spec = form.specs.get(self.dtype) or spec_of(form.layout, self.dtype)
         steps = []
         for (op, dtype, dtypes, sources, follows), (size, forms, target, starts, numbers) in zip(self.steps, each, strict=True):
-            recipe = recipe_of(op, size, dtype, dtypes, tuple(map(_form_of, forms)), _form_of(target))
+            its = tuple([form_of_numbers(*x) if x else None for x in forms])
+            recipe = recipe_of(op, size, dtype, dtypes, its, form_of_numbers(*target) if target else None)
             steps.append((recipe, _with_numbers(sources, numbers) if numbers else sources, starts, follows))
         for (k, product, pack, plan), its in zip(self.frames, words, strict=True):
             give_frame(steps[k][0], None if product is None else steps[product][0], pack(*its), plan)
@@ -140,11 +156,6 @@ def _with_numbers(sources: Sequence[Scalar | int], numbers: Sequence[int]) -> tu
     """Sources of which some are numbers that depend on sizes: these."""
     left = iter(numbers)
     return tuple([Scalar(float(next(left)), s.dtype) if type(s) is Scalar and type(s.value) is Size else s for s in sources])
-
-
-def _form_of(numbers: tuple[Any, ...]) -> Form | None:
-    """The form of these shape and strides, if there are any."""
-    return Layout(*numbers).form if numbers else None
 
 
 def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
@@ -219,14 +230,12 @@ def _numbers_of(form: Form | None) -> tuple[Any, ...]:
 def _stand_in(traced: Traced, x: Any) -> Any:
     """What stands for an argument: for a tensor one that has no memory."""
     if type(x) is Tensor:
-        layout, recipe = traced.layout(x.spec.layout), x.storage.node.recipe.done
-        if recipe.shape == x.spec.shape:
-            recipe = recipe_of(DATA, layout.shape, x.dtype)
-        node = Node(recipe, buffer=NOWHERE)  # type: ignore[arg-type]
+        layout, held = traced.layout(x.spec.layout), traced.numbers(x.storage.node.shape)
+        node = Node(recipe_of(DATA, held, x.dtype), buffer=NOWHERE)  # type: ignore[arg-type]
         return Tensor(Storage(node), layout, x.dtype)
     if type(x) is tuple:
-        return tuple([traced.number(n) if n in traced.given else n for n in x])
-    return traced.number(x) if type(x) is int and x in traced.given else x
+        return traced.numbers(x)
+    return traced.numbers((x,))[0] if type(x) is int else x
 
 
 def is_alike(one: Made, other: Made) -> bool:
@@ -257,4 +266,4 @@ def forget() -> None:
     _known.clear()
 
 
-_known: Remembered[Known[Rule]] = Remembered(MAX_KINDS)
+_known: Remembered[Known[Any]] = Remembered(MAX_KINDS)

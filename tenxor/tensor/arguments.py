@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
 from inspect import unwrap
-from operator import index as as_int
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from ..dtypes import Number, plain_number
 from ..errors import ArgumentError, DTypeError
 from ..layout import checked_axes, checked_axis
+from ..layout.coords import whole
 from .core import Core
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,7 +47,7 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     if isinstance(values, _NO_ROW):  # bytes are numbers, too, and what is empty would be read as no integers
         raise ArgumentError(f"{op}: expected integers, not {values!r}")
     try:
-        return tuple([as_int(v) for v in values])
+        return whole(values)
     except TypeError:
         raise ArgumentError(f"{op}: expected integers, not {values!r}") from None
 

@@ -8,6 +8,7 @@ given back.
 from __future__ import annotations
 
 from functools import cache
+from math import isfinite
 from typing import Any, Self
 
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
@@ -293,8 +294,9 @@ class Reducing(Arithmetic):
             )
         apart = self._compute(squared, away)
         total = apart._reduce(REDUCTIONS["sum"], op, axis, keepdims)
-        divisor = max(self._count(op, axis) - correction, 0.0)
-        return total / float(divisor), result.part
+        exactly = int(correction) if isfinite(correction) and correction == int(correction) else correction
+        divisor = max(self._count(op, axis) - exactly, 0)
+        return total._with(OPS["divide"], as_float(divisor)), result.part
 
     @left_to("std")
     @spelled
