@@ -275,11 +275,12 @@ class Known(Generic[F]):
     for others, too, so the more often that was done, the more numbers are seen to for themselves before it is done again.
     """
 
-    __slots__ = ("general", "most", "once")
+    __slots__ = ("first", "general", "most", "once")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, first: int = 1) -> None:
         self.general: list[F] = []
         self.most = most  # of them; none where nothing of this structure holds for other numbers
+        self.first = first  # how many are seen to for themselves before that is done once
         self.once = 0  # how many numbers were seen to for themselves
 
     def suiting(self, numbers: Iterable[int]) -> tuple[F, tuple[Any, ...]] | None:
@@ -295,7 +296,7 @@ class Known(Generic[F]):
 
     def is_due(self) -> bool:
         """Whether it is time to find what holds for others, too, as nothing suits some. If not, these are seen to for themselves."""
-        due = self.once >= 1 << len(self.general) and len(self.general) < self.most
+        due = self.once >= self.first << len(self.general) and len(self.general) < self.most
         self.once += not due
         return due
 

@@ -64,8 +64,10 @@ def plan_for(pattern: Pattern) -> Plan:
     return general.plan(numbers)
 
 
-def general_for(pattern: Pattern) -> tuple[General, Numbers] | None:
-    """The general plan that suits a pattern, and its numbers then; None if the pattern is to be planned for itself."""
+def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbers] | None:
+    """The general plan that suits a pattern, and its numbers then; None if the pattern is to be planned for itself, as that is all that can
+    be done, or as it is not time yet to plan for others, too, unless that is wanted `at_once`.
+    """
     numbers: list[int] = []
     structure = structure_of(pattern, numbers)
     if structure is None:
@@ -76,7 +78,7 @@ def general_for(pattern: Pattern) -> tuple[General, Numbers] | None:
         known = _OfTarget(target)
         _known.keep(key, known)
     found = known.suiting(others)
-    if found is None and known.is_due():
+    if found is None and (known.is_due() or (at_once and len(known.general) < known.most)):
         found = known.take(general_plan(pattern, others), others)
     return found
 
@@ -89,7 +91,7 @@ def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers
     structure = structure_of(pattern, numbers)
     if structure is None or structure_of(sized, sizes) != structure or _key_of(structure, numbers)[0] not in _known:
         return None
-    found = general_for(pattern)
+    found = general_for(pattern, at_once=True)
     distinct = {0: 0, 1: 1}
     same = [distinct.setdefault(n, size) == size for n, size in zip(numbers, sizes, strict=True)]
     if found is None or not all(same) or any([a == b for a, b in combinations(distinct.values(), 2)]):

@@ -6,7 +6,8 @@ import ctypes
 import inspect
 import struct
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -328,7 +329,17 @@ class ShortWay:
         callers[:] = [self.caller]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
+        likewise.pythons_own[:] = [self.aside]
         machine.functions.update({name: self.library[name] for name in BY_NUMPY})
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Meanwhile Python's own are there."""
+        self.remove()
+        try:
+            yield
+        finally:
+            self.install()
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""

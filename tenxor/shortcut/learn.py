@@ -44,25 +44,24 @@ def learning(
     """
 
     def method(*args: Any, **named: Any) -> Any:
-        if _is_written(own, args, named):
-            return own(*args, **named)
         x, *given = (*args, *named.values())
         key = _key_of_call(x, given, named) if type(x) is Tensor else None
         known = () if key is None else x.spec.called.get(name, ())
-        if key is None or key in known or passes(x.spec) or (len(known) > MOST_NUMBERS and float in map(type, given)):
+        if key is None or key in known:
+            return own(*args, **named)
+        like = None if again is None or FOLLOWED in key else Call.of(name, (x, *given), (None, *key), tuple(named))
+        made = None if like is None else like.made()
+        if made is not None and again is not None:
+            remember(x.spec.called, name, key, made)
+            found = again(args, named)
+            return own(*args, **named) if found is None else found
+        if passes(x.spec) or _is_written(own, args, named) or (len(known) > MOST_NUMBERS and float in map(type, given)):
             return own(*args, **named)
         if any([type(t) is Tensor and t.storage.node.traced for t in (x, *given)]):  # without values it may be done otherwise
             return own(*args, **named)
         frame = b"" if frame_of is None else frame_of(*args, **named)
         if frame is None:
             return own(*args, **named)
-        like = None if again is None or FOLLOWED in key else Call.of(name, (x, *given), (None, *key), tuple(named))
-        if like is not None and again is not None:
-            made = like.made()
-            if made is not None:
-                remember(x.spec.called, name, key, made)
-                found = again(args, named)
-                return own(*args, **named) if found is None else found
         with patient():
             began = next_number()
             with listening() as heard:

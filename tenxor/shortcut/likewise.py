@@ -1,7 +1,7 @@
 """What was made of tensors of some sizes is made of tensors of others, without Python's own method.
 
 What a method makes is remembered by the specs of what it was given (`learn.py`). What is left of these and of the other arguments without
-their numbers, but for which of them are equal, 0 or 1, is the kind of a call. The second time that a kind is met, Python's own method is
+their numbers, but for which of them are equal, 0 or 1, is the kind of a call. When a kind is met again and again, Python's own method is
 called with stand-ins, whose shapes and strides are `Size`s: they remember what was asked of them. So from then on it is known for which
 numbers the same is made, and what sizes that has. Nothing is guessed: numbers that give another answer to any question are learnt from for
 themselves.
@@ -9,7 +9,9 @@ themselves.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ..layout import Form, form_of_numbers
@@ -24,14 +26,15 @@ from ..sizes import Known, Size
 from ..spec import Made, Spec, pattern_of, spec_of
 from ..storage import Storage, Watched
 from ..tensor import Tensor
-from . import aside
 from .frames import NOWHERE, Alone, frame_of_sizes, give_frame
 from .madeof import steps_of, view_of
 
 MAX_KINDS = 1024
 MOST = 12  # rules of one kind
-MOST_TRACES = 400  # of a process: each has Python's methods stand in their places for a moment, and classes count what is done to them
+FEW = 3  # calls of one kind that are learnt from before it is looked what holds for others: many programs have no more sizes
+MOST_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # in a process: there a class forgets how to be quick when it was changed often
 _HOLD_NODES = frozenset((Storage, Watched))
+pythons_own: list[Callable[[], AbstractContextManager[None]]] = []  # what has Python's own methods stand in their places for a while
 _looking = reentrant()  # one at a time, as those would step on each other's toes who put methods into their places
 _traces = 0
 NOTHING: Mapping[str, Any] = {}
@@ -96,7 +99,7 @@ class Call:
         global _traces
         known = _known.get(self.kind)
         if known is None:
-            known = Known[Any](MOST)
+            known = Known[Any](MOST, FEW)
             _known.keep(self.kind, known)
         if not known.is_due():
             return
@@ -155,7 +158,7 @@ class Rule:
 def _with_numbers(sources: Sequence[Scalar | int], numbers: Sequence[int]) -> tuple[Scalar | int, ...]:
     """Sources of which some are numbers that depend on sizes: these."""
     left = iter(numbers)
-    return tuple([Scalar(float(next(left)), s.dtype) if type(s) is Scalar and type(s.value) is Size else s for s in sources])
+    return tuple([Scalar(float(next(left)), s.dtype) if type(s) is Scalar and isinstance(s.value, Size) else s for s in sources])
 
 
 def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
@@ -163,7 +166,7 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
     traced = Traced(numbers)
     given, by_name = [_stand_in(traced, x) for x in args], {name: _stand_in(traced, x) for name, x in named.items()}
     tensors = [x for x in (*given, *by_name.values()) if type(x) is Tensor]
-    with aside():
+    with pythons_own[0]():
         began = next_number()
         found = own(*given, **by_name)
         made = (view_of(tensors[0], found) if len(tensors) == 1 else None) or steps_of(tensors, found, began)
@@ -172,7 +175,7 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
     each = []
     for recipe, sources, starts, _ in made.steps:
         forms = [_numbers_of(form) for form in recipe.forms]
-        values = tuple([s.value for s in sources if type(s) is Scalar and type(s.value) is Size])
+        values = tuple([s.value for s in sources if isinstance(s, Scalar) if isinstance(s.value, Size)])
         each.append((recipe.shape, tuple(forms), _numbers_of(recipe.target), starts, values))
     frames, words = _frames_if_free(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
     layout = made.spec.layout
@@ -205,7 +208,7 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
     def alone(k: int, recipes: Sequence[Recipe], given: Sequence[Recipe]) -> Alone:
         p = products.get(k)
         sources = steps[k if p is None else p][1]
-        each = [None if type(s) is Scalar else given[s] if s >= 0 else recipes[-1 - s].done for s in sources]  # type: ignore[operator]
+        each = [None if isinstance(s, Scalar) else given[s] if s >= 0 else recipes[-1 - s].done for s in sources]
         return Alone(recipes[k], None if p is None else recipes[p], each)
 
     for k in range(len(steps)):

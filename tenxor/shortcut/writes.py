@@ -139,15 +139,14 @@ class Write(NamedTuple):
     def made(self, spec: Spec) -> Made:
         """How it is done."""
         frame, plan = frame_of_write(*self.store())
-        return Made(spec, **self._bounds(), frame=frame, plan=plan)
+        low, high = self._bounds()
+        return Made(spec, low=low, high=high, frame=frame, plan=plan)
 
-    def _bounds(self) -> dict[str, int]:
-        """Between which integers it is done so."""
+    def _bounds(self) -> tuple[int, int]:
+        """The lowest and the highest integer that is written so, if it is one."""
         if type(self.source.number) is not int:
-            return {}
-        if not self.dtype.is_integer:
-            return {"low": -EXACT, "high": EXACT}
-        return {"low": int(self.dtype.lowest), "high": min(int(self.dtype.highest), LARGEST_INT)}
+            return 0, 0
+        return (int(self.dtype.lowest), min(int(self.dtype.highest), LARGEST_INT)) if self.dtype.is_integer else (-EXACT, EXACT)
 
     def rule(self, numbers: Sequence[int], made: Made) -> Rule | None:
         """How all writes of this kind are done, this one as it was `made`."""
@@ -160,7 +159,7 @@ class Write(NamedTuple):
         found = frame_of_write_of_sizes(*self.store(), sized.store()[0])
         if found is None:
             return None
-        rule = Rule(traced.trace.written(tuple(found.words)), found.pack, found.plan, self._bounds())
+        rule = Rule(traced.trace.written(tuple(found.words)), found.pack, found.plan, *self._bounds())
         return rule if rule.made(made.spec, *(rule.found(*numbers) or ())).frame == made.frame else None
 
 
@@ -170,8 +169,9 @@ class Rule(NamedTuple):
     found: Callable[..., tuple[int, ...] | None]
     pack: Callable[..., bytes]
     plan: Plan
-    bounds: dict[str, int]
+    low: int
+    high: int
 
     def made(self, spec: Spec, *words: int) -> Made:
         """How one over a part with this spec is done."""
-        return Made(spec, **self.bounds, frame=self.pack(*words), plan=self.plan)
+        return Made(spec, low=self.low, high=self.high, frame=self.pack(*words), plan=self.plan)

@@ -385,9 +385,9 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     return (max(low, 0) if op is _POW else low), high
 
 
-def as_float(count: int) -> Any:
+def as_float(count: float) -> Any:
     """How many elements there are, as a number to compute with."""
-    return count if type(count) is Size else float(count)
+    return count if isinstance(count, Size) else float(count)
 
 
 def _check_exponent(value: Any, base: DType) -> None:

@@ -1,0 +1,249 @@
+"""What was made of tensors of other sizes by rule, beside what is made when each is learnt from for itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut, spec
+from tenxor.errors import DTypeError, ShapeError
+from tenxor.shortcut import frames, likewise, writes
+from tenxor.shortcut.likewise import Call, is_alike
+from tenxor.tensor.core import Core
+
+pytestmark = pytest.mark.usefixtures("on")
+
+Line = Callable[[Any, Any, int, int], Any]
+# Of two matrices of the same shape (n, m): operations, views, reductions, products, functions of several, and writes.
+LINES: dict[str, Line] = {
+    "a number": lambda x, y, n, m: x * 2.5,
+    "an integer": lambda x, y, n, m: 3 - x,
+    "two": lambda x, y, n, m: x + y,
+    "compared": lambda x, y, n, m: x < y,
+    "turned": lambda x, y, n, m: x.T - 1.0,
+    "both turned": lambda x, y, n, m: x.T / y.T,
+    "one turned": lambda x, y, n, m: x.T.reshape(n, m) * y,
+    "a function": lambda x, y, n, m: tx.exp(x),
+    "rows": lambda x, y, n, m: x - y[0],
+    "columns": lambda x, y, n, m: x - y[:, :1],
+    "backwards": lambda x, y, n, m: x[::-1] + y[:, ::-1],
+    "itself": lambda x, y, n, m: x * x,
+    "chosen": lambda x, y, n, m: tx.where(x > 0.5, x, y),
+    "chosen, a number": lambda x, y, n, m: tx.where(x > 0.5, x, -1.0),
+    "clipped": lambda x, y, n, m: tx.clip(x, 0.25, 0.75),
+    "another dtype": lambda x, y, n, m: x.astype(tx.float32) + 1,
+    "sum": lambda x, y, n, m: x.sum(),
+    "sums of rows": lambda x, y, n, m: x.sum(axis=1, keepdims=True),
+    "largest of columns": lambda x, y, n, m: x.max(axis=0),
+    "place of the largest": lambda x, y, n, m: x.argmax(axis=1),
+    "mean": lambda x, y, n, m: x.mean(axis=0),
+    "variance": lambda x, y, n, m: x.var(axis=1, correction=1),
+    "half a degree": lambda x, y, n, m: x.var(axis=1, correction=0.5),
+    "summed up": lambda x, y, n, m: x.cumsum(axis=1),
+    "softmax": lambda x, y, n, m: tx.softmax(x, axis=-1),
+    "product": lambda x, y, n, m: x @ y.T,
+    "with a vector": lambda x, y, n, m: x @ y[0],
+    "outer": lambda x, y, n, m: x[:, 0].reshape(n, 1) @ y[0].reshape(1, m),
+    "einsum": lambda x, y, n, m: tx.einsum("ij,ij->i", x, y),
+    "in another shape": lambda x, y, n, m: x.reshape(m, n),
+    "flat": lambda x, y, n, m: x.ravel(),
+    "with a new axis": lambda x, y, n, m: x.reshape(n, 1, m),
+    "repeated": lambda x, y, n, m: x[0].expand((3, m)),
+    "flipped": lambda x, y, n, m: tx.flip(x),
+    "side by side": lambda x, y, n, m: tx.concat([x, y], axis=1),
+    "padded": lambda x, y, n, m: tx.pad(x, ((1, 1), (0, 2))),
+    "norm": lambda x, y, n, m: tx.linalg.vector_norm(x),
+    "written": lambda x, y, n, m: written(x, slice(1, n), 7.5),
+    "written, an integer": lambda x, y, n, m: written(x, slice(1, n), 7),
+    "written, rows": lambda x, y, n, m: written(x, slice(1, n), y[0]),
+    "written, a part of another": lambda x, y, n, m: written(x, (slice(1, n), slice(0, m - 1)), y[1:, 1:]),
+    "added to": lambda x, y, n, m: added(x, n),
+}
+
+
+def written(x: Any, key: Any, value: Any) -> Any:
+    x[key] = value
+    return x
+
+
+def added(x: Any, n: int) -> Any:
+    x[1:n] += 2.0
+    return x
+
+
+def matrices(n: int, m: int, dtype: Any = np.float64) -> tuple[tx.Tensor, tx.Tensor]:
+    rng = np.random.default_rng(n * 1000 + m)
+    x, y = (rng.random((n, m)) * 4).astype(dtype), (rng.random((n, m)) * 4).astype(dtype)
+    return tx.asarray(x).realize(), tx.asarray(y).realize()
+
+
+def bits(line: Line, n: int, m: int) -> bytes:
+    return bytes(line(*matrices(n, m), n, m).to_numpy().tobytes())
+
+
+NO_RULES = ("half a degree", "side by side", "padded")  # a number that is no integer, and what is made in memory at once
+SIZES = [(5, 7), (6, 9), (8, 11), (9, 9), (12, 5), (7, 40), (40, 7), (33, 17), (17, 33), (21, 22), (64, 3), (3, 64), (16, 16), (2, 9)]
+OTHERS = [(10, 13), (13, 10), (11, 11), (35, 19), (19, 35), (2, 2), (66, 3), (3, 70), (2, 31), (31, 2), (24, 24), (1, 12), (12, 1)]
+
+
+@pytest.fixture
+def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was learnt before."""
+    monkeypatch.setattr(likewise, "_traces", 0)
+    forget()
+
+
+def forget() -> None:
+    spec.forget()
+    frames.forget()
+    likewise.forget()
+
+
+def known() -> dict[tuple[int, object, object], spec.Made | None]:
+    """All that is known to be made."""
+    return {(id(table), op, key): made for table in spec._tables for op, every in table.items() for key, made in every.items()}
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("name", LINES)
+def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line, by_rule, own = LINES[name], list[spec.Made](), Call.made
+
+    def noted(self: Call, *given: Any) -> spec.Made | None:
+        found = own(self, *given)
+        if found is not None:
+            by_rule.append(found)
+        return found
+
+    monkeypatch.setattr(Call, "made", noted)
+    found = {size: bits(line, *size) for size in SIZES + OTHERS}
+    with_rules = known()
+    packed = {recipe: recipe.frame for recipe, product in frames._plans if product is None and recipe.frame}
+    made_by_rule = set(map(id, by_rule))
+    forget()
+    monkeypatch.setattr(likewise, "MOST_TRACES", 0)
+    assert {size: bits(line, *size) for size in SIZES + OTHERS} == found
+    compared = 0
+    for key, made in known().items():
+        before = with_rules.get(key)
+        if before is not None and id(before) in made_by_rule:
+            assert made is not None and is_alike(before, made) and before.frame == made.frame, (name, before.spec, made.spec)
+            assert (before.low, before.high) == (made.low, made.high)
+            compared += 1
+    for recipe, product in frames._plans:
+        if product is None and packed.get(recipe):
+            assert packed[recipe] == recipe.frame, (name, recipe)
+    assert compared or name in NO_RULES
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_values_are_those_of_pythons_own_methods(name: str) -> None:
+    line = LINES[name]
+    found = [bits(line, *size) for size in SIZES + OTHERS]
+    with shortcut.aside():
+        assert found == [bits(line, *size) for size in SIZES + OTHERS]
+
+
+@pytest.mark.usefixtures("afresh")
+def test_what_is_known_for_other_sizes_is_not_asked_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_of_it(n: int) -> list[Any]:
+        x, y = matrices(n, n + 1)
+        row = x[:, 0].copy()
+        row[: n - 1] = 3.0
+        return [(x * 2 + y).tolist(), x.sum(axis=1).tolist(), x.mean().item(), (x @ y[0]).tolist(), tx.softmax(x).tolist(), row.tolist()]
+
+    for n in (20, 22, 24, 26, 40, 42, 44, 46, 48):
+        all_of_it(n)
+
+    def never(*given: object) -> None:
+        raise AssertionError("Python's own method looks at sizes that are like others before")
+
+    monkeypatch.setattr(Core, "_computed", never)
+    monkeypatch.setattr(frames, "_made", never)
+    monkeypatch.setattr(writes.Write, "made", never)
+    for n in (21, 25, 41, 43, 45, 47):
+        all_of_it(n)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_a_program_of_random_lines_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(7)
+    drawn = [(rng.choice(list(LINES)), rng.randrange(2, 50), rng.randrange(2, 50)) for _ in range(600)]
+    found = [bits(LINES[name], n, m) for name, n, m in drawn]
+    forget()
+    with shortcut.aside():
+        for (name, n, m), its in zip(drawn, found, strict=True):
+            assert bits(LINES[name], n, m) == its, (name, n, m)
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool", "complex128"])
+def test_of_every_dtype(dtype: str) -> None:
+    def line(n: int, m: int) -> list[Any]:
+        x, y = matrices(n, m, dtype)
+        return [(x == y).tolist(), x.T.tolist(), x.sum(axis=0).tolist(), tx.where(x == y, x, y).tolist(), (x * y).tolist()]
+
+    found = [line(*size) for size in SIZES + OTHERS]
+    with shortcut.aside():
+        assert found == [line(*size) for size in SIZES + OTHERS]
+
+
+@pytest.mark.usefixtures("afresh")
+def test_an_error_at_another_size_is_pythons_own() -> None:
+    for n in range(5, 30):
+        x, y = matrices(n, n + 1)
+        assert (x + y).shape == (n, n + 1) and (x.reshape(n + 1, n)).shape == (n + 1, n)
+        with pytest.raises(ShapeError, match="do not broadcast"):
+            x + y.T
+        with pytest.raises(ShapeError, match="reshape"):
+            x.reshape(n, n)
+        with pytest.raises(ShapeError, match="assignment"):
+            x[: n - 1] = y
+        bytes_of = tx.zeros((n,), dtype=tx.uint8)
+        bytes_of[: n - 1] = 255
+        with pytest.raises((OverflowError, DTypeError, ValueError), match="256"):
+            bytes_of[: n - 1] = 256
+        assert bytes_of.tolist() == [255] * (n - 1) + [0]
+
+
+@pytest.mark.usefixtures("afresh")
+def test_what_has_a_past_and_what_is_traced_is_right() -> None:
+    def slope(x: Any) -> Any:
+        return (tx.softmax(x * 2.0) * x).sum() + x.mean()
+
+    for n in range(4, 40, 3):
+        x = tx.asarray(np.linspace(-1, 1, n)).realize()
+        (slope(x)).realize()
+        found = tx.grad(slope)(x)
+        with shortcut.aside():
+            wanted = tx.grad(slope)(tx.asarray(np.linspace(-1, 1, n)).realize())
+        assert found.to_numpy().tobytes() == wanted.to_numpy().tobytes()
+        batch = tx.vmap(slope)(tx.stack([x, x * 2]))
+        assert np.allclose(batch.to_numpy(), [slope(x).item(), slope(x * 2).item()])
+
+
+@pytest.mark.usefixtures("afresh")
+def test_a_look_at_other_sizes_that_fails_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object) -> None:
+        raise TypeError("no")
+
+    monkeypatch.setattr(likewise, "_traced", broken)
+    for n in range(5, 20):
+        x, y = matrices(n, n + 1)
+        assert np.array_equal((x + y).to_numpy(), x.to_numpy() + y.to_numpy())
+    assert shortcut.state == "on" and "__add__" in vars(tx.Tensor)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_looks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = likewise._traces
+    monkeypatch.setattr(likewise, "MOST_TRACES", looks + 2)
+    for n in range(5, 40):
+        x, y = matrices(n, n + 1)
+        assert [tx.sin(x).shape, (x - y).shape, x.max().shape, tx.cos(y).shape] == [(n, n + 1), (n, n + 1), (), (n, n + 1)]
+    assert likewise._traces == looks + 2
