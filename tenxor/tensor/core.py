@@ -32,7 +32,6 @@ from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
 from ..pool import pool
 from ..realize import realize
-from ..sizes import Size
 from ..spec import EXACT, LARGEST_INT, Made, Spec, found_with, of_known, spec_of
 from ..spec import remember as remember_made
 from ..storage import Element, Storage
@@ -386,8 +385,8 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
 
 
 def as_float(count: float) -> Any:
-    """How many elements there are, as a number to compute with."""
-    return count if isinstance(count, Size) else float(count)
+    """How many elements there are, as a number to compute with; a size that remembers is one."""
+    return float(count) if isinstance(count, (int, float)) else count
 
 
 def _check_exponent(value: Any, base: DType) -> None:
@@ -401,10 +400,12 @@ def _check_exponent(value: Any, base: DType) -> None:
 def scalar(value: Any, beside: DType, op: str) -> Scalar:
     """A Python number as a recipe's source, in the dtype that it takes beside a tensor."""
     kind = type(value)
-    if kind is Size:  # how many elements a mean is of
-        return Scalar(value, beside)
     if kind is not float and kind is not int and kind is not bool and kind is not complex:
         if not isinstance(value, (int, float, complex)):
+            from ..sizes import Size  # what holds for other sizes is found with these
+
+            if isinstance(value, Size):
+                return Scalar(value, beside)  # how many elements a mean is of  # type: ignore[arg-type]
             raise DTypeError(
                 f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
             )

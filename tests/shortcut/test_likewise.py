@@ -157,7 +157,7 @@ def test_what_is_known_for_other_sizes_is_not_asked_of_python(monkeypatch: pytes
         row[: n - 1] = 3.0
         return [(x * 2 + y).tolist(), x.sum(axis=1).tolist(), x.mean().item(), (x @ y[0]).tolist(), tx.softmax(x).tolist(), row.tolist()]
 
-    for n in (20, 22, 24, 26, 40, 42, 44, 46, 48):
+    for n in (*range(16, 32, 2), *range(34, 64, 2)):
         all_of_it(n)
 
     def never(*given: object) -> None:
