@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ownership, patterns = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern")
 
 SMALL = 8  # times smaller than those is a result that is sooner computed than kept waiting
+ENOUGH = MAX_PENDING * 3 // 4  # nodes that are computed at once where more were reckoned: to count them again and again costs as much
 
 
 class Holder(Protocol):
@@ -41,7 +42,7 @@ def bounded(node: Node) -> None:
     if node.traced or (short_ways and short_ways[-1](node)):
         return
     pattern = patterns.taken([node])
-    if pattern.pending > MAX_PENDING:
+    if pattern.pending > ENOUGH:
         last = _last(pattern)
         del pattern  # who else holds a node is counted, when memory is to be written over
         if last:
@@ -112,16 +113,12 @@ def forget_gone() -> None:
     """Forget those that wait no more, if there may be many."""
     global _many
     if len(waiting) >= _many:
-        waiting[:] = [one for one in waiting if _is_pending(one())]
+        waiting[:] = [one for one in waiting if (node := one()) is not None and node.buffer is None]
         _many = max(OFTEN, 2 * len(waiting))
 
 
 def _is_small(node: Node) -> bool:
     return node.size * node.dtype.itemsize * SMALL <= node.heavy
-
-
-def _is_pending(node: Node | None) -> bool:
-    return node is not None and node.buffer is None
 
 
 def relieve() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import inf, isfinite, pi, prod
+from math import inf, isfinite, prod
 from numbers import Real
 from operator import index as as_int
 from typing import Any, TypeAlias
@@ -162,11 +162,7 @@ class Generator:
         loc, scale = _number("normal", "mean", mean), _number("normal", "std", std)
         if scale < 0:
             raise ArgumentError(f"normal: std {std} is negative")
-        draw, places = self._next_draw(), _places(sizes)
-        first, second = (self._bits_at(op, places, draw) for op in ("random_bits", "random_bits_high"))
-        radius = (((first >> 11).astype(float64) + 1.0) * 2.0**-53).log()  # of numbers in (0, 1]
-        angle = (second >> 11).astype(float64) * (2.0**-53 * 2.0 * pi)
-        found: Tensor = (radius * -2.0).sqrt() * angle.cos() * scale + loc
+        found: Tensor = self._drawn("standard_normal", sizes) * scale + loc
         return found if d is float64 else found.astype(d)
 
     @spelled
@@ -200,7 +196,7 @@ class Generator:
             raise ArgumentError(f"integers: there is no integer from {first} to {last}, the last that may be drawn")
         if first < d.lowest or last > d.highest:
             raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
-        found, count = self._bits("random_bits", sizes, self._next_draw()), last - first + 1
+        found, count = self._drawn("random_bits", sizes), last - first + 1
         if count < 2**64:
             found = Tensor._compute(OPS["multiply_high"], found, count)
         result: Tensor = (found + first % 2**64).astype(d, copy=False)  # modulo 2**64, so negative ones come out right
@@ -262,22 +258,18 @@ class Generator:
             self._draws = draw + 1
         return draw
 
-    def _bits(self, op: str, shape: tuple[int, ...], draw: int) -> Any:
-        """64 random bits for each element."""
-        return self._bits_at(op, _places(shape), draw)
-
-    def _bits_at(self, op: str, places: Tensor, draw: int) -> Any:
-        """The same for those at some places. Draw and key are arguments of the kernel, not part of it."""
-        return places._with(OPS[op], draw, self._key)
+    def _drawn(self, op: str, shape: tuple[int, ...]) -> Any:
+        """The next draw: bits or numbers for each element. Draw and key are arguments of the kernel, not part of it."""
+        return _places(shape)._with(OPS[op], self._next_draw(), self._key)
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """As many random bits as the dtype has digits, as a fraction."""
         digits = 53 if dtype is float64 else 24
-        return (self._bits("random_bits", shape, self._next_draw()) >> (64 - digits)).astype(dtype) * 2.0**-digits
+        return (self._drawn("random_bits", shape) >> (64 - digits)).astype(dtype) * 2.0**-digits
 
     def _order(self, count: int) -> np.ndarray[Any, Any]:
         """The integers below `count` in random order."""
-        keys = self._bits("random_bits", (count,), self._next_draw()).to_numpy()
+        keys = self._drawn("random_bits", (count,)).to_numpy()
         return np.argsort(keys, kind="stable")
 
 

@@ -1,38 +1,58 @@
-"""Random bits as formulas: a counter-based generator, so that each element is computed by itself, on any number of threads."""
+"""Random numbers as formulas: a counter-based generator, so that each element is computed by itself, on any number of threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import pi
 
-from ..dtypes import uint32, uint64
+from ..dtypes import float64, uint32, uint64
 from .expr import Const, Expr, Exprs, call, cast
 
 
 def philox4x32(counter: Exprs, key: Exprs) -> Exprs:
-    """Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four words of a block."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
+    """Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four words of a block.
+
+    Words lie in 64 bits, of which the upper ones are left as they come: so each product is one instruction of vectors, which
+    looks at the lower halves of what it multiplies, and has both words of the next round.
+    """
+    c0, c1, c2, c3 = (cast(word, uint64) for word in counter)
+    k0, k1 = (cast(word, uint64) for word in key)
     for _ in range(10):
-        a, b = Const(0xD2511F53, uint32), Const(0xCD9E8D57, uint32)
-        high_a, low_a, high_b, low_b = call("multiply_high", a, c0), a * c0, call("multiply_high", b, c2), b * c2
-        c0, c1, c2, c3 = _xor(_xor(high_b, c1), k0), low_b, _xor(_xor(high_a, c3), k1), low_a
-        k0, k1 = k0 + Const(0x9E3779B9, uint32), k1 + Const(0xBB67AE85, uint32)
-    return c0, c1, c2, c3
+        a, b = Const(0xD2511F53, uint64) * _low(c0), Const(0xCD9E8D57, uint64) * _low(c2)
+        c0, c1, c2, c3 = _xor(_xor(_high(b), c1), k0), b, _xor(_xor(_high(a), c3), k1), a
+        k0, k1 = k0 + Const(0x9E3779B9, uint64), k1 + Const(0xBB67AE85, uint64)
+    return cast(c0, uint32), cast(c1, uint32), cast(c2, uint32), cast(c3, uint32)
 
 
 def _xor(x: Expr, y: Expr) -> Expr:
     return call("bitwise_xor", x, y)
 
 
-def _words(x: Expr) -> Exprs:
-    """The low and the high half of 64 bits."""
-    return cast(x, uint32), cast(call("bitwise_right_shift", x, 32), uint32)
+def _low(x: Expr) -> Expr:
+    return call("bitwise_and", x, 0xFFFFFFFF)
 
 
-def random_bits(first: int) -> Callable[[Expr, Expr, Expr], Expr]:
-    def formula(counter: Expr, stream: Expr, key: Expr) -> Expr:
-        block = philox4x32((*_words(counter), *_words(stream)), _words(key))
-        low, high = (cast(w, uint64) for w in block[first : first + 2])
-        return call("bitwise_or", low, call("bitwise_left_shift", high, 32))
+def _high(x: Expr) -> Expr:
+    return call("bitwise_right_shift", x, 32)
 
-    return formula
+
+def _block(counter: Expr, stream: Expr, key: Expr) -> Exprs:
+    """A block of two times 64 bits."""
+    words = [cast(word, uint32) for x in (counter, stream, key) for word in (x, _high(x))]
+    c0, c1, c2, c3 = (cast(word, uint64) for word in philox4x32(tuple(words[:4]), tuple(words[4:])))
+    return _joined(c0, c1), _joined(c2, c3)
+
+
+def _joined(low: Expr, high: Expr) -> Expr:
+    return call("bitwise_or", low, call("bitwise_left_shift", high, 32))
+
+
+def random_bits(counter: Expr, stream: Expr, key: Expr) -> Expr:
+    """The first 64 bits of a block."""
+    return _block(counter, stream, key)[0]
+
+
+def standard_normal(counter: Expr, stream: Expr, key: Expr) -> Expr:
+    """A normal number by the Box-Muller transform, of 53 bits for the radius and 53 for the angle."""
+    first, second = (cast(call("bitwise_right_shift", bits, 11), float64) for bits in _block(counter, stream, key))
+    radius = call("log", (first + 1.0) * 2.0**-53)  # of numbers in (0, 1]
+    return call("sqrt", radius * -2.0) * call("cos", second * (2.0**-53 * 2.0 * pi))

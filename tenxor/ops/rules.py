@@ -109,11 +109,15 @@ def _as_wide(op: str, given: DType, wanted: dict[DType, DType]) -> DType:
     return wanted[given]
 
 
-def words(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """64 bits each, and 64 bits."""
-    if any(d is not uint64 for d in dtypes):
-        raise DTypeError(f"{op}: takes uint64 words, not {', '.join(map(str, dtypes))}")
-    return dtypes, uint64
+def words(result: DType) -> Rule:
+    """64 bits each."""
+
+    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+        if any(d is not uint64 for d in dtypes):
+            raise DTypeError(f"{op}: takes uint64 words, not {', '.join(map(str, dtypes))}")
+        return dtypes, result
+
+    return rule
 
 
 def never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:

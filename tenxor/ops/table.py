@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..dtypes import float64, uint64
 from ..late import Late
 from .expr import OPS, DTypes, Expr, Op, Rule, call, substitute, zero
 from .rules import (
@@ -303,18 +304,18 @@ entry(
 entry(
     "random_bits",
     3,
-    words,
+    words(uint64),
     "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block",
     cost=100,
-    formula=lambda *words: philox.random_bits(0)(*words),
+    formula=lambda *given: philox.random_bits(*given),
 )
 entry(
-    "random_bits_high",
+    "standard_normal",
     3,
-    words,
-    "64 other random bits of (counter, stream, key): words 2 and 3 of their Philox block",
-    cost=100,
-    formula=lambda *words: philox.random_bits(2)(*words),
+    words(float64),
+    "a normal number of (counter, stream, key), of all words of their Philox block",
+    cost=150,
+    formula=lambda *given: philox.standard_normal(*given),
 )
 
 
@@ -331,7 +332,7 @@ INTERNAL = (
     "where_seen",
     "multiply_high",
     "random_bits",
-    "random_bits_high",
+    "standard_normal",
     "float_to_bits",
     "bits_to_float",
 )

@@ -7,7 +7,7 @@ looked up when they have been counted; they are copied 64 at a time, as the bits
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..backend.llvm.builder import Module, Value, alignment, intrinsic
 from ..backend.llvm.types import DOUBLE, I1, I8, I16, I32, I64, POINTER, Type, array, vector
@@ -22,6 +22,7 @@ from .record import ask_all, found_made
 from .write import compute_storage, number_for, own_memory
 
 ABREAST = 8  # indices
+RUN = 4  # rows that a mask selects one after another, on average, from which on each run is copied at once
 WIDTHS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # bytes that are copied by one load and one store
 
 
@@ -103,28 +104,30 @@ def _place(f: Function, index: Value, k: Value, size: Value, step: Value, places
 
 
 def _selected(f: Function) -> None:
-    """Which of the next 64 elements of a mask are true, as the bits of a word."""
+    """Which of the last elements of a mask, fewer than 64, are true, as the bits of a word."""
     mask, first, count = f.arguments
-    start, left = mask.at(first, I8), count - first
-
-    def whole() -> Value:
-        return start.load(vector(I8, 64)).differs(0).bitcast(I64)
+    start = mask.at(first, I8)
 
     def bit(k: Value, found: Value) -> Value:
         return found | (start.at(k, I8).load(I8).differs(0).cast("zext", I64) << k)
 
-    f.when_giving(left >= 64, whole)
-    f.give(f.fold(left, f.number(0), bit))
+    f.give(f.fold(count - first, f.number(0), bit))
+
+
+def _words_of_mask(f: Function, mask: Value, count: Value, begin: Value, each: Callable[[Value, Value, Value], Value]) -> Value:
+    """What becomes of `begin` by the words of a mask, each with its number and the bits of 64 elements, those that are true."""
+    wholes = count.shifted_right(6)
+    found = f.fold(
+        wholes, begin, lambda k, so_far: each(k, mask.at(k * 64, I8).load(vector(I8, 64), align=1).differs(0).bitcast(I64), so_far)
+    )
+    rest = lambda: [each(wholes, f.call("selected", I64, [mask, wholes * 64, count]), found)]  # noqa: E731
+    return f.choose((count & 63).equals(0), lambda: [found], rest)[0]
 
 
 def _count_selected(f: Function) -> None:
     """How many elements of a mask are true."""
     mask, count = f.arguments
-
-    def more(k: Value, found: Value) -> Value:
-        return found + intrinsic("ctpop", f.call("selected", I64, [mask, k * 64, count]))
-
-    f.give(f.fold((count + 63).shifted_right(6), f.number(0), more))
+    f.give(_words_of_mask(f, mask, count, f.number(0), lambda _, bits, found: found + intrinsic("ctpop", bits)))
 
 
 def _select(f: Function) -> None:
@@ -182,14 +185,14 @@ def _move(f: Function, name: str, towards: Towards) -> None:
     step, width = f.word(program, STEP), f.word(program, WIDTH)
 
     def of_mask() -> Value:
-        every = f.word(program, COUNT)
+        def some(k: Value, bits: Value, near: Value) -> Value:
+            def move() -> list[Value]:
+                f.call(f"{name}_selected", I1, [near, start.at(k * 64 * step, I8), step, width, along, bits])
+                return [near.at(intrinsic("ctpop", bits) * along, I8)]
 
-        def some(k: Value, near: Value) -> Value:
-            bits = f.call("selected", I64, [mask, k * 64, every])
-            f.call(f"{name}_selected", I1, [near, start.at(k * 64 * step, I8), step, width, along, bits])
-            return near.at(intrinsic("ctpop", bits) * along, I8)
+            return f.choose(bits.equals(0), lambda: [near], move)[0]
 
-        f.fold((every + 63).shifted_right(6), near, some)
+        _words_of_mask(f, mask, f.word(program, COUNT), near, some)
         return f.constant(I1, True)
 
     def each(copy: Callable[[Value, Value], object]) -> None:
@@ -219,16 +222,23 @@ def _add(f: Function) -> None:
 
 
 def _move_some(f: Function, towards: Towards) -> None:
-    """Copy those of 64 rows that the bits of a word say."""
+    """Copy those of 64 rows that the bits of a word say: some, at least."""
     near, start, step, width, along, bits = f.arguments
-    f.when_giving(bits.equals(0), lambda: f.constant(I1, True))
 
-    def in_one() -> Value:
-        f.call("memcpy", POINTER, [*towards(start, near), width * 64])
+    def in_runs() -> Value:
+        def run(now: Sequence[Value]) -> Sequence[Value]:
+            left, near = now
+            first = f.call("llvm.cttz.i64", I64, [left, f.constant(I1, True)])
+            rows = f.call("llvm.cttz.i64", I64, [~left.shifted_right(first), f.constant(I1, False)])
+            f.call("memcpy", POINTER, [*towards(start.at(first * width, I8), near), width * rows])
+            return [left & (left + (f.number(1) << first)), near.at(rows * width, I8)]
+
+        f.changing([bits, near], lambda now: now[0].differs(0), run)
         return f.constant(I1, True)
 
+    runs = intrinsic("ctpop", bits & ~(bits << 1))
     gapless = f.both(step.equals(width), lambda: along.equals(width))
-    f.when_giving(f.both(bits.equals(-1), lambda: gapless), in_one)
+    f.when_giving(f.both(runs * RUN <= intrinsic("ctpop", bits), lambda: gapless), in_runs)
 
     def each(copy: Callable[[Value, Value], object]) -> None:
         def row(k: Value, left: Value) -> Value:

@@ -237,6 +237,21 @@ def test_binary_functions_are_precise(name: str, dtype: type[np.floating]) -> No
         assert error <= bound, f"{name}({a!r}, {b!r}) is off by {error} ulp"
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_hypot_is_exact_where_it_can_be(dtype: type[np.floating]) -> None:
+    """Of the sides of right triangles in whole numbers, of all sizes that have no subnormal numbers among them, all in one call."""
+    info = np.finfo(dtype)
+    digits = info.nmant // 2 - 1
+    m, n = np.random.default_rng(0).integers(1, 2**digits, (2, 4000)) // 2 * 2 + [[1], [0]]  # one odd, one even
+    scale = np.exp2(np.random.default_rng(1).integers(info.minexp + 1, info.maxexp - 2 * digits - 2, 4000)).astype(dtype)
+    scale[:3000] = 1
+    sides = [(side.astype(dtype) * scale).astype(dtype) for side in (m * m - n * n, 2 * m * n, m * m + n * n)]
+    for k in (1, 3, 5, 4000):
+        np.testing.assert_array_equal(compiled("hypot", dtype)(sides[0][-k:], sides[1][-k:]), sides[2][-k:])
+    zero = np.zeros(1, dtype)
+    assert compiled("hypot", dtype)(zero, -zero).tolist() == [0.0]
+
+
 def test_inverses_of_pow_lose_nothing() -> None:
     """What `precise_log` takes for exact: m times the inverse, less 1, for the m at both ends of each interval and between."""
     for format in (power.SINGLE, power.DOUBLE):

@@ -168,12 +168,20 @@ def _philox(counter: int, stream: int, key: int) -> tuple[int, int, int, int]:
     return c[0], c[1], c[2], c[3]
 
 
-def _random_bits(first: int) -> Reference:
+def _half_block(first: int) -> Reference:
     def word(counter: int, stream: int, key: int) -> int:
         block = _philox(counter, stream, key)
         return block[first] | block[first + 1] << 32
 
     return _each(word)
+
+
+def _standard_normal(*words: Array) -> Array:
+    """Box and Muller's, of the upper 53 of both halves of the block."""
+    first, second = ((_half_block(k)(*words) >> np.uint64(11)).astype(np.float64) for k in (0, 2))
+    angle = (second * (2 * math.pi / 2**53)).astype(np.longdouble)
+    size = np.sqrt(-2 * np.log(((first + 1) / 2**53).astype(np.longdouble)))
+    return (size * np.cos(angle)).astype(np.float64)
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------
@@ -271,8 +279,8 @@ MEANING: dict[str, Reference] = {
     "softplus": _precisely(lambda x: np.logaddexp(x, np.zeros_like(x))),
     "gelu": _gelu,
     "gelu_tanh": _precisely(_gelu_tanh),
-    "random_bits": _random_bits(0),
-    "random_bits_high": _random_bits(2),
+    "random_bits": _half_block(0),
+    "standard_normal": _standard_normal,
 }
 
 # Units in the last place; nothing said: exact.
@@ -281,6 +289,7 @@ TOLERANCE: dict[str, float] = {
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf"), 2),
     **dict.fromkeys(("pow", "atan2", "hypot", "logaddexp"), 2),
     **dict.fromkeys(("rsqrt", "sigmoid", "silu", "softplus", "gelu", "gelu_tanh"), 2),
+    "standard_normal": 4,  # a logarithm, a cosine and a product
 }
 
 # Where terms cancel, the unit is that of the operands.

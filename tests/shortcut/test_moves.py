@@ -45,6 +45,27 @@ def test_masks_of_all_sizes(dtype: Any) -> None:
                 both(array, work)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_masks_of_long_runs(dtype: Any) -> None:
+    """Rows that are neighbours move together: within a word of 64, up to its end, from its beginning, or all of it."""
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        ends = np.sort(rng.choice(np.arange(1, 400), 9, replace=False))
+        ends[rng.integers(9)] = 64 * rng.integers(1, 6)
+        mask = (np.searchsorted(np.sort(ends), np.arange(400), side="right") % 2).astype(bool)
+        for rows in (slice(None), slice(None, None, -1), slice(None, None, 2)):
+            for row in ((), (3,)):
+                array = (rng.normal(size=(800 if rows.step == 2 else 400, *row)) * 50).astype(dtype)
+
+                def work(x: Any, made: Any, mask: Any = mask, rows: Any = rows) -> Any:
+                    key, part = made(mask), x[rows]
+                    found = part[key]
+                    part[key] = found[::-1] + part[key]
+                    return found
+
+                both(array, work)
+
+
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
 def test_indices_of_all_dtypes(kind: Any) -> None:
     array = np.arange(60.0).reshape(20, 3)

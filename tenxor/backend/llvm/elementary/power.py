@@ -157,23 +157,51 @@ def special_power(x: Value, y: Value, magnitude: Value) -> Value:
     return select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
 
+# Sizes whose squares have room for all their digits, as bits, and what an integer less those of a root is: about half its inverse, as bits.
+LEAST_SQUARED, MOST_SQUARED = DOUBLE.to_bits(2.0**-450), DOUBLE.to_bits(2.0**500)
+HALF_INVERSE = 0x7FCE623822FC16E6
+
+
 def hypot(x: Value, y: Value) -> Value:
-    """sqrt(x**2 + y**2), without overflow or underflow on the way."""
+    """sqrt(x**2 + y**2), without overflow or underflow on the way; what is very large or small is seen to out of line."""
     if x.format.bits == 32:
-        return hypot(x.to_double(), y.to_double()).to_single()
-    a, b = x.abs(), y.abs()
-    large, small = larger(a, b), smaller(a, b)
-    huge, tiny = large > 2.0**500, large < 2.0**-450
-    down = select(huge, large.constant(2.0**-600), select(tiny, large.constant(2.0**600), 1.0))
-    up = select(huge, large.constant(2.0**600), select(tiny, large.constant(2.0**-600), 1.0))
-    large, small = large * down, small * down
-    # The root, then one correction by the exact remainder of its square.
+        return hypot_of_singles(x.to_double(), y.to_double()).to_single()
+    a, b = x.abs().as_bits(), y.abs().as_bits()
+    large, small = larger(a, b), smaller(a, b)  # as bits, of which those of infinity and of NaN are the largest
+    rare = (large - LEAST_SQUARED).compare("ugt", MOST_SQUARED - LEAST_SQUARED) & large.differs(0)
+    usual = root_of_squares(large.as_float(), small.as_float())
+    (result,) = unless_rare(rare, [usual], lambda: [hypot_of_any(x.abs(), y.abs())])
+    return result
+
+
+def hypot_of_singles(x: Value, y: Value) -> Value:
+    """The same of doubles that hold singles: they have room for the squares."""
+    root = fma(x, x, y * y).sqrt()
+    return select(x.abs().equals(inf) | y.abs().equals(inf), inf, root)
+
+
+def root_of_squares(large: Value, small: Value) -> Value:
+    """The root of the sum of both squares, where these have room: with one correction by the exact remainder of its square.
+
+    Of the inverse by which that is multiplied eight digits are enough: a guess by its bits, and one step of Newton's. A division
+    would take the part of the processor that is busy with roots.
+    """
     square, square_low = exact_product(large, large)
     total, total_low = fast_sum(square, small * small)
     root = total.sqrt()
     remainder = fma(-root, root, total) + (total_low + square_low)
-    root = select(root > 0.0, root + remainder / (root + root), root)
-    result = select(a.is_nan() | b.is_nan(), nan, root * up)
+    half_inverse = (root.as_bits().constant(HALF_INVERSE) - root.as_bits()).as_float()
+    correction = remainder * half_inverse
+    return root + fma(correction, fma(root * -2.0, half_inverse, 1.0), correction)
+
+
+def hypot_of_any(a: Value, b: Value) -> Value:
+    """The same of any sizes, scaled to where their squares have room."""
+    large, small = larger(a, b), smaller(a, b)
+    huge, tiny = large > 2.0**500, large < 2.0**-450
+    down = select(huge, large.constant(2.0**-600), select(tiny, large.constant(2.0**600), 1.0))
+    up = select(huge, large.constant(2.0**600), select(tiny, large.constant(2.0**-600), 1.0))
+    result = select(a.is_nan() | b.is_nan(), nan, root_of_squares(large * down, small * down) * up)
     return select(a.equals(inf) | b.equals(inf), inf, result)
 
 
