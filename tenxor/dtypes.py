@@ -203,7 +203,8 @@ def dtype(spec: object) -> DType:
         except (TypeError, ValueError):
             found = None
     if found is None:
-        raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}")
+        shape = "; the sizes of a shape are one argument, (2, 3)" if type(spec) is int else ""
+        raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}{shape}")
     return found
 
 
