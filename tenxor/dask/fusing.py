@@ -23,8 +23,11 @@ LITTLE = 1 << 16  # bytes of a constant that each task may carry along: it is se
 def fused(graph: dict[Any, Any], keys: Any) -> dict[Any, Any]:
     """Fewer tasks that give the same for some keys."""
     asked = set(flatten(keys)) if isinstance(keys, list | set) else {keys}
+    graph = _called_by_one_name(graph, asked)
     constants = {key: _carried(node) for key, node in graph.items() if key not in asked and _little(node)}
-    return _called_by_one_name(fuse_linear_task_spec(_with(_called_by_one_name(graph, asked), constants), asked), asked)
+    if not constants:  # so all chains are those that Dask saw
+        return graph
+    return _called_by_one_name(fuse_linear_task_spec(_with(graph, constants), asked), asked)
 
 
 def _little(node: Any) -> bool:
