@@ -444,7 +444,9 @@ def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any
     """Elements as NumPy values: `bfloat16`, kept as its bits, as float32."""
     if dtype is not bfloat16:
         return elements
-    return (elements.astype(np.uint32) << 16).view(np.float32)
+    bits = elements.astype(np.uint32)
+    bits <<= 16  # in place: without axes, what operators give is no array
+    return bits.view(np.float32)
 
 
 def encoded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
