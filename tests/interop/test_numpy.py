@@ -341,19 +341,6 @@ def test_means_weighted_along_some_axes(axis: Any, shape: tuple[int, ...]) -> No
         assert f.shape == w.shape and np.allclose(f, w)
 
 
-@pytest.mark.parametrize("weights_dtype", ["i1", "i4", "u8", "?", "f4", "c8"])
-@pytest.mark.parametrize("dtype", ["i1", "i4", "u8", "?", "f4", "f8"])
-def test_weighted_means_of_integers_have_room_for_the_products(dtype: str, weights_dtype: str) -> None:
-    values, weights = np.ones(3, dtype), np.ones(3, weights_dtype)
-    for array in (values, weights):
-        if array.dtype.kind in "iu":
-            array[:2] = np.iinfo(array.dtype).max // 2
-    found = np.average(tx.asarray(values), weights=tx.asarray(weights), returned=True)
-    for ours, theirs in zip(found, np.average(values, weights=weights, returned=True), strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6)
-
-
 def test_medians_of_numbers_alone_have_room_for_the_sum_of_two() -> None:
     for values in (np.array([[44525, 32768]], dtype=np.uint16), np.array([[100, 120, 127, 126]], dtype=np.int8)):
         assert np.array_equal(np.nanmedian(tx.asarray(values), axis=1), np.nanmedian(values, axis=1))
