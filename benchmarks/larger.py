@@ -106,6 +106,7 @@ def written(folder: Path, gigabytes: float) -> Path:
 
     target = folder / f"{count}"
     if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
         parts = [da.from_delayed(dask.delayed(block)(k), (rows, COLUMNS), np.float32) for k in range(count)]
         da.to_npy_stack(target, da.concatenate(parts))
     return target

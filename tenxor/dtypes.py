@@ -203,7 +203,8 @@ def dtype(spec: object) -> DType:
         except (TypeError, ValueError):
             found = None
     if found is None:
-        raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}")
+        shape = "; the sizes of a shape are one argument, (2, 3)" if type(spec) is int else ""
+        raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}{shape}")
     return found
 
 
@@ -443,7 +444,9 @@ def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any
     """Elements as NumPy values: `bfloat16`, kept as its bits, as float32."""
     if dtype is not bfloat16:
         return elements
-    return (elements.astype(np.uint32) << 16).view(np.float32)
+    bits = elements.astype(np.uint32)
+    bits <<= 16  # in place: without axes, what operators give is no array
+    return bits.view(np.float32)
 
 
 def encoded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

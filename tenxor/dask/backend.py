@@ -27,6 +27,19 @@ def tensor(block: Any) -> Tensor:
     return Tensor._lent(array, dtype_of(array.dtype))
 
 
+def lent(value: Any) -> Any:
+    """An argument of a task: of a tensor in memory that others may write (as what came over a wire may be written, for all we know) one
+    that counts on it that they do not. For so long as a task runs Dask promises that, and what reads it may be fused.
+    """
+    if type(value) is not Tensor:
+        return value
+    buffer = value.storage.node.buffer
+    if buffer is None or not buffer.pins:
+        return value
+    seen = value._exported()
+    return value if seen is None else Tensor._lent(seen, value.dtype)
+
+
 def asarray(x: Any, chunks: Any = "auto") -> Any:
     """A Dask array whose chunks are tensors: of another Dask array, lazily, or of what `from_array` takes.
 

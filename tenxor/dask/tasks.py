@@ -22,6 +22,8 @@ from ..functions.inspection import realize
 from ..pool import SPARE, pool
 from ..system import memory_bytes
 from ..tensor import Tensor
+from .backend import lent
+from .fusing import fused
 
 PART = 16  # of a worker's memory that may be pooled at the most is one of so many
 _KIND = typename(Tensor)  # how layers say what their chunks are
@@ -37,19 +39,6 @@ class Computed(Task):  # type: ignore[misc]  # Dask's types are not all written 
         if "distributed.worker" in sys.modules:
             keep_little(result, *(values.values() if values else ()))
         return result
-
-
-def lent(value: Any) -> Any:
-    """An argument of a task: of a tensor in memory that others may write (as what came over a wire may be written, for all we know) one
-    that counts on it that they do not. For so long as a task runs Dask promises that, and what reads it may be fused.
-    """
-    if type(value) is not Tensor:
-        return value
-    buffer = value.storage.node.buffer
-    if buffer is None or not buffer.pins:
-        return value
-    seen = value._exported()
-    return value if seen is None else Tensor._lent(seen, value.dtype)
 
 
 def computed(result: Any) -> Any:
@@ -101,7 +90,8 @@ def optimize(graph: Any, keys: Any, **options: Any) -> Any:
     ours = {name for name, layer in layers.items() if (layer.collection_annotations or {}).get("chunk_type") == _KIND}
     if not ours:
         return _optimized(graph, keys, **options)
-    return _computing(_optimized(_shuffled(graph, ours), keys, **options))
+    optimized = _optimized(_shuffled(graph, ours), keys, **options)
+    return _computing(optimized if isinstance(optimized, HighLevelGraph) else fused(optimized, keys))  # which it is if nothing may be fused
 
 
 def _shuffled(graph: Any, ours: Iterable[str]) -> Any:

@@ -245,6 +245,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
                     f"np.average: weights have shape {w.shape}, and x {a.shape}; they are equal, or weights have the axes that `axis` names"
                 )
             w = w.permute(sorted(range(w.ndim), key=axes.__getitem__)).reshape([a.shape[k] if k in axes else 1 for k in range(a.ndim)])
+        if not (a.dtype.is_float or a.dtype.is_complex):
+            a = a.astype(tx.float64)  # products of integers may be too large for them
+        w = w.astype(tx.result_type(a.dtype, w.dtype), copy=False)
         total = tx.sum(tx.broadcast_to(w, a.shape), axis=axis, keepdims=keepdims)
         found = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
     return (found, total + tx.zeros_like(found)) if returned else found

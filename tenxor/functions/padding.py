@@ -236,7 +236,8 @@ def _through_edges(x: Tensor, axis: int, before: int, after: int, with_edge: boo
         first, last = x[along(axis, slice(0, 1))], x[along(axis, slice(-1, None))]
         left = x[along(axis, slice(skipped, skipped + low))].flip(axis)
         right = x[along(axis, slice(count - skipped - high, count - skipped))].flip(axis)
-        x = concat([2 * first - left, x, 2 * last - right], axis=axis)
+        mirrored = [(2 * edge - those).astype(x.dtype, copy=False) for edge, those in ((first, left), (last, right))]  # bools stay so
+        x = concat([mirrored[0], x, mirrored[1]], axis=axis)
         before, after = before - low, after - high
     return x
 

@@ -64,7 +64,7 @@ def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
 def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
     """The mean of the elements that are true in `where`; of none NaN."""
     wide, dtype = asarray(x)._averaging("mean")
-    return as_dtype(_mean_where(wide, mask_of("mean", where, wide), axis, keepdims), dtype)
+    return as_dtype(_mean_where(wide, mask_of("mean", where, wide), axes_of("mean", axis, wide.ndim), keepdims), dtype)
 
 
 def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tensor:
@@ -75,7 +75,7 @@ def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tenso
 def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any, mean: Any = None) -> Tensor:
     """The variance of the elements that are true in `where`, or its root: divided by their number less the correction."""
     wide, dtype = asarray(x)._averaging(op)
-    mask = mask_of(op, where, wide)
+    mask, axis = mask_of(op, where, wide), axes_of(op, axis, wide.ndim)
     centre = _mean_where(wide, mask, axis, True) if mean is None else asarray(mean)
     away = wide - centre
     if away.shape != wide.shape:

@@ -361,7 +361,7 @@ class _Few:
         with np.errstate(all="ignore"):
             step = high - low  # as in `_blended`
             found: Array = low + step * self.way if self.way < 0.5 else high - step * (1 - self.way)
-            return found
+            return found if np.isfinite(step).all() else np.where(np.isfinite(step), found, low * (1 - self.way) + high * self.way)
 
 
 def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
@@ -390,5 +390,6 @@ def _weighed(low: Any, high: Any, way: Any, largest: Any, where: Callable[..., A
     """The same between elements, of which the largest of all may be NaN."""
     step = high - low  # from the nearer end, so that no result is beyond the other one, and equal ends give themselves
     found = where(way < 0.5, low + step * way, high - step * (1 - way))
-    found = where(way == 0, low, found)  # also where the step is infinite
+    found = where(step - step == 0, found, low * (1 - way) + high * way)  # an end is infinite, or both are that far from each other
+    found = where(way == 0, low, found)
     return where(largest != largest, largest, found)  # NaN

@@ -38,8 +38,8 @@ def vector_norm(
     """New real tensor: the norm of the vectors along `axis`, an int, a tuple of axes walked as one, or None for all elements.
 
     `ord` is any number: 2 is the length, 1 the sum of sizes, `inf` the largest and `-inf` the smallest of them, 0 how
-    many elements are not zero, and else the root of that order of the sum of powers. Integers become float64. Raises
-    AxisError, and ShapeError for the largest or smallest of nothing. (Array API 2025.12, `linalg.vector_norm`.)
+    many elements are not zero, and else the root of that order of the sum of powers. Integers become float64. Of nothing it is
+    0. Raises AxisError, and ShapeError for the smallest of nothing. (Array API 2025.12, `linalg.vector_norm`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.vector_norm(tx.asarray([[3.0, 4.0], [5.0, 12.0]]), axis=1).tolist()
@@ -57,7 +57,7 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
     x, order = computed(x), number
     sizes = abs(x)
     if order == inf:
-        found = sizes.max(axis, keepdims)
+        found = _largest(sizes, axis, keepdims)
     elif order == -inf:
         found = sizes.min(axis, keepdims)
     elif order == 0:
@@ -71,6 +71,12 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
         total = _power(sizes, order, order < 1).sum(axis, keepdims=keepdims)
         found = _power(total, 1 / order, order > 0)
     return as_dtype(found, dtype)
+
+
+def _largest(sizes: Tensor, axis: Axes, keepdims: bool = False) -> Tensor:
+    """The largest of some numbers of 0 or more; of none of them 0, as their sum is."""
+    found: Tensor = sizes.max(axis, keepdims) if sizes.size else sizes.sum(axis, keepdims=keepdims)
+    return found
 
 
 def _power(x: Tensor, order: float, flat: bool) -> Tensor:
@@ -106,7 +112,7 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", ke
 
     `ord` is "fro" (or None) for the root of the sum of squares, "nuc" for the sum of the singular values, 2 and -2
     for the largest and smallest of them, 1 and -1 for the largest and smallest sum of sizes in a column, `inf` and
-    `-inf` in a row. Raises ShapeError and ArgumentError.
+    `-inf` in a row. Of no elements the norm is 0. Raises ArgumentError, and ShapeError for the smallest of nothing.
     (Array API 2025.12, `linalg.matrix_norm`.)
 
     >>> import tenxor as tx
@@ -126,10 +132,10 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
     if number in rows_or_columns:
         axis = rows_or_columns[number]
         sums = abs(computed(x)).sum(axis, keepdims=True)
-        found = sums.max((-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
+        found = _largest(sums, (-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
     elif number in (2, -2) or (isinstance(order, str) and order == "nuc"):
         s = svdvals(computed(x))
-        found = s.sum(-1) if number is None else s.max(-1) if number == 2 else s.min(-1)
+        found = s.sum(-1) if number is None else _largest(s, -1) if number == 2 else s.min(-1)
         found = found.expand_dims((-2, -1)) if keepdims else found
     else:
         raise ArgumentError(f"{op}: there is no norm of matrices of order {order!r}; there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf")

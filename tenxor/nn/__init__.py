@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import functional as functional
 from . import init as init
 from .attention import *
@@ -10,15 +12,17 @@ from .layers import *
 from .module import *
 from .recurrent import *
 
+if not TYPE_CHECKING:  # who know all that there is
+    del TYPE_CHECKING
 
-def __getattr__(name: str) -> object:
-    """Activations are functions, which `Sequential` takes as they are: whoever looks for a class is told so."""
-    from ..errors import UnknownAttribute
-    from ..functions.elementwise import FUNCTIONS
+    def __getattr__(name: str) -> object:
+        """Activations are functions, which `Sequential` takes as they are: whoever looks for a class is told so."""
+        from ..errors import UnknownAttribute
+        from ..functions.elementwise import FUNCTIONS
 
-    own = {plain.replace("_", ""): f"tx.nn.functional.{plain}" for plain in functional.__all__}
-    others = {plain.replace("_", ""): f"tx.{plain}" for plain in (*FUNCTIONS, "softmax", "log_softmax")}
-    found = (others | own).get(name.lower()) if name[:1].isupper() else None
-    if found is None:
-        raise UnknownAttribute(f"module 'tenxor.nn' has no attribute {name!r}")
-    raise UnknownAttribute(f"nn: there is no class {name}; {found} is a function, and Sequential takes functions as they are")
+        own = {plain.replace("_", ""): f"tx.nn.functional.{plain}" for plain in functional.__all__}
+        others = {plain.replace("_", ""): f"tx.{plain}" for plain in (*FUNCTIONS, "softmax", "log_softmax")}
+        found = (others | own).get(name.lower()) if name[:1].isupper() else None
+        if found is None:
+            raise UnknownAttribute(f"module 'tenxor.nn' has no attribute {name!r}")
+        raise UnknownAttribute(f"nn: there is no class {name}; {found} is a function, and Sequential takes functions as they are")

@@ -41,6 +41,15 @@ def test_beside_numpy(name: str, mode: Any) -> None:
             np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5 if name == "float32" else 1e-12, atol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+def test_bools_mirrored_through_their_edges_stay_bools(mode: Any) -> None:
+    x = np.asarray([[True, False, False], [False, True, True]])
+    for width in (1, 3, ((0, 4), (2, 0))):
+        found = tx.pad(tx.asarray(x), width, mode, reflect_type="odd")
+        assert found.dtype is tx.bool
+        np.testing.assert_array_equal(found.numpy(), np.pad(x, width, mode, reflect_type="odd"))
+
+
 def test_empty_borders_hold_anything() -> None:
     found = tx.pad(tx.arange(3), (1, 2), "empty")
     assert found.shape == (6,) and found[1:4].tolist() == [0, 1, 2]

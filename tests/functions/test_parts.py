@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, DTypeError, ShapeError
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 from .samples import SAMPLES, assert_close, assert_same, each_sample
 from .test_statistics import axes_of
@@ -115,6 +115,13 @@ def test_clip_into_a_tensor() -> None:
         out.fill(0)
     assert tx.clip(x, 2, None, out=x) is x and x.tolist() == [2, 2, 2, 3, 4]
     assert np.clip(x, 3, 4, out=out) is out and out.tolist() == [3.0, 3.0, 3.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "any", "all", "mean", "var", "std"])
+def test_an_axis_that_there_is_not_is_told_by_the_function_that_was_called(name: str) -> None:
+    for x, axis in ((tx.ones(()), 0), (tx.ones((2, 3)), 2), (tx.ones((2, 3)), "a")):
+        with pytest.raises(AxisError, match=rf"^{name}: "):
+            getattr(tx, name)(x > 0 if name in ("any", "all") else x, axis=axis, where=True if x.ndim == 0 else x > 0)
 
 
 def test_where_the_largest_is_into_a_tensor() -> None:

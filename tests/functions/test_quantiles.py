@@ -126,6 +126,22 @@ def test_nan_and_infinities() -> None:
     assert tx.median(tx.asarray([1.0, 2.0, np.nan])).isnan().item()
 
 
+INF = np.inf
+
+
+@pytest.mark.parametrize("ends", [(1.0, INF), (-INF, 1.0), (INF, INF), (-INF, -INF), (-INF, INF), (-1.7e308, 1.7e308)])
+def test_between_infinite_ends_is_what_their_weighed_sum_is(ends: tuple[float, float]) -> None:
+    """However it is found: of few elements, of many rows, of a long row, with derivatives, of parts that are a tensor."""
+    x = np.asarray(ends)
+    low, high = ends
+    mean, quarter = low * 0.5 + high * 0.5, low * 0.75 + high * 0.25
+    t, rows, row = tx.asarray(x), tx.asarray(np.tile(x, (20_000, 1))), tx.asarray(np.repeat(x, 20_001))
+    for found in (tx.median(t), tx.quantile(t.requires_grad_(), 0.5), tx.median(rows, axis=1)[7], tx.median(row)):
+        np.testing.assert_array_equal(found.detach().numpy(), mean)
+    for found in (tx.quantile(t, [0.25, 0.5]), tx.quantile(rows, [0.25, 0.5], axis=1)[:, 7], tx.quantile(t, tx.asarray([0.25, 0.5]))):
+        np.testing.assert_allclose(found.detach().numpy(), [quarter, mean], rtol=1e-15)
+
+
 def test_parts_by_name() -> None:
     x = tx.asarray([1.0, 2.0, 4.0])
     assert tx.quantile(x, q=0.5).item() == tx.percentile(x, q=50, axis=0).item() == x.quantile(q=0.5).item() == 2.0

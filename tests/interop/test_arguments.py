@@ -211,3 +211,16 @@ def test_derivatives_go_through_unique_parts() -> None:
     x = tx.asarray([[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]).requires_grad_()
     (np.unique(x, axis=0) * tx.asarray([[1.0], [10.0]])).sum().backward()
     assert x.grad.tolist() == [[10.0, 10.0], [1.0, 1.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("weights_dtype", ["i1", "i4", "u8", "?", "f4", "c8"])
+@pytest.mark.parametrize("dtype", ["i1", "i4", "u8", "?", "f4", "f8"])
+def test_weighted_means_of_integers_have_room_for_the_products(dtype: str, weights_dtype: str) -> None:
+    values, weights = np.ones(3, dtype), np.ones(3, weights_dtype)
+    for array in (values, weights):
+        if array.dtype.kind in "iu":
+            array[:2] = np.iinfo(array.dtype).max // 2
+    found = np.average(tx.asarray(values), weights=tx.asarray(weights), returned=True)
+    for ours, theirs in zip(found, np.average(values, weights=weights, returned=True), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6)

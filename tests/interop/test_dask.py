@@ -17,11 +17,14 @@ pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'te
 
 import dask
 import dask.array as da
-from dask._task_spec import TaskRef
+from dask._task_spec import Alias, DataNode, Task, TaskRef
+from dask.highlevelgraph import HighLevelGraph
 from dask.sizeof import sizeof
 
 import tenxor.dask
-from tenxor.dask.tasks import Computed, computed, lent
+from tenxor.dask.backend import lent
+from tenxor.dask.fusing import fused
+from tenxor.dask.tasks import Computed, computed
 
 X = np.random.default_rng(0).normal(size=(40, 30))
 ROWS = (10, 30)  # chunks of whole rows
@@ -192,6 +195,41 @@ class TestTheEndOfATask:
         big = tenxor.dask.from_array(np.ones((4, 1000, 100)), (1, 1000, 100))
         found = ((big - 1.5) ** 2).map_blocks(look, dtype=float, meta=big._meta).sum().compute()
         assert seen == [False] * 4 and found.item() == 100_000.0
+
+    def test_a_little_constant_is_part_of_the_tasks_that_read_it(self) -> None:
+        """Of a chunk there is what makes it, one task for the chain across the constants, and one for each of two that read that."""
+        for n, large in ((4, 0), (9000, 1)):  # in bytes, less and more than a task carries along
+
+            def blocks(make: Callable[[Any], Any], d: Any, n: int = n) -> tuple[Any, Any]:
+                mine = (d @ X.T[:, :5] - X[0, :5]).argmin(axis=1)[:, None] == make(np.arange(n))
+                return mine.astype(float).T @ d, mine.sum(axis=0)
+
+            asked = sums, counts = blocks(tx.asarray, tenxor.dask.asarray(da.ones((80, 30), chunks=ROWS)))
+            merged = HighLevelGraph.merge(*[one.dask for one in asked])
+            graph = tenxor.dask.tasks.optimize(merged, [key for one in asked for key in dask.core.flatten(one.__dask_keys__())])
+            of_a_chunk = [key for key in graph if isinstance(key, tuple) and 7 in key]
+            assert len(of_a_chunk) == 4 + large, of_a_chunk
+            kinds = [type(node) for node in graph.values()]
+            assert kinds.count(DataNode) == large and not kinds.count(Alias)
+            assert {type(node) for node in graph.values()} <= {Computed, DataNode}
+            wanted = dask.compute(*blocks(np.asarray, da.ones((80, 30), chunks=ROWS)))
+            for ours, theirs in zip(dask.compute(sums, counts), wanted, strict=True):
+                np.testing.assert_array_equal(np.asarray(ours), theirs)
+
+    def test_what_was_asked_for_keeps_its_name(self) -> None:
+        """Also where it is made by a fused task, and read by another."""
+        first = tenxor.dask.from_array(X, ROWS) * tx.asarray(X[0])
+        second = (first - tx.asarray(X[1])).sum(axis=1)
+        a, b = dask.persist(first, second)
+        np.testing.assert_array_equal(np.asarray(a.compute()), X * X[0])
+        np.testing.assert_allclose(np.asarray(b.compute()), (X * X[0] - X[1]).sum(1), rtol=1e-12)
+
+    def test_a_constant_in_a_task_is_memory_that_nobody_writes(self) -> None:
+        pinned = tx.asarray(np.arange(3.0), copy=False)  # as what came over a wire is
+        assert in_memory(pinned + 1)
+        graph = {"c": DataNode("c", pinned), "waits": Task("waits", lambda x: not in_memory(x + 1), TaskRef("c"))}
+        (task,) = fused(graph, ["waits"]).values()
+        assert task() is True
 
     def test_an_error_is_the_tasks(self) -> None:
         wrong = both(ROWS)[0].map_blocks(lambda t: tx.take(t, (tx.asarray([7]) * t.shape[0]), axis=0), dtype=float, meta=tx.ones((0, 0)))

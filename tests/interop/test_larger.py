@@ -55,8 +55,8 @@ def test_programs_give_what_one_piece_gives(name: str, kind: str) -> None:
 def test_a_program_is_measured_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(larger, "CHUNK", 1 << 18)
     with dask.config.set(scheduler="synchronous"):
-        folder = larger.written(tmp_path, 0.001)
-    assert larger.written(tmp_path, 0.001) == folder and len(list(folder.glob("*.npy"))) == 4
+        folder = larger.written(tmp_path / "new", 0.001)
+    assert larger.written(tmp_path / "new", 0.001) == folder and len(list(folder.glob("*.npy"))) == 4
     run = larger.measured(larger.ridge, larger.CHUNKS["tenxor"], folder)
     assert 0 < run.seconds < 60 and run.processors >= 0 and run.peak >= 0
     assert run.found["coefficients"].shape == (larger.COLUMNS,)

@@ -484,3 +484,12 @@ def test_from_dlpack_copies_when_asked_and_names_what_does_not_speak_it() -> Non
     u = tx.from_dlpack(read_only)
     u[0] = 1
     assert read_only.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("dtype", tx.dtypes.ALL, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
+def test_arrays_of_every_shape_are_arrays(dtype: tx.DType, shape: tuple[int, ...]) -> None:
+    """Without axes, too: what NumPy's operators give there is none."""
+    t = tx.ones(shape, dtype=dtype)
+    for found in (t.numpy(), np.asarray(t), np.array(t), np.asarray(t, dtype=np.complex128)):
+        assert type(found) is np.ndarray and found.shape == shape and (found == 1).all()

@@ -239,6 +239,7 @@ def wrong(x: Tensor) -> None:
     x.what  # type: ignore[attr-defined]
     x.reshape("x")  # type: ignore[arg-type]
     x.maximum("x")  # type: ignore[arg-type]
+    nn.Softmax()  # type: ignore[attr-defined]
     nn.Linear("3", 2)  # type: ignore[arg-type]
     nn.Linear(3, 2)(x, x)  # type: ignore[call-arg]
     nn.functional.cross_entropy(x, x, "mean", 0.0, -100, 1)  # type: ignore[call-arg]
