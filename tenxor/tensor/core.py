@@ -405,7 +405,7 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
             from ..sizes import Size  # what holds for other sizes is found with these
 
             if isinstance(value, Size):
-                return Scalar(value, beside)  # how many elements a mean is of  # type: ignore[arg-type]
+                return Scalar(value, beside)  # type: ignore[arg-type]  # how many elements a mean is of
             raise DTypeError(
                 f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
             )
