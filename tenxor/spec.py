@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from .dtypes import DType
+from .frameless import frameless
 from .layout import Form, Layout
 from .node import Recipe, Scalar
 from .records import NamedTuple
@@ -185,4 +186,4 @@ def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -
         return own(*args, **named)
 
     function.__annotations__ = own.__annotations__  # which, if somebody has set them, `wraps` does not see from CPython 3.14 on
-    return function
+    return frameless(function, "again", name)
