@@ -23,6 +23,9 @@ class Frameless(partial[Any]):
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.func, name)  # its code, defaults and so on
+
     def __reduce__(self) -> Any:
         return str(self.func.__qualname__)  # by name, as functions are
 

@@ -122,4 +122,4 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
 
 
-FUNCTIONS["round"] = round
+FUNCTIONS["round"] = globals()["round"] = frameless(round, "unary", OPS["round"])

@@ -352,8 +352,10 @@ def _view_as(f: Function) -> None:
     """The tensor's storage seen otherwise."""
     x, made = f.arguments
     shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
+    is_chain = f.is_the(shift, "None")
+    f.refuse(f.both(is_chain, lambda: ~f.is_the(offset, "0")))
     moved = f.choose(
-        f.is_the(shift, "0"),
+        f.either(f.is_the(shift, "0"), lambda: is_chain),
         lambda: [f.own(offset)],
         lambda: [f.call("PyLong_FromLongLong", POINTER, [f.integer(offset) + f.integer(shift)])],
     )[0]

@@ -194,6 +194,7 @@ class ShortWay:
             "True": True,
             "False": False,
             "()": (),
+            "(0,)": (0,),
             "(0, 0)": (0, 0),
             "never": NEVER,
             "sum": SUM,

@@ -359,11 +359,11 @@ def _written(view: Tensor, value: Any) -> Made | None:
 
 def _view_of(x: Tensor, found: Tensor) -> Made | None:
     """The same storage seen otherwise."""
-    if found.storage is not x.storage or found.dtype is not x.dtype or found is x:
+    if found.storage is not x.storage or found.dtype is not x.dtype or found is x or passes(found.spec):
         return None
-    if x.spec.strides is None or found.spec.strides is None or passes(found.spec):
-        return None
-    return Made(found.spec, shift=found.offset - x.offset)
+    if x.layout.base is None and found.layout.base is None:
+        return Made(found.spec, shift=found.offset - x.offset)
+    return None if x.offset or found.offset else Made(found.spec, shift=None)  # where a chain begins is part of what it is
 
 
 def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:
