@@ -363,7 +363,8 @@ def _view_of(x: Tensor, found: Tensor) -> Made | None:
         return None
     if x.layout.base is None and found.layout.base is None:
         return Made(found.spec, shift=found.offset - x.offset)
-    return None if x.offset or found.offset else Made(found.spec, shift=None)  # where a chain begins is part of what it is
+    # Where a chain begins is part of what it is, whatever its offset says.
+    return Made(found.spec, shift=None, low=-1 if x.layout.base is not None else x.offset, high=found.offset)
 
 
 def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:

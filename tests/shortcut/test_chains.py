@@ -66,6 +66,7 @@ def test_they_are_views_of_the_same_storage(view: str) -> None:
         assert x.tolist() == wanted_after(view)
 
 
+
 def wanted_after(view: str) -> list[Any]:
     array = np.arange(20.0).reshape(4, 5)
     places = VIEWS[view](np.arange(20).reshape(4, 5))[-1]

@@ -123,7 +123,9 @@ def frames(call: Callable[[], object]) -> list[str]:
 
 def quick(x: Tensor, y: Tensor, mask: Tensor) -> None:
     tx.exp(x), tx.round(x), tx.add(x, y), tx.add(x, 2.5), tx.maximum(0.0, x), tx.subtract(1, x)
-    tx.where(mask, x, 0.0), tx.where(mask, x, y), tx.sum(x), tx.sum(x, axis=0), tx.max(x, 0), tx.mean(x, keepdims=True), tx.clip(x, 0.5, 1.5), tx.matmul(x, y), tx.softmax(x)
+    tx.where(mask, x, 0.0), tx.where(mask, x, y)
+    tx.sum(x), tx.sum(x, axis=0), tx.max(x, 0), tx.mean(x, keepdims=True)
+    tx.clip(x, 0.5, 1.5), tx.matmul(x, y), tx.softmax(x)
     [*map(tx.exp, (x, y))], tx.exp(*[x]), tx.sum(*[x], **{"axis": 0})
 
 
