@@ -8,7 +8,7 @@ A call of a function of Python's makes a frame, whatever stands behind it. What 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, update_wrapper
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -24,7 +24,7 @@ class Frameless(partial[Any]):
         return self if instance is None else MethodType(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.func, name)  # its code, defaults and so on
+        return getattr(self.func, name)  # its name, annotations, code and so on
 
     def __reduce__(self) -> Any:
         return str(self.func.__qualname__)  # by name, as functions are
@@ -41,8 +41,9 @@ def frameless(own: Callable[..., Any], machine: str, subject: object) -> Framele
     """A function of Python's, in whose place such machine code may be called. It has its name, signature, annotations and so on."""
     made = Frameless(own)
     made.machine, made.subject = machine, subject
-    update_wrapper(made, own)
-    made.__annotations__ = own.__annotations__  # which `update_wrapper` does not see from CPython 3.14 on, if somebody has set them
+    its = made.__dict__
+    its.update(own.__dict__)
+    its["__module__"], its["__doc__"], its["__wrapped__"] = own.__module__, own.__doc__, own  # which the class has, too, or nobody yet
     functions.append(made)
     for stand_in in standing_in:
         stand_in(made)
