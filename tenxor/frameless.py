@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 
@@ -20,11 +20,16 @@ class Frameless(partial[Any]):
     machine: str
     subject: object
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        """That of functions, for who asks what this is: `inspect` and all that go by it."""
+        return FunctionType
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.func, name)  # its name, annotations, code and so on
+        return getattr(self.func, name)  # its name, code and so on
 
     def __reduce__(self) -> Any:
         return str(self.func.__qualname__)  # by name, as functions are
@@ -43,7 +48,8 @@ def frameless(own: Callable[..., Any], machine: str, subject: object) -> Framele
     made.machine, made.subject = machine, subject
     its = made.__dict__
     its.update(own.__dict__)
-    its["__module__"], its["__doc__"], its["__wrapped__"] = own.__module__, own.__doc__, own  # which the class has, too, or nobody yet
+    its["__module__"], its["__doc__"], its["__annotations__"] = own.__module__, own.__doc__, own.__annotations__  # which the class has, too
+    its["__wrapped__"] = own
     functions.append(made)
     for stand_in in standing_in:
         stand_in(made)

@@ -42,7 +42,7 @@ def told(x: Any, kind: int, /, *, name: str = "a", **others: Any) -> tuple[Any, 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_they_are_what_they_stand_for(function: Any) -> None:
     own = inspect.unwrap(function)
-    assert type(function) is Frameless and inspect.isfunction(own) and inspect.isroutine(function) and callable(function)
+    assert type(function) is Frameless and inspect.isfunction(own) and inspect.isfunction(function) and callable(function)
     assert function.__wrapped__ is function.func
     for name in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
         assert getattr(function, name) == getattr(own, name), name

@@ -28,7 +28,7 @@ SIGNATURES = {
 def test_a_function_over_some_axes_is_like_any_other(kind: str, space: int) -> None:
     name = f"{kind}{space}d"
     function = getattr(tx, name)
-    assert inspect.isroutine(function) and function.__name__ == function.__qualname__ == name
+    assert inspect.isfunction(function) and function.__name__ == function.__qualname__ == name
     assert function.__module__ == f"tenxor.functions.{'pooling' if 'pool' in kind else 'convolution'}"
     assert str(inspect.signature(function)) == SIGNATURES[kind]
     hints = get_type_hints(function)
