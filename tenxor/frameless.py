@@ -21,7 +21,7 @@ class Frameless(partial[Any]):
     subject: object
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # type: ignore[override]
+    def __class__(self) -> type:
         """That of functions, for who asks what this is: `inspect` and all that go by it."""
         return FunctionType
 
