@@ -20,7 +20,7 @@ from functools import cache
 from itertools import count
 from math import prod
 from sys import getrefcount
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from .dtypes import DType, Number
 from .layout import Form, Layout
@@ -136,15 +136,18 @@ _contiguous = Layout.contiguous
 _recipe_number = count(1).__next__  # of the next recipe
 
 
-class Past(Protocol):
-    """What is known of how a node was made, for as long as the node is: for derivatives (`past.py`). `traced` says
-    that it reads an argument of a function being traced.
-    """
+if TYPE_CHECKING:
+    from typing import Protocol
 
-    traced: bool
+    class Past(Protocol):
+        """What is known of how a node was made, for as long as the node is: for derivatives (`past.py`). `traced` says
+        that it reads an argument of a function being traced.
+        """
 
-    def followed(self, node: Node, number: int) -> Past | None:
-        """That of a new node, with a number, that reads one with this past."""
+        traced: bool
+
+        def followed(self, node: Node, number: int) -> Past | None:
+            """That of a new node, with a number, that reads one with this past."""
 
 
 class _Traced:

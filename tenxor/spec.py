@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from .dtypes import DType
+from .frameless import frameless
 from .layout import Form, Layout
 from .node import Recipe, Scalar
 from .records import NamedTuple
@@ -27,9 +28,10 @@ class Made:
     It holds a node of this recipe, whose sources are the operands; a Python integer among them lies between `low` and `high`. Or it is
     made in `steps`, each of which is a recipe, its sources, its offsets, and whether derivatives follow it. A source is a `Scalar`, the
     number of an operand, or that of a step before, as -1 - k; the offset of an operand is one to be added to its own.
-    Without either it is a view of the operand, from `shift` elements further on. Or it is a tuple of such `parts`. Of a write, `frame`
-    says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are the
-    arrays that it gives of such with the operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is.
+    Without either it is a view of the operand, from `shift` elements further on; where a chain takes part there is no such number: the view
+    begins at `high`, if the operand does at `low`, or wherever that does if this is below 0. Or it is a tuple of such `parts`. Of a write,
+    `frame` says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are
+    the arrays that it gives of such with the operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is.
     Where there is a `loop`, a program for machine code, that does the same in place; the only `number` among the arguments is read in that
     dtype, if there is one. Where sizes are found, there are tables in place of parts, which tell those by size.
     """
@@ -43,7 +45,7 @@ class Made:
         low: int = 0,
         high: int = 0,
         steps: tuple[tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...], bool], ...] = (),
-        shift: int = 0,
+        shift: int | None = 0,
         frame: bytes = b"",
         plan: object = None,
         parts: tuple[Made, ...] = (),
@@ -193,4 +195,4 @@ def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -
         return own(*args, **named)
 
     function.__annotations__ = own.__annotations__  # which, if somebody has set them, `wraps` does not see from CPython 3.14 on
-    return function
+    return frameless(function, "again", name)

@@ -88,7 +88,7 @@ def place_apart(threads: Iterable[int], allowed: frozenset[int]) -> None:
     Only Linux lets one say that. Who sleeps is woken up where it ran before, or on the CPU of whoever wakes it, and then waits
     for that, though others be idle.
     """
-    here = _here()
+    here = _asked_here()()
     others = allowed - {here}
     if here >= 0 and others:
         with suppress(OSError):  # a thread that is gone, or CPUs that were taken away
@@ -100,14 +100,13 @@ def _nowhere() -> int:
     return -1
 
 
+@cache
 def _asked_here() -> Callable[[], int]:
     """What says on which CPU a thread runs; -1 where nothing does."""
     if not hasattr(os, "sched_setaffinity"):
         return _nowhere
     return getattr(ctypes.CDLL(None), "sched_getcpu", _nowhere)
 
-
-_here = _asked_here()
 
 
 def memory_bytes(root: Folder = "") -> int:

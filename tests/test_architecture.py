@@ -43,6 +43,7 @@ ROOMS = (
     Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=()),
     Room(("tenxor.collecting",), "while Python's collector does not run", only=()),
     Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),
+    Room(("tenxor.frameless",), "functions in whose place others may be called; it knows neither", only=()),
     Room(("tenxor.locking",), "whatever several threads do, on the way of which a signal may come", only=()),
     Room(("tenxor.hashing",), "one function, for whatever is known by a hash", only=()),
     Room(("tenxor.remembered",), "what is remembered is bounded, whoever found it", only=()),

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..creation import asarray
 from ..errors import ArgumentError
+from ..frameless import frameless
 from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
@@ -74,8 +75,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
         + (_INDICES if op.name == "where" else _OUT)
         + f"\n\nFor example `tx.{op.name}({numbers})`."
     )
-    made: Callable[..., Tensor] = function
-    return made
+    return frameless(function, ("unary", "binary", "ternary")[op.arity - 1], op)
 
 
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in INTERNAL}
@@ -122,4 +122,4 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
 
 
-FUNCTIONS["round"] = round
+FUNCTIONS["round"] = globals()["round"] = frameless(round, "unary", OPS["round"])

@@ -1,5 +1,7 @@
 """Index algebra: which element of a storage each position of a view is, and nothing about values."""
 
+from typing import TYPE_CHECKING, Any
+
 from .coords import (
     broadcast_shapes,
     checked_axes,
@@ -11,11 +13,13 @@ from .coords import (
 )
 from .form import Form
 from .indexing import counted
-from .inverse import Adjoint
 from .layout import Layout, form_of_numbers
 from .questions import memory_order
 from .reshape import ReshapePlan
 from .table import Table
+
+if TYPE_CHECKING:
+    from .inverse import Adjoint as Adjoint
 
 __all__ = [
     "Adjoint",
@@ -34,3 +38,11 @@ __all__ = [
     "ravel_index",
     "unravel_index",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Adjoint":  # few ask for it
+        from .inverse import Adjoint
+
+        return Adjoint
+    raise AttributeError(f"module 'tenxor.layout' has no attribute {name!r}")

@@ -27,14 +27,7 @@ class Adjoint(NamedTuple, Generic[Layout]):
 
 
 def inverse_of(layout: Layout) -> Layout:
-    """The layout that undoes this one: its element `k` is the row-major number of the position at offset `k`.
-
-    ArgumentError unless each offset from 0 to `size - 1` is reached once.
-
-    >>> from tenxor.layout import Layout
-    >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
-    [0, 2, 4, 1, 3, 5]
-    """
+    """See `Layout.inverse`."""
     if not _is_bijection(layout, layout.size):
         raise ArgumentError(
             f"inverse: {layout} of {layout.size} elements has none, as not each of the offsets from 0 to {layout.size - 1} is"
@@ -62,14 +55,7 @@ def _inverse(layout: Any) -> Any:
 
 
 def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
-    """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
-
-    >>> from tenxor.layout import Layout
-    >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
-    Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
-    >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
-    'accumulate'
-    """
+    """See `Layout.adjoint`."""
     if layout.size == 0:
         return Adjoint((), "store", layout)
     axes = layout.axes()

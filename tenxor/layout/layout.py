@@ -11,11 +11,10 @@ import numpy as np
 
 from ..errors import AxisError, IndexOutOfRange
 from ..late import Late
-from . import compose, moves, questions
+from . import moves, questions
 from .coords import Shape, checked_axis, checked_permutation, checked_shape, contiguous_strides
 from .form import Form, known_form
 from .indexing import basic_index, orthogonal_index
-from .inverse import adjoint_of, inverse_of
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
 from .table import Axis, Tables, axis_of
 from .view import View
@@ -23,7 +22,9 @@ from .view import View
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-explain = Late("tenxor.layout.explain")
+    from .inverse import Adjoint
+
+compose, explain, inverse = (Late(f"tenxor.layout.{name}") for name in ("compose", "explain", "inverse"))
 
 # A chain of more views than this would cost more at every element than looking its offset up in a table.
 LONGEST_CHAIN = 8
@@ -339,7 +340,27 @@ class Layout(View):
 
     # Back again
 
-    inverse, adjoint = inverse_of, adjoint_of
+    def inverse(self) -> Layout:
+        """The layout that undoes this one: its element `k` is the row-major number of the position at offset `k`.
+
+        ArgumentError unless each offset from 0 to `size - 1` is reached once.
+
+        >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
+        [0, 2, 4, 1, 3, 5]
+        """
+        found: Layout = inverse.inverse_of(self)
+        return found
+
+    def adjoint(self, size: int) -> Adjoint[Layout]:
+        """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
+
+        >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
+        Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
+        >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
+        'accumulate'
+        """
+        found: Adjoint[Layout] = inverse.adjoint_of(self, size)
+        return found
 
     # Exact questions
 

@@ -352,11 +352,17 @@ def _view_as(f: Function) -> None:
     """The tensor's storage seen otherwise."""
     x, made = f.arguments
     shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
-    moved = f.choose(
-        f.is_the(shift, "0"),
-        lambda: [f.own(offset)],
-        lambda: [f.call("PyLong_FromLongLong", POINTER, [f.integer(offset) + f.integer(shift)])],
-    )[0]
+
+    def of_chain() -> list[Value]:
+        begins = f.integer(f.get(made, "Made.low"))
+        f.require(f.either(begins < 0, lambda: f.integer(offset).equals(begins)))
+        return [f.own(f.get(made, "Made.high"))]
+
+    def further_on() -> list[Value]:
+        anew = lambda: [f.call("PyLong_FromLongLong", POINTER, [f.integer(offset) + f.integer(shift)])]  # noqa: E731
+        return f.choose(f.is_the(shift, "0"), lambda: [f.own(offset)], anew)
+
+    (moved,) = f.choose(f.is_the(shift, "None"), of_chain, further_on)
     found = view(f, f.get(x, "Tensor.storage"), f.get(made, "Made.spec"), f.made(moved))
     f.keeps(found)
     f.give(found)

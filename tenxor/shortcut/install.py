@@ -20,6 +20,7 @@ from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed
 from ..dtypes import ALL, DType, boolean
 from ..errors import TenxorError
+from ..frameless import functions, standing_in
 from ..host import machine
 from ..host.orders import SEARCHED
 from ..layout import Layout
@@ -46,6 +47,7 @@ from ..tensor.making import Maker
 from . import frames, likewise
 from .blocks import COUNTS, LARGEST
 from .frames import NEVER
+from .functions import MACHINES, Calling
 from .hosting import hears
 from .index import BESIDE, PARTS, ROW, WANTED
 from .learn import (
@@ -81,6 +83,7 @@ FUNCTIONS = (
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
     *ENTRIES,
+    *MACHINES,
 )
 DATA = ("objects", "counts", "numbered", "patience", "stood_there")
 
@@ -198,6 +201,7 @@ class ShortWay:
             "True": True,
             "False": False,
             "()": (),
+            "(0,)": (0,),
             "(0, 0)": (0, 0),
             "never": NEVER,
             "sum": SUM,
@@ -263,6 +267,7 @@ class ShortWay:
         self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
+        self.calling = Calling(self.library)
         number = self._function("next_number", Kind.NOTHING)
         ctypes.c_int64.from_address(self.library["numbered"]).value = nodes._number()
         nodes._number = number  # from here on, so that nodes made in either way have numbers in order
@@ -317,6 +322,9 @@ class ShortWay:
         for name, method in self.methods.items():
             setattr(Tensor, name, method)
         stand_in_for_operators(self.library.addresses, Tensor)
+        for function in functions:
+            self.calling.stand_in(function)
+        standing_in[:] = [self.calling.stand_in]
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
@@ -353,6 +361,8 @@ class ShortWay:
         joiners.clear()
         makers.clear()
         machine.functions.clear()
+        standing_in.clear()
+        self.calling.leave(functions)
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)

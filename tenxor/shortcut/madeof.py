@@ -17,11 +17,12 @@ MOST_PARTS = 256
 
 def view_of(x: Tensor, found: Tensor) -> Made | None:
     """The same storage seen otherwise."""
-    if found.storage is not x.storage or found.dtype is not x.dtype or found is x:
+    if found.storage is not x.storage or found.dtype is not x.dtype or found is x or passes(found.spec):
         return None
-    if x.spec.strides is None or found.spec.strides is None or passes(found.spec):
-        return None
-    return Made(found.spec, shift=found.offset - x.offset)
+    if x.layout.base is None and found.layout.base is None:
+        return Made(found.spec, shift=found.offset - x.offset)
+    # Where a chain begins is part of what it is, whatever its offset says.
+    return Made(found.spec, shift=None, low=-1 if x.layout.base is not None else x.offset, high=found.offset)
 
 
 def several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:

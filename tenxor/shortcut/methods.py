@@ -17,6 +17,7 @@ from . import (
     creating,
     finding,
     follow,
+    functions,
     gather,
     graph,
     index,
@@ -303,6 +304,7 @@ def module(objects: Objects, made: Module) -> Module:
     for method in METHODS:
         _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
     slots.write(made, objects)
+    functions.write(made, objects)
     made.globals["objects"] = f"@objects = global [{len(objects.names)} x ptr] zeroinitializer"
     return made
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from types import MemberDescriptorType
 
 from ..dtypes import DType
+from ..frameless import Frameless
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
 from ..past import Past
@@ -70,6 +71,15 @@ def owner_of_lock() -> int:
     return place
 
 
+def slots_of_function() -> dict[str, int]:
+    """Where a function in whose place machine code is called has what that looks at, in bytes."""
+    marker = object()
+    one = Frameless(lambda: None)
+    one.subject = marker
+    words = words_of(one, Frameless.__basicsize__)
+    return {name: place_of(id(x), words, f"a function's {name}") for name, x in (("func", one.func), ("subject", marker))}
+
+
 # Of integers: how many digits there are stands where a tuple has its size, until CPython 3.11 below 0 for those below 0, then times 8 and
 # with a sign beside, 2 for those below 0 and 1 for 0. Each digit has 30 bits.
 SIGNED_SIZE = sys.version_info < (3, 12)
@@ -86,6 +96,7 @@ class Objects:
         self._slots = {cls.__name__: slots_of(cls) for cls in CLASSES}
         self._weakly = {cls.__name__: cls.__weakrefoffset__ for cls in CLASSES}
         self._slots["RLock"] = {"owner": owner_of_lock()}
+        self._slots["Frameless"] = slots_of_function()
 
     def number_of(self, name: str) -> int:
         """The place of an object in the table."""

@@ -122,9 +122,9 @@ def _unary(f: Function) -> None:
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     f.hold(thing)
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset),))
-    f.hold(offset)
     source = as_source(f, thing, is_node, f.item(f.get(recipe, "Recipe.dtypes"), 0))
-    sources, offsets = f.tuple_of(source), f.tuple_of(offset)
+    sources = f.tuple_of(source)
+    offsets = _offsets(f, f.is_the(offset, "0"), "(0,)", offset)
     f.give(result(f, recipe, sources, offsets, spec))
 
 
@@ -151,16 +151,19 @@ def _binary(f: Function) -> None:
     f.keeps(one, other)
     first, second = select(after, beside.offset, offset), select(after, offset, beside.offset)
     zeros = f.both(f.is_the(first, "0"), lambda: f.is_the(second, "0"))
+    f.give(result(f, recipe, sources, _offsets(f, zeros, "(0, 0)", first, second), spec))
+
+
+def _offsets(f: Function, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
+    """A tuple of offsets, which is held: mostly of zeros, which are borrowed as they are."""
     held = list(f._held)
 
-    def pair() -> list[Value]:
-        found = f.tuple_of(f.own(first), f.own(second))
+    def others() -> list[Value]:
+        found = f.tuple_of(*[f.own(x) for x in offsets])
         f._held[:] = held
         return [found]
 
-    (offsets,) = f.choose(zeros, lambda: [f.own(f.the("(0, 0)"))], pair)
-    f.holding(offsets)
-    f.give(result(f, recipe, sources, offsets, spec))
+    return f.holding(f.choose(are_zeros, lambda: [f.own(f.the(zeros))], others)[0])
 
 
 def _is_point(f: Function, x: Operand) -> Value:

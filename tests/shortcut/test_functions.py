@@ -1,0 +1,201 @@
+"""Functions of the module are called as machine code, with no frame of Python's, and give what they give otherwise."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.frameless import Frameless, frameless, functions
+from tenxor.ops import OPS
+from tenxor.shortcut import functions as module
+from tenxor.tensor import Tensor
+from tests.processes import python
+
+pytestmark = pytest.mark.usefixtures("on")
+UNARY, BINARY = ("exp", "sqrt", "abs", "negative", "isnan", "round"), ("add", "subtract", "maximum", "less", "pow", "logical_and")
+
+
+class Own(Tensor):
+    """Of a subclass."""
+
+    __slots__ = ()
+
+
+def operands() -> dict[str, Any]:
+    x = tx.asarray([[6.0, 1.0, 2.0], [3.0, 4.0, 5.0]]).realize()
+    return {
+        **{"x": x, "row": x[0], "turned": x.T, "pending": x + 1, "one": x[1, 1], "truth": (x > 2).realize(), "whole": x.astype(tx.int64)},
+        **{"2": 2, "2.5": 2.5, "True": True, "1j": 1j, "2**80": 2**80, "array": np.arange(3.0), "list": [1, 2, 3], "None": None},
+        **{"text": "a", "own": Own._of(x.node), "none of them": tx.zeros(0)},
+    }
+
+
+def calls() -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """Each call by what it says; it takes the operands."""
+    found: dict[str, Callable[[dict[str, Any]], Any]] = {}
+
+    def call(name: str, *given: str, **named: Any) -> None:
+        function = getattr(tx, name)
+        found[f"{name}{given}{named}"] = lambda its: function(
+            *[its[k] for k in given], **{key: value(its) if callable(value) else value for key, value in named.items()}
+        )
+
+    names = tuple(operands())
+    into = {"out": lambda its: tx.zeros((2, 3)), "where": lambda its: its["truth"]}
+    for name in UNARY:
+        for one in names:
+            call(name, one)
+        call(name), call(name, "x", "2.5"), call(name, "x", "x", "x"), call(name, "x", out=into["out"]), call(name, "x", **into)
+        call(name, "x", axis=0), call(name, x="x")
+    for name in BINARY:
+        for one in names:
+            for other in ("x", "row", "one", "truth", "2", "2.5", "own", "array"):
+                call(name, one, other), call(name, other, one)
+        call(name), call(name, "x"), call(name, "x", "x", "x"), call(name, "x", "x", **into), call(name, "x", y=2)
+    for condition in ("truth", "x", "own", "True"):
+        for one in ("x", "row", "2", "2.5", "None", "list"):
+            call("where", condition, one, "x"), call("where", condition, "whole", one)
+        call("where", condition), call("where", condition, "x"), call("where", condition, "x", "x", out=into["out"])
+    for name in ("sum", "max", "mean", "softmax", "clip", "matmul"):
+        for one in names:
+            call(name, one), call(name, one, "2"), call(name, one, "x"), call(name, one, axis=0), call(name, one, axis=9)
+        call(name), call(name, axis=0)
+    return found
+
+
+CALLS = calls()
+
+
+def seen(call: Callable[[dict[str, Any]], Any], its: dict[str, Any]) -> object:
+    try:
+        found = call(its)
+        return (found.dtype, found.shape, found.tobytes()) if isinstance(found, Tensor) else repr(found)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def test_values_and_errors_are_the_same() -> None:
+    with shortcut.aside():
+        wanted = [seen(call, operands()) for call in CALLS.values()]
+    for _ in range(3):
+        its = operands()
+        for (said, call), expected in zip(CALLS.items(), wanted, strict=True):
+            assert seen(call, its) == expected, said
+
+
+def test_every_reference_is_kept() -> None:
+    its = operands()
+
+    def all_of_it() -> None:
+        for call in CALLS.values():
+            seen(call, its)
+
+    all_of_it(), all_of_it(), gc.collect()
+    tensors = [t for t in its.values() if isinstance(t, Tensor)]
+    things = [*its.values(), *[t.spec for t in tensors], *[t.storage for t in tensors], tx.exp, tx.exp.subject, tx.exp.func]  # type: ignore[attr-defined]
+    before = [sys.getrefcount(x) for x in things]
+    for _ in range(3):
+        all_of_it()
+    gc.collect()
+    for x, was, now in zip(things, before, [sys.getrefcount(x) for x in things], strict=True):
+        assert type(x) in (int, bool, type(None), str) or abs(now - was) < 6, (x, was, now)
+
+
+def frames(call: Callable[[], object]) -> list[str]:
+    """The functions of Python's that are called on the way."""
+    found: list[str] = []
+    sys.setprofile(lambda frame, event, _: found.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found[1:-1] if found and found[-1] == "frames" else found[1:]
+
+
+def quick(x: Tensor, y: Tensor, mask: Tensor) -> None:
+    tx.exp(x), tx.round(x), tx.add(x, y), tx.add(x, 2.5), tx.maximum(0.0, x), tx.subtract(1, x)
+    tx.where(mask, x, 0.0), tx.where(mask, x, y)
+    tx.sum(x), tx.sum(x, axis=0), tx.max(x, 0), tx.mean(x, keepdims=True)
+    tx.clip(x, 0.5, 1.5), tx.matmul(x, y), tx.softmax(x)
+    [*map(tx.exp, (x, y))], tx.exp(*[x]), tx.sum(*[x], **{"axis": 0})
+
+
+def test_there_is_no_frame_of_pythons() -> None:
+    x, y = tx.asarray([[1.0, 2.0], [3.0, 4.0]]), tx.asarray([[1.0, 0.0], [0.0, 1.0]])
+    mask = (x > 2).realize()
+    for _ in range(3):
+        quick(x, y, mask)
+    assert not frames(lambda: quick(x, y, mask))[1:]  # but for that of `quick`
+    with shortcut.aside():
+        assert len(frames(lambda: quick(x, y, mask))) > 30
+
+
+def test_those_who_took_hold_of_a_function_before_it_woke_have_the_same() -> None:
+    python("-c", """
+import sys
+from tenxor import arange, exp, sum
+import tenxor as tx
+from tenxor import shortcut
+x, held = arange(12.0), [exp, sum]
+for _ in range(40):
+    exp(x).realize(), sum(x).realize()
+assert shortcut.state == "on" and tx.exp is exp is held[0] and tx.sum is sum is held[1]
+met = []
+sys.setprofile(lambda frame, event, _: met.append(frame.f_code.co_name) if event == "call" else None)
+exp(x), held[0](x), held[1](x)
+sys.setprofile(None)
+assert met == [], met
+""", env={**os.environ, "TENXOR_SHORT_WAY": ""})
+
+
+def test_one_that_is_made_later_is_called_so_at_once() -> None:
+    asked: list[Any] = []
+    made = frameless(lambda x: asked.append(x), "unary", OPS["negative"])
+    try:
+        x = tx.asarray([1.0, 2.0])
+        (-x).realize()
+        assert made(x).tolist() == [-1, -2] and not asked
+        with shortcut.aside():
+            assert made(x) is None and len(asked) == 1
+        assert made(x).tolist() == [-1, -2] and len(asked) == 1
+        assert made([1.0]) is None and len(asked) == 2  # what is no tensor
+    finally:
+        functions.remove(made)
+
+
+def test_what_is_aside_leaves_nothing_behind() -> None:
+    def standing() -> list[int]:
+        return [ctypes.c_ssize_t.from_address(id(function) + module._place()).value for function in functions]
+
+    ours = standing()
+    with shortcut.aside():
+        assert not set(ours) & set(standing())
+    assert standing() == ours and len(functions) > 100 and all(type(function) is Frameless for function in functions)
+
+
+def test_errors_from_python_on_the_way_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        """Of no kind that machine code knows."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tx.exp(Refusing())  # type: ignore[arg-type]
+    assert tx.exp(tx.zeros(1)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("word", ["_CALLED_BY", "_FLAGS"])
+def test_an_interpreter_of_another_make_is_noticed(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, word, 32)
+    with pytest.raises(LookupError, match="what calls a function"):
+        module._place()

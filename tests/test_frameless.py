@@ -1,0 +1,96 @@
+"""Functions in whose place machine code may be called are functions for whoever looks at them."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import functools
+import inspect
+import pickle
+import pydoc
+import typing
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.frameless import Frameless, frameless, functions, standing_in
+from tenxor.functions import elementwise, statistics
+
+FUNCTIONS = (tx.exp, tx.add, tx.where, tx.round, tx.sum, tx.clip, tx.matmul, tx.softmax, tx.linalg.inv, tx.fft.fft, tx.conv2d)
+
+
+@pytest.fixture(params=["aside", "on"], autouse=True)
+def machine_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.param == "on":
+        shortcut.start()
+        assert shortcut.state == "on"
+        yield
+    else:
+        with shortcut.aside():
+            yield
+
+
+def told(x: Any, kind: int, /, *, name: str = "a", **others: Any) -> tuple[Any, ...]:
+    """What it was told."""
+    return x, kind, name, others
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_they_are_what_they_stand_for(function: Any) -> None:
+    own = inspect.unwrap(function)
+    assert type(function) is Frameless and inspect.isfunction(own) and inspect.isfunction(function) and callable(function)
+    assert function.__wrapped__ is function.func
+    for name in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
+        assert getattr(function, name) == getattr(own, name), name
+    assert function.__code__ is function.func.__code__ and function.__globals__ is function.func.__globals__
+    assert inspect.signature(function) == inspect.signature(own) and inspect.getsource(function) == inspect.getsource(own)
+    assert typing.get_type_hints(function) == typing.get_type_hints(own)
+    assert pydoc.plain(pydoc.render_doc(function)).split("\n")[2].startswith(f"{function.__name__}(")
+    assert repr(function).startswith(f"<function {function.__name__} at 0x")
+    with pytest.raises(AttributeError):
+        function.nothing
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_they_are_copied_and_pickled_by_name(function: Any) -> None:
+    assert all([pickle.loads(pickle.dumps(function, protocol)) is function for protocol in range(pickle.HIGHEST_PROTOCOL + 1)])
+    assert copy.copy(function) is function and copy.deepcopy([function]) == [function]
+    assert weakref.ref(function)() is function and len({function, function}) == 1
+
+
+def test_they_can_be_wrapped_bound_and_changed() -> None:
+    function: Any = frameless(told, "unary", None)
+    try:
+        wrapper = functools.wraps(function)(lambda *args: function(*args))
+        assert wrapper.__name__ == "told" and inspect.signature(wrapper) == inspect.signature(told) and wrapper(1, 2) == (1, 2, "a", {})
+        assert functools.partial(function, 1)(2, b=3) == (1, 2, "a", {"b": 3}) == function(*(1, 2), **{"b": 3})
+        assert type("One", (), {"method": function})().method(7)[1] == 7
+        assert list(map(function, (1, 2), (3, 4))) == [(1, 3, "a", {}), (2, 4, "a", {})]
+        function.note = "written"
+        assert function.note == "written" and not hasattr(told, "note")
+        for call in (lambda: function(), lambda: function(1, kind=2), lambda: function(1)):
+            with pytest.raises(TypeError, match=r"^told\(\) "):
+                call()
+    finally:
+        functions.remove(function)
+
+
+def test_who_stands_in_is_told_of_each_made_from_then_on() -> None:
+    heard: list[Any] = []
+    standing_in.append(heard.append)
+    made = frameless(told, "unary", None)
+    try:
+        assert heard == [made]
+    finally:
+        standing_in.remove(heard.append)
+        functions.remove(made)
+
+
+@pytest.mark.parametrize("module", [elementwise, statistics])
+def test_their_examples_are_found(module: Any) -> None:
+    names = {test.name.rpartition(".")[2] for test in doctest.DocTestFinder(exclude_empty=False).find(module)}
+    assert names >= {getattr(module, name).__name__ for name in module.__all__}
