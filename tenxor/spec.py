@@ -198,7 +198,8 @@ def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -
             if found is not None:
                 return found
             for caller in callers:
-                return first(caller)(name, own)(*args, **named)
+                learnt: T = first(caller)(name, own)(*args, **named)
+                return learnt
         return own(*args, **named)
 
     function.__annotations__ = own.__annotations__  # which, if somebody has set them, `wraps` does not see from CPython 3.14 on

@@ -120,7 +120,7 @@ def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
             found: Tensor | None = spec.made_again(name, tuple(keys), named)
             if found is not None:
                 return found
-        return own(keys, **named)  # type: ignore[call-arg, arg-type]
+        return own(keys, **named)
 
     return lexsort  # type: ignore[return-value]
 
