@@ -60,7 +60,7 @@ Axes = int | Sequence[int] | None
 _TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
-FEW = 1 << 14  # elements that NumPy transforms along all axes sooner than it is asked for each
+FEW = 1 << 9  # elements that NumPy transforms along all axes sooner than it is asked for each
 
 
 # --- along one axis ---------------------------------------------------------------------------------------------------

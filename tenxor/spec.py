@@ -170,6 +170,21 @@ class Caller(NamedTuple):
 callers: list[Caller] = []  # one, or none
 
 
+def _knows_nothing(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """What there is instead of machine code."""
+
+
+# The caller's `again`, which is found soonest where it has a name by itself.
+made_again: Callable[[str, tuple[Any, ...], dict[str, Any]], Any] = _knows_nothing
+
+
+def have_called(caller: Caller | None) -> None:
+    """Have functions called again by this caller, or by none."""
+    global made_again
+    callers[:] = [] if caller is None else [caller]
+    made_again = _knows_nothing if caller is None else caller.again
+
+
 def told_again(own: Callable[P, T]) -> Callable[P, T]:
     """The same function, of which is remembered what it tells (`functions/hosted.py`) that machine code does in its place. How large its
     result is, and whether there is one, may depend on values.
@@ -183,15 +198,15 @@ def called_again(own: Callable[P, T]) -> Callable[P, T]:
 
 
 def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -> Callable[P, T]:
-    """The same function, called by machine code where that knows how, and `first` so that it will."""
+    """The same function, called by machine code where that knows how (`frameless`), and else `first` so that it will."""
     name = f"{own.__module__}.{own.__qualname__}"
 
     @wraps(own)
     def function(*args: P.args, **named: P.kwargs) -> T:
         if args:
             for caller in callers:
-                found: T | None = caller.again(name, args, named)
-                return first(caller)(name, own)(*args, **named) if found is None else found
+                learnt: T = first(caller)(name, own)(*args, **named)
+                return learnt
         return own(*args, **named)
 
     function.__annotations__ = own.__annotations__  # which, if somebody has set them, `wraps` does not see from CPython 3.14 on

@@ -9,11 +9,13 @@ bits are sorted by their ranks, and for indices a rank and a position are one nu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 
+from .. import spec
 from ..creation import asarray, positions
 from ..dtypes import DType, bfloat16, boolean, float16, float32, float64, int16, int32, int64, uint8
 from ..errors import ArgumentError, ShapeError
@@ -32,6 +34,8 @@ from .selecting import take_along_axis
 __all__ = ["argsort", "lexsort", "sort", "topk"]
 
 Array = np.ndarray[Any, Any]
+P = ParamSpec("P")
+_ROWS = (tuple, list)
 FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them; so it does more of them in short rows
 SHORT, WHOLE = 16, 1 << 14  # elements of a row that need no merging; comparisons of the others that take as long as ranking
 MOST_KEYS = 4  # that are known one by one
@@ -106,6 +110,22 @@ def argsort(
     return found.moveaxis(-1, place)
 
 
+def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """`lexsort`, of which what machine code knows of keys in a tuple or a list is asked before anything else."""
+    name = f"{__name__}._by_keys"
+
+    @wraps(own)
+    def lexsort(keys: Any, /, **named: Any) -> Tensor:
+        if keys.__class__ in _ROWS and keys and not named:
+            found: Tensor | None = spec.made_again(name, tuple(keys), named)
+            if found is not None:
+                return found
+        return own(keys, **named)
+
+    return lexsort  # type: ignore[return-value]
+
+
+@_of_tensors
 @spelled
 def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New int64 tensor: the indices along an axis that put elements in order by several keys of one shape: by the last of them, where

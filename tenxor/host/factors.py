@@ -1,7 +1,7 @@
 """QR and least squares by what NumPy's own functions come down to, without what these do around it.
 
 NumPy's `qr` and `lstsq` look at arguments, and at results, for three times as long as a small matrix takes, and the second takes one matrix
-alone. Where their loops are not as is known here, NumPy's own functions are called.
+alone. Where their loops are not as is known here, NumPy's own functions are called. Machine code does without both (`factoring.py`).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
 
 
 def _copy_upper(out: Array, x: Array) -> None:
-    """Copy upper triangles, and 0 below. Of double precision by bits, which takes less than half of the time."""
-    if out.dtype != x.dtype or not out.flags.c_contiguous:
+    """Copy upper triangles, and 0 below. Of double precision by bits, which takes less than half of the time where these are remembered."""
+    rows, columns = out.shape[-2:]
+    if out.dtype != x.dtype or not out.flags.c_contiguous or rows * columns > MOST:
         out.fill(0)
-        np.copyto(out, x, casting="same_kind", where=_upper(*out.shape[-2:]))
+        np.copyto(out, x, casting="same_kind", where=_upper(rows, columns))
     else:
-        rows, columns = out.shape[-2:]
         np.bitwise_and(x.view(np.int64), _upper_bits(rows, columns, out.itemsize // 8), out=out.view(np.int64))
 
 

@@ -8,13 +8,15 @@ from typing import Any
 from ..dtypes import OF_NUMPY, DType
 from .counts import Count
 from .determinants import LARGE
+from .factoring import Factors, factors_of
+from .factoring import try_all as try_factors
 from .interface import other_interface, refused
 from .loops import Loop, loop_of, try_all
 from .orders import Order, order_of
 from .running import LIGHT, LONG
 from .table import HOST, HostOp
 
-InPlace = Loop | Order | Count
+InPlace = Loop | Order | Count | Factors
 BRIEF = 2_000_000  # nanoseconds by our estimate that no other thread of Python's minds to wait for
 BESIDE = 50_000  # nanoseconds from which others may run meanwhile: to let them costs a ten-thousandth of a millisecond
 
@@ -23,7 +25,7 @@ def in_place(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any], ro
     """What computes an operation on operands of these dtypes in place, where matrices have so many rows; None if nothing that is known to
     do what NumPy does, or something else is quicker.
     """
-    found = order_of(op, dtypes, options) or loop_of(op, dtypes, options)
+    found = order_of(op, dtypes, options) or factors_of(op, dtypes, options) or loop_of(op, dtypes, options)
     if isinstance(found, Loop) and found.wider and op.name in ("det", "slogdet") and rows >= LARGE:  # factored as they are
         return None
     return found
@@ -34,8 +36,9 @@ def in_one_go(how: InPlace, work: int, is_shared: bool) -> InPlace | None:
     is to be done before another would have begun, and a signal is not heard meanwhile. A loop of NumPy's lets other threads of Python's in
     if it takes long; while machine code of ours computes none runs.
     """
-    if isinstance(how, Loop):
-        return how._replace(lets_in=work > BESIDE) if work < (LIGHT if is_shared else LONG) else None
+    if isinstance(how, Loop | Factors):
+        its = how.letting_in(work > BESIDE) if isinstance(how, Factors) else how._replace(lets_in=work > BESIDE)
+        return its if work < (LIGHT if is_shared else LONG) else None
     quicker = {"searchsorted": 4, "interp": 4, "topk": 40}.get(how.name, 1) if isinstance(how, Order) else 1
     return how if work // quicker < (LIGHT if is_shared else BRIEF) else None
 
@@ -46,6 +49,7 @@ def state() -> str:
     if other:
         return f"off: {other}"
     try_all()
+    try_factors()
     for dtype in OF_NUMPY.values():
         for name in ("sort", "argsort"):
             order_of(HOST[name], [dtype], {"kind": "stable"})

@@ -171,9 +171,9 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
 
 def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
     """The same by way of arrays in double precision."""
-    wide = [np.empty(x.shape, _WIDER.get(x.dtype.char, x.dtype)) for x in results]
+    wide = [np.empty(x.shape, WIDER.get(x.dtype.char, x.dtype)) for x in results]
     with np.errstate(all="ignore"):  # what is too large for single precision is infinite
-        if not call(loop._replace(wider=False), [x.astype(_WIDER[x.dtype.char]) for x in operands], wide):
+        if not call(loop._replace(wider=False), [x.astype(WIDER[x.dtype.char]) for x in operands], wide):
             return False
         for x, y in zip(results, wide, strict=True):
             np.copyto(x, y, casting="same_kind")
@@ -197,7 +197,7 @@ class _UFunc(ctypes.Structure):  # what comes behind the head of every object
     )
 
 
-def _of_ufunc(ufunc: Any, types: str, **more: Any) -> Loop | None:
+def _of_ufunc(ufunc: Any, types: str, **more: Any) -> Loop:
     """The loop that a ufunc has for some types; LookupError if it is made otherwise."""
     if types not in ufunc.types:
         raise LookupError(f"{ufunc.__name__} has no {types}")
@@ -217,12 +217,17 @@ def _of_matrices(name: str, types: Mapping[str, str], **more: Any) -> Callable[.
     """Matrices in double precision: NumPy computes with others in it, too, and rounds the results."""
 
     def find(dtype: Any, **_: Any) -> Loop | None:
-        wide = _WIDER.get(dtype.char, dtype.char)
+        wide = WIDER.get(dtype.char, dtype.char)
         if wide not in types:
             return None
         return _of_ufunc(getattr(np.linalg._umath_linalg, name), types[wide], fails=True, wider=wide != dtype.char, **more)
 
     return find
+
+
+def loop_of_matrices(name: str, types: str) -> Loop:
+    """One that finds nothing with which it cannot go on; LookupError or AttributeError if there is none."""
+    return _of_ufunc(getattr(np.linalg._umath_linalg, name), types)
 
 
 def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
@@ -236,7 +241,7 @@ def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
         transforms = importlib.import_module("numpy.fft._pocketfft_umath")
         own = {"rfft": "rfft_n_odd" if n % 2 else "rfft_n_even"}.get(name, name)
         plain = (norm or "backward") == ("forward" if backward else "backward")
-        given = _WIDER.get(dtype.char, dtype.char) if plain else dtype.char
+        given = WIDER.get(dtype.char, dtype.char) if plain else dtype.char
         part = given.lower()
         scale = 1.0 if plain else np.reciprocal(np.sqrt(n, dtype=part) if norm == "ortho" else n, dtype=part)
         types = f"{given}{part}->{part if name == 'irfft' else part.upper()}"
@@ -247,7 +252,7 @@ def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
 
 def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
     """Equations of as many rows as columns at least. Where a matrix has less than its full rank NumPy does not tell what is left: NaN."""
-    wide = _WIDER.get(dtype.char, dtype.char)
+    wide = WIDER.get(dtype.char, dtype.char)
     types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(wide)
     if types is None or sys.byteorder != "little":
         return None
@@ -255,7 +260,7 @@ def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
     return _of_ufunc(np.linalg._umath_linalg.lstsq, types, between=struct.pack("=d", rcond), **more)
 
 
-_WIDER = {"f": "d", "F": "D"}
+WIDER = {"f": "d", "F": "D"}
 _SAME = {"d": "d->d", "D": "D->D"}
 _FINDERS: dict[str, Callable[..., Loop | None]] = {
     "inv": _of_matrices("inv", _SAME),
@@ -289,8 +294,8 @@ def program(
     loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
 ) -> bytes | None:
     """How machine code (`shortcut/looping.py`) calls a loop, in words; None if it cannot. Of each operand: which of the given tensors it
-    reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite. Where
-    all lie in memory `apart`, so many bytes from its beginning, operands first, they are no tensors.
+    reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite. Those
+    that lie in memory `apart`, so many bytes from its beginning, are no tensors: all operands, and then as many results as it tells of.
     """
     found = geometry(loop, [*[seen for *_, seen in operands], *results])
     if found is None:
@@ -298,8 +303,7 @@ def program(
     dimensions, steps = found
     arguments = [(OPERAND, which, start) for which, start, _ in operands]
     arguments += [(RESULT, k, 0) for k in range(len(results))]
-    if apart:
-        arguments = [(APART, 0, start) for start in apart]
+    arguments[: len(apart)] = [(APART, 0, start) for start in apart]
     if loop.between:
         arguments.insert(len(operands), (CONSTANT, 0, 0))
     if len(arguments) > MOST:

@@ -36,7 +36,7 @@ from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
 from ..realize import forgetting, lock, short_ways
-from ..spec import Caller, Made, Spec, callers, spec_of
+from ..spec import Caller, Made, Spec, have_called, spec_of
 from ..spec import forget as forget_made
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
@@ -334,7 +334,7 @@ class ShortWay:
         short_walks[:] = [self.take_pattern]
         short_again[:] = [self.again]
         copiers[:] = [self.copier]
-        callers[:] = [self.caller]
+        have_called(self.caller)
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
         likewise.pythons_own[:] = [self.aside]
@@ -357,7 +357,7 @@ class ShortWay:
         short_walks.clear()
         short_again.clear()
         copiers.clear()
-        callers.clear()
+        have_called(None)
         joiners.clear()
         makers.clear()
         machine.functions.clear()

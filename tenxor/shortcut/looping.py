@@ -12,13 +12,13 @@ from .boxes import BOX, FROM, PIECE
 from .compute import VALUE, launch_it
 from .function import Function
 from .objects import BYTES, ITEMS, SIZE, Objects
-from .programs import ARGSORT, BEST, DIGITIZE, INTERPOLATE, LEXSORT, SEARCH, SORT, WIDER
+from .programs import ARGSORT, BEST, DIGITIZE, FACTOR, INTERPOLATE, LEXSORT, SEARCH, SORT, WIDER
 from .read import address_of, node_of
 from .record import asked
 
 HELD = 4  # tensors that are given at the most
 WAYS = {CALL: "call_loop", SORT: "sort_rows", ARGSORT: "sort_places", SEARCH: "search", BEST: "best_of_rows", WIDER: "call_wider"}
-WAYS |= {DIGITIZE: "digitize", INTERPOLATE: "interpolate_any", LEXSORT: "sort_by_keys"}
+WAYS |= {DIGITIZE: "digitize", INTERPOLATE: "interpolate_any", LEXSORT: "sort_by_keys", FACTOR: "factor"}
 LANES = 8  # of floats that are converted side by side
 
 

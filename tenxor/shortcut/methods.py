@@ -15,6 +15,7 @@ from . import (
     call,
     compute,
     creating,
+    factoring,
     finding,
     follow,
     functions,
@@ -287,7 +288,7 @@ def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     computing = (compute, walk, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, record)
-    in_place = (looping, ordering, searching, finding)
+    in_place = (looping, factoring, ordering, searching, finding)
     writing = (index, write, updating, picking, gather, joining, together, creating)
     for part in (*making, *computing, read, *in_place, call, *writing):
         part.write(made, objects)

@@ -8,6 +8,7 @@ from math import prod
 
 from ..dtypes import float32, float64
 from ..host.counts import COUNTED, Count
+from ..host.factoring import Factors
 from ..host.inplace import InPlace
 from ..host.loops import CALL, Loop, Seen, one_step, program
 from ..host.machine import bits_of, words_of_ends
@@ -15,9 +16,10 @@ from ..host.orders import SEARCHED, Order, is_counted
 from .boxes import box_of
 
 # With which programs begin; from BINCOUNT on sizes of results are known when they are found.
-SORT, ARGSORT, SEARCH, BEST, WIDER, DIGITIZE, INTERPOLATE, LEXSORT, BINCOUNT, UNIQUE = (CALL + 1 + k for k in range(10))
+SORT, ARGSORT, SEARCH, BEST, WIDER, DIGITIZE, INTERPOLATE, LEXSORT, FACTOR, BINCOUNT, UNIQUE = (CALL + 1 + k for k in range(11))
 _LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
 SINGLE = 4  # bytes of a number in single precision
+FACTOR_HEAD = 13  # words before the box of what is factored
 MOST_BEST = 64  # of which each may be compared with each
 MOST_APART = 1 << 23  # bytes of memory apart: more comes from the system each time, page by page
 MOST_MOVED = 1 << 20  # of those meanwhile, in a row: some milliseconds
@@ -30,6 +32,8 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
     """
     if isinstance(how, Loop):
         return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
+    if isinstance(how, Factors):
+        return _factor(how, operands[0], results, items[0])
     if isinstance(how, Count):
         words = _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
     elif how.name == "interp":
@@ -74,6 +78,33 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
         return None
     head = (WIDER, end, len(operands), len(results), 8 * (5 + len(words)))
     return struct.pack(f"={len(head) + len(words)}q", *head, *words) + inner
+
+
+def _factor(how: Factors, operand: tuple[int, int, Seen], results: Sequence[Seen], item: int) -> bytes | None:
+    """For matrices that are copied to memory apart, and become triangles there, which are copied to where they are to be."""
+    (which, start, (shape, strides)), (matrix, triangle) = operand, [shape for shape, _ in results]
+    if not prod(shape) or any([s % item for s in strides]):
+        return None
+    box = box_of(shape, [s // item for s in strides], _dense(shape, 1), item, piece=which, start=start // item)
+    if box is None:
+        return None
+    (*batch, rows, columns), wide = shape, item * 2 if how.wider else item
+    told = (*batch, min(rows, columns))
+    places = [0, prod(shape) * wide, (prod(shape) + prod(told)) * wide]
+    end = places[2] + (prod(matrix) * wide if how.wider else 0)
+    if end > MOST_APART:
+        return None
+    lie = [(its, _dense(its, wide)) for its in (shape, told, matrix)]
+    (_, first, second), unread = lie, [(0, 0, seen) for seen in lie[:2]]
+    one = program(how.first, unread[:1], [first], 0, places[:2])
+    loop = how.complete if how.is_complete and rows > columns else how.reduced
+    other = program(loop, unread, [second], 0, places if how.wider else places[:2])
+    if one is None or other is None:
+        return None
+    floats, words = wide // 8, (FACTOR_HEAD + len(box)) * 8
+    head = (FACTOR, end, words, words + len(one), int(how.wider), prod(shape) * floats, prod(matrix) * floats, places[2])
+    more = (prod(batch), triangle[-2], rows, columns * floats, floats)
+    return struct.pack(f"={words // 8}q", *head, *more, *box) + one + other
 
 
 def _dense(shape: Sequence[int], item: int) -> tuple[int, ...]:

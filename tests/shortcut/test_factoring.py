@@ -1,0 +1,62 @@
+"""QR by two loops of NumPy's in memory apart: known the second time, and NumPy's own bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import float64
+from tenxor.host import factoring
+from tenxor.host.interface import refused
+from tenxor.host.table import HOST
+
+pytestmark = pytest.mark.usefixtures("on", "one_thread")
+NAME = "tenxor.linalg.decompositions.qr"
+SHAPES = [(5, 3), (3, 5), (4, 4), (1, 1), (7, 1), (1, 7), (2, 5, 3), (2, 2, 3, 4), (130, 140), (30, 17, 10)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64"])
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    wide = (*shape[:-1], 2 * shape[-1])
+    a = (rng.normal(size=wide) + 1j * rng.normal(size=wide)).astype(dtype) if "c" in dtype else rng.normal(size=wide).astype(dtype)
+    whole = tx.asarray(a, copy=True).realize()
+    for key in ((..., slice(0, shape[-1])), (..., slice(None, None, -2))):
+        x, wanted = whole[key], np.linalg.qr(a[key], mode)
+        for _ in range(3):
+            found = tx.linalg.qr(x, mode)
+            assert [t.numpy().tobytes() for t in found] == [b.tobytes() for b in wanted]
+            assert [t.shape for t in found] == [b.shape for b in wanted]
+            assert type(found) is type(tx.linalg.qr(x.copy() + 0.0, mode))
+        (made,) = [made for key, made in x.spec.called[NAME].items() if mode in key or (mode == "reduced" and key == ())]
+        assert made is not None and made.loop
+        assert whole.numpy().tobytes() == a.tobytes()
+
+
+def test_what_is_no_number_goes_through() -> None:
+    a = np.array([[1.0, np.nan], [np.inf, 2.0], [0.0, 1.0]])
+    x = tx.asarray(a).realize()
+    for _ in range(3):
+        for found, wanted in zip(tx.linalg.qr(x), np.linalg.qr(a), strict=True):
+            np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_another_numpy_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose parts have other names, or give other numbers."""
+    monkeypatch.setattr(factoring, "_found", factoring._found.__wrapped__)
+    given = (HOST["qr"], [float64], {"mode": "reduced"})
+    assert factoring.factors_of(*given) is not None
+    own = np.linalg.qr
+    monkeypatch.setattr(np.linalg, "qr", lambda x, mode: tuple(part + 1 for part in own(x, mode)))
+    assert factoring.factors_of(*given) is None and "not give" in refused.pop("qr")
+    monkeypatch.undo()
+
+    def missing(name: str, types: str) -> None:
+        raise LookupError(f"no {name}")
+
+    monkeypatch.setattr(factoring, "_found", factoring._found.__wrapped__)
+    monkeypatch.setattr(factoring, "loop_of_matrices", missing)
+    assert factoring.factors_of(*given) is None and "no qr" in refused.pop("qr")
