@@ -14,7 +14,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import backend
@@ -97,10 +97,13 @@ def _never_dies(x: object) -> None:
 @contextmanager
 def aside() -> Iterator[None]:
     """Leave all to Python's own methods meanwhile: for those who want to see what these do."""
-    before, there = short_ways[:], made.aside() if state == "on" and made is not None else nullcontext()
-    with there:
-        short_ways.clear()
-        try:
+    if state == "on" and made is not None:
+        with made.aside():
             yield
-        finally:
-            short_ways[:] = before
+        return
+    before = short_ways[:]
+    short_ways.clear()
+    try:
+        yield
+    finally:
+        short_ways[:] = before

@@ -203,8 +203,7 @@ def _of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], o
 
 def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> SizedFrame | None:
     """The frame by which stores of values were done in place before, with `Size`s in place of numbers, as `sized` has them."""
-    with lock:
-        return _of_sizes(pattern_of([store]), pattern_of([sized]), _most(None), lambda: frame_of_write(store, value))
+    return _of_sizes(pattern_of([store]), pattern_of([sized]), _most(None), lambda: frame_of_write(store, value))
 
 
 def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:

@@ -163,6 +163,7 @@ class ShortWay:
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
+        self.leaving: list[object] = []  # who wants Python's own for a while
         self.static = {m.name: inspect.getattr_static(Tensor, m.name) for m in METHODS}
         self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
@@ -342,12 +343,17 @@ class ShortWay:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Meanwhile Python's own are there."""
-        self.remove()
+        """Meanwhile Python's own are there: until the last of those has left who want that."""
+        me = object()
         try:
+            self.leaving.append(me)
+            if len(self.leaving) == 1:
+                self.remove()
             yield
         finally:
-            self.install()
+            self.leaving.remove(me)
+            if not self.leaving:
+                self.install()
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""

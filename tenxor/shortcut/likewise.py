@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..layout import Form, form_of_numbers
-from ..locking import reentrant, taken_at_once
+from ..locking import taken_at_once
 from ..node import DATA, Node, Recipe, Scalar, next_number, recipe_of
 from ..plans.general import Traced
 from ..plans.parts import PRODUCT, SUM
@@ -35,7 +35,6 @@ FEW = 3  # calls of one kind that are learnt from before it is looked what holds
 MOST_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # in a process: there a class forgets how to be quick when it was changed often
 _HOLD_NODES = frozenset((Storage, Watched))
 pythons_own: list[Callable[[], AbstractContextManager[None]]] = []  # what has Python's own methods stand in their places for a while
-_looking = reentrant()  # one at a time, as those would step on each other's toes who put methods into their places
 _traces = 0
 NOTHING: Mapping[str, Any] = {}
 
@@ -101,17 +100,17 @@ class Call:
         if known is None:
             known = Known[Any](MOST, FEW)
             _known.keep(self.kind, known)
-        if not known.is_due():
+        if not known.is_due() or not taken_at_once(lock):  # frames are not made while others compute: it stays due
             return
         rule = None
-        if _traces < MOST_TRACES and taken_at_once(_looking):
-            _traces += 1
-            try:
+        try:
+            if _traces < MOST_TRACES:
+                _traces += 1
                 rule = look()
-            except Exception:  # whatever does not know such numbers
-                rule = None
-            finally:
-                _looking.release()
+        except Exception:  # whatever does not know such numbers
+            rule = None
+        finally:
+            lock.release()
         known.take(rule, self.numbers)
 
     def _rule(self, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
@@ -177,22 +176,12 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
         forms = [_numbers_of(form) for form in recipe.forms]
         values = tuple([s.value for s in sources if isinstance(s, Scalar) if isinstance(s.value, Size)])
         each.append((recipe.shape, tuple(forms), _numbers_of(recipe.target), starts, values))
-    frames, words = _frames_if_free(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
+    frames, words = _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
     layout = made.spec.layout
     return Rule(traced.trace.written((layout.shape, layout.strides, made.shift, tuple(each), tuple(words))), made, like, frames)
 
 
 Frame = tuple[int, int | None, Callable[..., bytes], Plan]  # of which step, and of which product that sums; what packs its words
-
-
-def _frames_if_free(*given: Any) -> tuple[list[Frame], list[Any]]:
-    """The same as `_frames`; none while another thread computes."""
-    if not taken_at_once(lock):
-        return [], []
-    try:
-        return _frames(*given)
-    finally:
-        lock.release()
 
 
 def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> tuple[list[Frame], list[Any]]:

@@ -12,6 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut, spec
 from tenxor.errors import DTypeError, ShapeError
+from tenxor.locking import taken_at_once
 from tenxor.shortcut import frames, likewise, writes
 from tenxor.shortcut.likewise import Call, is_alike
 from tenxor.tensor.core import Core
@@ -247,3 +248,30 @@ def test_looks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         x, y = matrices(n, n + 1)
         assert [tx.sin(x).shape, (x - y).shape, x.max().shape, tx.cos(y).shape] == [(n, n + 1), (n, n + 1), (), (n, n + 1)]
     assert likewise._traces == looks + 2
+
+
+@pytest.mark.usefixtures("afresh")
+def test_while_another_thread_computes_it_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = True
+    monkeypatch.setattr(likewise, "taken_at_once", lambda its: not busy and taken_at_once(its))
+    for n in range(5, 20):
+        tx.cos(matrices(n, n + 1)[0]).realize()
+    assert not any(known.general for known in likewise._known.values())
+    busy = False
+    for n in range(20, 30):
+        tx.cos(matrices(n, n + 1)[0]).realize()
+    assert any(known.general for known in likewise._known.values())
+
+
+def test_pythons_own_are_there_until_the_last_has_left() -> None:
+    def own() -> bool:
+        return type(vars(tx.Tensor)["__add__"]).__name__ == "function" if "__add__" in vars(tx.Tensor) else True
+
+    assert not own()
+    one, other = shortcut.aside(), shortcut.aside()
+    with one:
+        other.__enter__()
+        assert own()
+    assert own()
+    other.__exit__(None, None, None)
+    assert not own()
