@@ -74,6 +74,8 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
         row["limit"], row["limited by"] = limit_seconds(limits, **row["least"])
     if re.search(only, "new shapes"):
         found["new shapes"] = overhead.new_shapes(peers)
+    if re.search(only, "passes"):
+        found["passes"] = overhead.passes(peers)
     if re.search(only, "small operations"):
         found["small operations"] = overhead.small_operations(peers, pace)
     if threads == 1:  # the libraries' threads are the matter of larger work

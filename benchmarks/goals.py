@@ -147,7 +147,7 @@ def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS
             met += sum(v >= goal.least for v in values.values())
             total += len(values)
         found.append([f"{goal.what}: {goal.measure}", _shown(goal.least, goal.unit), *cells, _verdict(met, total)])
-    return found + _third_best(counts) + _by_size(counts) + _shapes(counts) + _scaling(counts)
+    return found + _third_best(counts) + _by_size(counts) + _shapes(counts) + _passes(counts) + _scaling(counts)
 
 
 def _third_best(counts: dict[str, Any]) -> list[list[str]]:
@@ -195,6 +195,19 @@ def _shapes(counts: dict[str, Any]) -> list[list[str]]:
         ["100 new shapes: compiles", "1 at most", *compiles, _verdict(sum(fine), len(fine))],
         ["100 new shapes: × JAX", "20×", *times, _verdict(sum(quick), len(quick))],
     ]
+
+
+def _passes(counts: dict[str, Any]) -> list[list[str]]:
+    """What is met for the first time costs hardly more than the second time."""
+    result = next(iter(counts.values())).get("passes")
+    if not result:
+        return []
+    values = {name: row["tenxor"][1] / row["tenxor"][0] for name, row in result.items()}
+    worst = min(values, key=values.__getitem__)
+    cells = [f"{_shown(values[worst], '×')} ({worst})", _shown(statistics.median(values.values()), "×")]
+    met = sum(value >= 1 / 1.3 for value in values.values())
+    more = ["–", "–"] * (len(counts) - 1)
+    return [["first pass over rows or sizes: × the second's speed", "0.77×", *cells, *more, _verdict(met, len(values))]]
 
 
 def speed_up(counts: dict[str, Any], name: str) -> float | None:

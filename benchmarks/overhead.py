@@ -74,6 +74,51 @@ def new_shapes(peers: Sequence[Peer], rounds: int = 3) -> dict[str, Any]:
     }
 
 
+# Each of a tensor (a vector, or a matrix for rows) and of a row or a size of it.
+_OF_ROWS: dict[str, Callable[[Any, int], Any]] = {
+    "x[k].sum()": lambda x, k: x[k].sum(),
+    "x[k] * 2 + x[k + 1]": lambda x, k: x[k] * 2 + x[k + 1],
+    "x[k] @ x[k + 1]": lambda x, k: x[k] @ x[k + 1],
+}
+_OF_SIZES: dict[str, Callable[[Any, int], Any]] = {
+    "x[:n].sum()": lambda x, n: x[:n].sum(),
+    "x[:n] * 2 + x[1:n + 1]": lambda x, n: x[:n] * 2 + x[1 : n + 1],
+    "x[:n] @ x[1:n + 1]": lambda x, n: x[:n] @ x[1 : n + 1],
+    "x[:n].mean()": lambda x, n: x[:n].mean(),
+}
+
+
+def passes(peers: Sequence[Peer]) -> dict[str, dict[str, list[float]]]:
+    """Median seconds of small work on each of 100 rows, or sizes, of which 50 others were met before: in the first pass over them and
+    in the second, by line and library.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for shape, lines in (((400, 300), _OF_ROWS), ((2_000,), _OF_SIZES)):
+        array = np.random.default_rng(0).random(shape)
+        for name, line in lines.items():
+            for peer in peers:
+                if peer.name not in ("numpy", "torch", "tenxor"):
+                    continue
+                run, x = _realized_with(line) if peer.name == "tenxor" else line, peer.array(array.copy())
+                for k in range(200, 250):
+                    run(x, k)
+                found.setdefault(name, {})[peer.name] = [_median_pass(run, x), _median_pass(run, x)]
+    return found
+
+
+def _realized_with(line: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
+    return lambda x, k: line(x, k).realize()
+
+
+def _median_pass(run: Callable[[Any, int], Any], x: Any) -> float:
+    seconds = []
+    for k in range(50, 150):
+        begin = time.perf_counter()
+        run(x, k)
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds)
+
+
 def small_operations(peers: Sequence[Peer], pace: Pace) -> dict[str, dict[str, float]]:
     """Views, single elements and tiny sums: nothing but Python's time. Seconds by operation and library."""
 

@@ -23,8 +23,8 @@ def markdown(results: Results) -> str:
     )
     for count in results["threads"]:
         parts.append(_workloads(results, count))
-    parts += [_programs(results), _training(results), _costs(results), _shapes(results), _small(results), _by_size(results)]
-    parts += [_starting(results), _first(results)]
+    parts += [_programs(results), _training(results), _costs(results), _shapes(results), _passes(results), _small(results)]
+    parts += [_by_size(results), _starting(results), _first(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -197,6 +197,21 @@ def _shapes(results: Results) -> str:
             cells.append(shown(seconds) + ("" if compiled is None else f", {compiled} compile{'s' * (compiled != 1)}"))
         rows.append([threads(n), *cells])
     return "## New shapes\n\n" + grid(rows) if rows else ""
+
+
+def _passes(results: Results) -> str:
+    """What is met for the first time, and again, on one thread."""
+    result = next(iter(results["threads"].values()))
+    found = result.get("passes")
+    if not found:
+        return ""
+    peers = list(next(iter(found.values())))
+    rows = [["float64", *[f"{result['titles'][p]}, {which}" for p in peers for which in ("first", "second")]]]
+    rows += [[f"`{line}`", *[shown(seconds) for p in peers for seconds in row[p]]] for line, row in found.items()]
+    return (
+        "## First and second pass\n\nSmall work on each of 100 rows of 300 elements, or of sizes from 50 to 150: medians of the first pass"
+        " over them and of the second. 50 others were met before.\n\n" + grid(rows)
+    )
 
 
 def _small(results: Results) -> str:

@@ -185,6 +185,7 @@ def results() -> dict[str, Any]:
             "new shapes": {"shapes": 100, "seconds": {"tenxor": 0.03, "numpy": 0.01}, "compiles": {"tenxor": 1}},
         }
     counts["1"]["by size"] = {"sort, float64": {"12": {"tenxor": 1e-6, "numpy": 2e-6}, "1,000": {"tenxor": 4e-6, "numpy": 2e-6}}}
+    counts["1"]["passes"] = {name: {"tenxor": [first, 1e-6], "numpy": [3e-6, 3e-6]} for name, first in (("a row", 2e-6), ("a size", 1.2e-6))}
     counts["1"]["training"] = {
         name: {"family": family, "learnt": learnt, "memory": {"tenxor": 2**20, "torch": torch_bytes}} | seconds
         for name, family, learnt, torch_bytes, seconds in (
@@ -218,6 +219,7 @@ def test_goals_are_judged_by_the_worst() -> None:
     assert rows["memory of training steps: PyTorch's / Tenxor's"] == ["1.00×", "0.50× (two)", "2.00×", "–", "–", "no: 2 of 3"]
     assert rows["Hessian of 100 parameters: × JAX"][-1] == "not measured"
     assert rows["100 new shapes: compiles"][-1] == "yes: 2 of 2"
+    assert rows["first pass over rows or sizes: × the second's speed"] == ["0.77×", "0.50× (a row)", "0.67×", "–", "–", "no: 1 of 2"]
     assert rows["2 threads against one, compute-bound"] == ["1.8×", "–", "–", "2.00× (cross)", "2.00×", "yes: 1 of 1"]
 
 
@@ -229,6 +231,7 @@ def test_the_report_says_what_was_measured() -> None:
     assert "| cross | 10 ms | – | 5 ms | – | 0.50× | **0.50×** | PyTorch |" in text
     assert "| sort, float64 | 2.00× (1 µs) | 0.50× (4 µs) |" in text
     assert "Without: NumPy has no erf." in text
+    assert "| `a row` | 2 µs | 1 µs | 3 µs | 3 µs |" in text
     assert "| one | 1 ms | 2 ms | 1 ms | 2.00× | 1.00× | 1.0 | 2.0 |" in text
     assert "| two | 1 ms | 1 ms | – | 1.00× | – | 1.0 | 0.5 |" in text
     assert "After 200 epochs: split: loss 0.250, 98 % of the points right." in text
