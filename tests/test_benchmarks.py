@@ -185,7 +185,9 @@ def results() -> dict[str, Any]:
             "new shapes": {"shapes": 100, "seconds": {"tenxor": 0.03, "numpy": 0.01}, "compiles": {"tenxor": 1}},
         }
     counts["1"]["by size"] = {"sort, float64": {"12": {"tenxor": 1e-6, "numpy": 2e-6}, "1,000": {"tenxor": 4e-6, "numpy": 2e-6}}}
-    counts["1"]["passes"] = {name: {"tenxor": [first, 1e-6], "numpy": [3e-6, 3e-6]} for name, first in (("a row", 2e-6), ("a size", 1.2e-6))}
+    counts["1"]["passes"] = {
+        name: {"tenxor": [first, 1e-6], "numpy": [3e-6, 3e-6]} for name, first in (("a row", 2e-6), ("a size", 1.2e-6))
+    }
     counts["1"]["training"] = {
         name: {"family": family, "learnt": learnt, "memory": {"tenxor": 2**20, "torch": torch_bytes}} | seconds
         for name, family, learnt, torch_bytes, seconds in (
