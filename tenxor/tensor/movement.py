@@ -7,7 +7,7 @@ from itertools import chain, pairwise, repeat
 from typing import Any, Self
 
 from ..dtypes import DType, shown_integer
-from ..errors import AxisError, DTypeError, ReadOnlyError, ShapeError
+from ..errors import ArgumentError, AxisError, DTypeError, ReadOnlyError, ShapeError
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
@@ -43,13 +43,17 @@ class Movement(Exchange):
             raise AxisError(f"mT: shape {self.layout.shape} has {self.layout.ndim} axes; a matrix has at least 2")
         return self._view(self.layout.swapaxes(-2, -1))
 
-    def permute(self, *axes: int | Sequence[int]) -> Self:
-        """The view whose axis `k` is this tensor's axis `axes[k]`; `axes` must name every axis once.
+    def permute(self, *axes: int | Sequence[int], dims: Sequence[int] | None = None) -> Self:
+        """The view whose axis `k` is this tensor's axis `axes[k]`; `axes` (or `dims`, by name) must name every axis once.
 
         >>> import tenxor as tx
         >>> tx.arange(8).reshape(2, 2, 2).permute(1, 2, 0).flatten().tolist()
         [0, 4, 1, 5, 2, 6, 3, 7]
         """
+        if dims is not None:
+            if axes:
+                raise ArgumentError("permute: axes and dims are two names of one argument; give only axes")
+            axes = (dims,)
         return self._view(self.layout.permute(ints("permute", axes)))
 
     permute_dims = permute

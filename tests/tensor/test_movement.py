@@ -19,6 +19,7 @@ MOVES: dict[str, tuple[Callable[[tx.Tensor], tx.Tensor], Callable[[Any], Any]]] 
     "permute": (lambda t: t.permute(2, 0, 1), lambda a: a.transpose(2, 0, 1)),
     "permute of a tuple": (lambda t: t.permute((1, 2, 0)), lambda a: a.transpose(1, 2, 0)),
     "permute from the end": (lambda t: t.permute(-1, 0, 1), lambda a: a.transpose(-1, 0, 1)),
+    "permute by name": (lambda t: t.permute(dims=(1, 2, 0)), lambda a: a.transpose(1, 2, 0)),
     "permute_dims": (lambda t: t.permute_dims([2, 1, 0]), lambda a: a.transpose(2, 1, 0)),
     "transpose": (lambda t: t.transpose(), lambda a: a.transpose()),
     "transpose of None": (lambda t: t.transpose(None), lambda a: a.transpose(None)),
@@ -208,3 +209,8 @@ def test_copies_of_nothing_are_seen_in_elements_of_another_size(shape: tuple[int
     nothing = tx.zeros(shape, dtype=tx.float16)[..., 0].copy()
     assert nothing.view(tx.uint8).shape == np.zeros(shape, np.float16)[..., 0].copy().view(np.uint8).shape
     assert nothing.view(tx.uint8).view(tx.float16).shape == nothing.shape
+
+
+def test_axes_are_given_to_permute_once() -> None:
+    with pytest.raises(ArgumentError, match="permute: axes and dims are two names of one argument"):
+        tx.ones((2, 3)).permute(1, 0, dims=(1, 0))
