@@ -33,7 +33,7 @@ ANYTHING = {
 }
 # Functions that take any number of arguments alike, and no others.
 MANY = {
-    *[f"tx.Tensor.{name}" for name in ("broadcast_to", "expand", "permute", "permute_dims", "transpose", "view", "item")],
+    *[f"tx.Tensor.{name}" for name in ("broadcast_to", "expand", "transpose", "view", "item")],
     *("tx.nn.Lambda.forward", "tx.nn.Module.forward", "tx.nn.ModuleList.forward", "tx.nn.Sequential", "tx.realize", "tx.result_type"),
     *("tx.atleast_1d", "tx.atleast_2d", "tx.atleast_3d", "tx.broadcast_arrays", "tx.broadcast_shapes", "tx.random.rand", "tx.random.randn"),
     "tx.show.progress.tell",
