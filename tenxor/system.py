@@ -108,7 +108,6 @@ def _asked_here() -> Callable[[], int]:
     return getattr(ctypes.CDLL(None), "sched_getcpu", _nowhere)
 
 
-
 def memory_bytes(root: Folder = "") -> int:
     """The bytes of memory that this machine, or the container, has; about, and 4 GiB if nobody says."""
     found = 1 << 32

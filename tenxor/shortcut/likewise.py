@@ -232,18 +232,28 @@ def _stand_in(traced: Traced, x: Any) -> Any:
 
 def is_alike(one: Made, other: Made) -> bool:
     """Whether the same is made: in the same steps, with the same numbers."""
-    if one.spec is not other.spec or one.shift != other.shift or one.recipe is not other.recipe or other.parts:
+    if one.spec.dtype is not other.spec.dtype or one.spec.layout != other.spec.layout or one.shift != other.shift or other.parts:
         return False
-    if len(one.steps) != len(other.steps):
+    if len(one.steps) != len(other.steps) or (one.recipe is None) != (other.recipe is None):
+        return False
+    if one.recipe is not None and other.recipe is not None and not _are_equal(one.recipe, other.recipe):
         return False
     return all([_are_alike(a, b) for a, b in zip(one.steps, other.steps, strict=True)])
 
 
 def _are_alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     (recipe, sources, starts, follows), (its, others, begins, follow) = one, other
-    if recipe is not its or starts != begins or follows != follow or len(sources) != len(others):
+    if not _are_equal(recipe, its) or starts != begins or follows != follow or len(sources) != len(others):
         return False
     return all([_is_same(a, b) for a, b in zip(sources, others, strict=True)])
+
+
+def _are_equal(one: Recipe, other: Recipe) -> bool:
+    """Whether two recipes make the same of the same: equal ones are two objects where one was forgotten meanwhile."""
+    if one.op is not other.op or (one.shape, one.dtype, one.dtypes) != (other.shape, other.dtype, other.dtypes):
+        return False
+    each = zip((*one.forms, one.target), (*other.forms, other.target), strict=True)
+    return all([a is b or (a is not None and b is not None and a.layout == b.layout) for a, b in each])
 
 
 def _is_same(one: Scalar | int, other: Scalar | int) -> bool:

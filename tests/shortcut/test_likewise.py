@@ -275,3 +275,17 @@ def test_pythons_own_are_there_until_the_last_has_left() -> None:
     assert own()
     other.__exit__(None, None, None)
     assert not own()
+
+
+@pytest.mark.usefixtures("afresh")
+def test_where_forms_were_forgotten_rules_are_found_again() -> None:
+    from tenxor.layout import form
+    from tenxor.node import _recipes
+
+    for n in range(6, 20):
+        x, y = matrices(n, n + 1)
+        form._forms.clear()
+        _recipes.clear()
+        assert np.allclose((x @ y[0]).to_numpy(), x.to_numpy() @ y[0].to_numpy())
+        assert np.array_equal(x.max(axis=1, keepdims=True).to_numpy(), x.to_numpy().max(axis=1, keepdims=True))
+    assert sum(len(known.general) for known in likewise._known.values()) >= 2
