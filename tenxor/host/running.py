@@ -20,7 +20,7 @@ from ..ops import OPS
 from ..realize import realize
 from ..records import NamedTuple
 from .loops import Loop, call, loop_of
-from .machine import by_machine
+from .machine import by_machine, each_once
 from .share import is_alone, share
 from .table import Array, HostOp, whole
 
@@ -249,8 +249,17 @@ def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: M
 
 def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options: Mapping[str, Any]) -> list[Node]:
     """Results whose sizes nobody knew."""
+    nodes = list[Node]()
+    if op.name == "unique_values":
+
+        def memory(size: int) -> Array:
+            node, array = _memory(op.name, (size,), dtypes[0])
+            nodes.append(node)
+            return array
+
+        if each_once(arrays[0], memory):
+            return nodes
     found = op.call(*arrays, **options)
-    nodes = []
     for array, dtype in zip(found if len(op.results) > 1 else (found,), dtypes, strict=True):
         node, memory = _memory(op.name, array.shape, dtype)
         np.copyto(memory, array)
