@@ -28,6 +28,7 @@ Shape = tuple[int, ...]
 MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
 LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
+FELT = 100_000_000  # the same of large matrices, as who stops it feels no less: a new thread has its memory from the system each time
 SMOOTH, BLOCKED = 8, 48  # matrices of 100 rows, and of 600, take so many times less than by what small ones take: LAPACK multiplies blocks
 _POSITIVE = OPS["positive"]
 
@@ -119,7 +120,7 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
 
 def _is_long(op: HostOp, each: int, count: int) -> bool:
     """Whether one call of NumPy's, of which each of so many takes so long by our estimate, is to run apart."""
-    return _likely(op, each) * count > LONG if each > op.most else each > LONG
+    return _likely(op, each) * count > FELT if each > op.most else each > LONG
 
 
 def _likely(op: HostOp, each: int) -> int:
