@@ -254,16 +254,16 @@ def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options
     if op.name == "unique_values":
 
         def memory(size: int) -> Array:
-            node, array = _memory(op.name, (size,), dtypes[0])
+            node, where = _memory(op.name, (size,), dtypes[0])
             nodes.append(node)
-            return array
+            return where
 
         if each_once(arrays[0], memory):
             return nodes
     found = op.call(*arrays, **options)
     for array, dtype in zip(found if len(op.results) > 1 else (found,), dtypes, strict=True):
-        node, memory = _memory(op.name, array.shape, dtype)
-        np.copyto(memory, array)
+        node, its = _memory(op.name, array.shape, dtype)
+        np.copyto(its, array)
         nodes.append(node)
     return nodes
 
