@@ -61,6 +61,7 @@ _TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
 FEW = 1 << 9  # elements that NumPy transforms along all axes sooner than it is asked for each
+FEW_REAL = 1 << 14  # the same of real numbers that become complex: NumPy mirrors half of what it finds, for which it has no function of C
 
 
 # --- along one axis ---------------------------------------------------------------------------------------------------
@@ -419,8 +420,9 @@ def _along_all(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | 
 def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
     """Transforms, by name, one after the other, each with a size along an axis."""
     sizes, places = [size for _, size, _ in steps], {axis for *_, axis in steps}
-    if len(steps) == len(places) > 1 and 0 < min(sizes) <= max(sizes) < FEW:
-        found = at_once(partial(_of_few, tuple(steps), _norm(op, norm)), x, few=FEW)
+    few = FEW if x.dtype.is_complex or steps[0][0] == "rfft" else FEW_REAL
+    if len(steps) == len(places) > 1 and 0 < min(sizes) <= max(sizes) < few:
+        found = at_once(partial(_of_few, tuple(steps), _norm(op, norm)), x, few=few)
         if found is not None:
             return found[0]
     along = _one_of_several if len(steps) > 1 else _along

@@ -216,3 +216,12 @@ def test_nothing_filled_up_is_zeros(name: str) -> None:
                 found = function(tx.zeros((2, 0), dtype=dtype), n=n)
                 assert found.shape == (2, n // 2 + 1 if name in ("rfft", "ihfft") else n) and not bool((found != 0).any())
         assert not bool((function(tx.zeros((0, 2)), n, 0) != 0).any())
+
+
+def test_real_images_are_made_at_once_where_machine_code_has_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_few, asked = F._of_few, list[str]()
+    monkeypatch.setattr(F, "_of_few", lambda steps, norm, x: asked.append(x.dtype.name) or of_few(steps, norm, x))
+    for dtype in FULL:
+        x = random((30, 31), dtype, 4)
+        assert_near(F.fft2(x), np.fft.fft2(x.to_numpy()), WIDE.get(dtype, dtype))
+    assert asked == ["float32", "float64"]

@@ -27,7 +27,8 @@ from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
-MOST_COUNTED, MOST_WEIGHED = 1 << 21, 1 << 17  # that machine code counts: in a millisecond or two; and in the order in which kernels weigh
+MOST_COUNTED = 1 << 21  # that machine code counts, or weighs one after the other: in a millisecond or two
+PART = 1 << 17  # elements that a kernel weighs one after the other, too
 RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
@@ -45,7 +46,7 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     """
     x = asarray(x, dtype=int64 if isinstance(x, (list, tuple)) and not x else None)
     found, weighed = _bincount(x, weights, minlength)
-    if x.size <= (MOST_WEIGHED if weighed else MOST_COUNTED):
+    if x.size <= MOST_COUNTED and not found.dtype.is_complex:
         tell(counts_of(x.dtype, int(minlength)), [x, *weighed], [found])
     return found
 
@@ -66,7 +67,9 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
         raise ArgumentError(f"bincount: {low} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
     size = max(least, high + 1)
     places, given = x.astype(int64) if x.dtype is boolean else x, _weights("bincount", weights, x.shape)
-    return _counted(places, size, given), [] if given is None else [given]
+    if given is None:
+        return _counted(places, size, None), []
+    return (_weighed if PART < x.size <= MOST_COUNTED else _counted)(places, size, given), [given]
 
 
 def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
@@ -84,6 +87,14 @@ def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
     """The number, or the weight, of each place."""
     found: Any = zeros((size,), dtype=int64 if weights is None else weights.dtype)
     return found.index_add_(0, places, 1 if weights is None else weights)  # type: ignore[no-any-return]
+
+
+def _weighed(places: Tensor, size: int, weights: Tensor) -> Tensor:
+    """The weight of each place, added one after the other."""
+    found: Any = zeros((size,), dtype=weights.dtype)
+    for k in range(0, places.size, PART):
+        found.index_add_(0, places[k : k + PART], weights[k : k + PART])
+    return found  # type: ignore[no-any-return]
 
 
 def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence[Any] | None = None) -> Tensor:

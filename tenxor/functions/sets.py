@@ -28,6 +28,7 @@ from .statistics import diff
 __all__ = ["mode", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 COPIED = 1 << 14  # elements that NumPy is soonest given a copy of, and what it finds copied back
+MOST_SORTED = 100_000  # floats that machine code sorts, so it takes some milliseconds; integers in a range are sooner counted
 
 
 class UniqueAll(NamedTuple):
@@ -147,12 +148,15 @@ def unique_values(x: Operand, /) -> Tensor:
     within = _of_a_range(x)
     if within is not None:
         return within.values
-    return as_dtype(hosted("unique_values", _known(x))[0], x.dtype)
+    values = as_dtype(hosted("unique_values", _known(x))[0], x.dtype)
+    _tell(x, [values], VALUES)
+    return values
 
 
 def _tell(x: Tensor, found: Sequence[Tensor], wanted: int) -> None:
     """Tell how machine code finds elements, if what it finds is in a row."""
-    if x.size < COPIED and all([t.ndim == 1 for t in found]):
+    most = MOST_SORTED if wanted == VALUES and x.dtype.is_float else COPIED - 1
+    if x.size <= most and all([t.ndim == 1 for t in found]):
         tell(each_once(x.dtype, wanted, x.size), [x], found)
 
 

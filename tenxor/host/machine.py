@@ -1,4 +1,4 @@
-"""Machine code of ours (`shortcut/searching.py`) that does what NumPy does, called where elements lie, without Python's lock.
+"""Machine code of ours (`shortcut/searching.py`, `finding.py`) that does what NumPy does, called where elements lie, without Python's lock.
 
 It is there once the short way is; before, and without it, NumPy does the same.
 """
@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DType
 from .loops import one_step
 from .table import Array, HostOp
 
 functions: dict[str, int] = {}  # by name, where each begins
-_WORDS = {"search": 8, "interpolate": 13}  # arguments, of which those in `_FLOATS` are numbers
+_WORDS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # arguments, of which those in `_FLOATS` are numbers
 _FLOATS = {"interpolate": (10, 12)}
+_FLOATING = {"f": "float", "d": "double"}
 Ends = tuple[float | None, float | None]
 
 
@@ -45,6 +48,20 @@ def by_machine(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], optio
         return False
     first, _, _ = _lies(wanted)
     return bool(_function(functions[name], name.split("_")[0])(*_lies(ordered), first, wanted.size, step, _lies(out)[0], *more))
+
+
+def each_once(x: Array, memory: Callable[[int], Array]) -> bool:
+    """Whether each element of an array was put once, ascending, into the `memory` of a result of so many: without a copy of that, and
+    compared some at a time.
+    """
+    name = _FLOATING.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
+    if not x.size or f"distinct_{name}" not in functions:
+        return False
+    ordered = np.sort(x)
+    start, count, _ = _lies(ordered)
+    to = memory(_function(functions[f"distinct_{name}"], "distinct")(start, count))
+    _function(functions[f"put_{name}"], "put")(start, count, _lies(to)[0])
+    return True
 
 
 def _lies(x: Array) -> tuple[int, int, int]:

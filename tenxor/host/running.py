@@ -20,7 +20,7 @@ from ..ops import OPS
 from ..realize import realize
 from ..records import NamedTuple
 from .loops import Loop, call, loop_of
-from .machine import by_machine
+from .machine import by_machine, each_once
 from .share import is_alone, share
 from .table import Array, HostOp, whole
 
@@ -28,6 +28,7 @@ Shape = tuple[int, ...]
 MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
 LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
+FELT = 100_000_000  # the same of large matrices, as who stops it feels no less: a new thread has its memory from the system each time
 SMOOTH, BLOCKED = 8, 48  # matrices of 100 rows, and of 600, take so many times less than by what small ones take: LAPACK multiplies blocks
 _POSITIVE = OPS["positive"]
 
@@ -119,7 +120,7 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
 
 def _is_long(op: HostOp, each: int, count: int) -> bool:
     """Whether one call of NumPy's, of which each of so many takes so long by our estimate, is to run apart."""
-    return _likely(op, each) * count > LONG if each > op.most else each > LONG
+    return _likely(op, each) * count > FELT if each > op.most else each > LONG
 
 
 def _likely(op: HostOp, each: int) -> int:
@@ -249,11 +250,20 @@ def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: M
 
 def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options: Mapping[str, Any]) -> list[Node]:
     """Results whose sizes nobody knew."""
+    nodes = list[Node]()
+    if op.name == "unique_values":
+
+        def memory(size: int) -> Array:
+            node, where = _memory(op.name, (size,), dtypes[0])
+            nodes.append(node)
+            return where
+
+        if each_once(arrays[0], memory):
+            return nodes
     found = op.call(*arrays, **options)
-    nodes = []
     for array, dtype in zip(found if len(op.results) > 1 else (found,), dtypes, strict=True):
-        node, memory = _memory(op.name, array.shape, dtype)
-        np.copyto(memory, array)
+        node, its = _memory(op.name, array.shape, dtype)
+        np.copyto(its, array)
         nodes.append(node)
     return nodes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..backend.llvm.builder import Module, Value, intrinsic, select
-from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I32, I64, POINTER, Type, int_type, vector
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, int_type, vector
 from ..dtypes import DType
 from ..host.counts import ALL, COUNTED, COUNTS, INVERSE
 from .blocks import LARGEST
@@ -19,6 +19,7 @@ from .programs import BINCOUNT
 LANES = 8  # of numbers that are looked at side by side
 UNROLLED = 4  # of those that are counted one after the other
 _WIDTHS = (8, 16, 32, 64)  # bits of elements that are compared
+KINDS = (I8, I16, I32, I64, FLOAT, DOUBLE)  # of those in order, which are compared some at a time: as numbers, so each NaN differs
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -28,9 +29,13 @@ def write(module: Module, objects: Objects) -> None:
         _range(Function(module, objects, f"range_{dtype}", [*lie, ("ends", POINTER)], I1), dtype)
         _count(Function(module, objects, f"count_{dtype}", [*lie, ("to", POINTER)], I1), dtype)
         _weigh(Function(module, objects, f"weigh_{dtype}", [*lie, ("weights", POINTER), ("beside", I64), ("to", POINTER)], I1), dtype)
+    for kind in KINDS:
+        in_order, to = [("start", POINTER), ("count", I64)], ("to", POINTER)
+        _distinct_in_order(Function(module, objects, f"distinct_{kind.text}", in_order, I64, exported=True), kind)
+        _put_in_order(Function(module, objects, f"put_{kind.text}", [*in_order, to], I64, exported=True), kind)
     for bits in _WIDTHS:
         runs = [(name, POINTER) for name in ("start", "places", "values", "indices", "inverse", "counts")]
-        _distinct(Function(module, objects, f"distinct_{bits}", [*runs[:2], ("count", I64)], I64), bits)
+        _distinct(Function(module, objects, f"runs_{bits}", [*runs[:2], ("count", I64)], I64), bits)
         _put_runs(Function(module, objects, f"put_runs_{bits}", [*runs, ("count", I64)], I1), bits)
     given = [(name, POINTER) for name in ("program", "nodes", "starts", "tables")]
     _of_size(Function(module, objects, "of_size", [("table", POINTER), ("size", I64)]))
@@ -201,27 +206,80 @@ def _at(f: Function, kind: Type, places: Value | None, k: Value) -> tuple[Value,
     return start.at(at, kind).load(kind), at
 
 
+def _differ(start: Value, kind: Type, k: Value, lanes: int) -> tuple[Value, Value]:
+    """An element, or so many, the first of which has so many before it, and whether each differs from the one before."""
+    x, before = (start.at(k - j, kind).load(vector(kind, lanes)) for j in (0, 1))
+    return x, x.differs(before)
+
+
+def _distinct_in_order(f: Function, kind: Type) -> None:
+    """How many elements in order, one at least, differ from the one before; the first is one of them."""
+    start, count = f.arguments
+    whole = (count - 1) >> LANES.bit_length() - 1
+
+    def some(k: Value, found: Value) -> Value:
+        return found + _differ(start, kind, k * LANES + 1, LANES)[1].cast("zext", I64)
+
+    many = f.fold(whole, f.zeros(vector(I64, LANES)), some)
+    found = intrinsic("vector.reduce.add", many, result=I64, suffix=many.type.mangled) + 1
+    done = whole * LANES + 1
+    f.give(f.fold(count - done, found, lambda k, found: found + _differ(start, kind, done + k, 0)[1].cast("zext", I64)))
+
+
+def _put_in_order(f: Function, kind: Type) -> None:
+    """Write down those elements, and give how many there are."""
+    start, count, to = f.arguments
+    whole = (count - 1) >> LANES.bit_length() - 1
+
+    def put(x: Value, differs: Value, last: Value, kept: Value) -> list[Value]:
+        last, kept = last + differs.cast("zext", I64), select(differs, x, kept)
+        to.at(last, kind).store(kept)  # once more where it was there: the first of zeros, whose signs may differ
+        return [last, kept]
+
+    def some(k: Value, before: Sequence[Value]) -> Sequence[Value]:
+        x, differ = _differ(start, kind, k * LANES + 1, LANES)
+        bits = differ.bitcast(int_type(LANES))
+
+        def all_differ() -> Sequence[Value]:
+            to.at(before[0] + 1, kind).store(x)
+            return [before[0] + LANES, x.lane(LANES - 1)]
+
+        def some_differ() -> Sequence[Value]:
+            now = before
+            for j in range(LANES):
+                now = put(x.lane(j), differ.lane(j), *now)
+            return now
+
+        return f.choose(bits.equals(-1), all_differ, lambda: f.choose(bits.equals(0), lambda: before, some_differ))
+
+    first, done = start.load(kind), whole * LANES + 1
+    to.store(first)
+    now = f.folded(whole, [f.number(0), first], some)
+    now = f.folded(count - done, now, lambda k, before: put(*_differ(start, kind, done + k, 0), *before))
+    f.give(now[0] + 1)
+
+
 def _distinct(f: Function, bits: int) -> None:
     """How many runs of equal elements there are in order, of which those places tell, if they are not null."""
-    _, places, count = f.arguments
+    start, places, count = f.arguments
     kind = int_type(bits)
 
-    def counted(order: Value | None) -> Sequence[Value]:
-        first, _ = _at(f, kind, order, f.number(0))
+    f.when_giving(f.is_null(places), lambda: f.call(f"distinct_{kind.text}", I64, [start, count]))
+    first, _ = _at(f, kind, places, f.number(0))
 
-        def one(k: Value, before: Sequence[Value]) -> Sequence[Value]:
-            x, _ = _at(f, kind, order, k + 1)
-            return [before[0] + x.differs(before[1]).cast("zext", I64), x]
+    def one(k: Value, before: Sequence[Value]) -> Sequence[Value]:
+        x, _ = _at(f, kind, places, k + 1)
+        return [before[0] + x.differs(before[1]).cast("zext", I64), x]
 
-        return [f.folded(count - 1, [f.number(1), first], one)[0]]
-
-    f.give(f.choose(f.is_null(places), lambda: counted(None), lambda: counted(places))[0])
+    f.give(f.folded(count - 1, [f.number(1), first], one)[0])
 
 
 def _put_runs(f: Function, bits: int) -> None:
     """Write down the runs: of each the element, and where something is to go, the first place, for each element the run, and its length."""
-    _, places, values, indices, inverse, counts, count = f.arguments
+    start, places, values, indices, inverse, counts, count = f.arguments
     kind = int_type(bits)
+    is_all = f.is_null(places) & f.is_null(counts)
+    f.when_giving(is_all, lambda: f.call(f"put_{kind.text}", I64, [start, count, values]).differs(0))
 
     def put(order: Value | None) -> Sequence[Value]:
         first, _ = _at(f, kind, order, f.number(0))
@@ -275,7 +333,7 @@ def _unique(f: Function) -> None:
     f.require(f.choose(by_places, sorted_places, sorted_elements)[0].equals(0))
     size = f.local(I64, f.number(0))
     for width in _WIDTHS:
-        count = lambda width=width: size.store(f.call(f"distinct_{width}", I64, [start, places, n]))  # noqa: E731
+        count = lambda width=width: size.store(f.call(f"runs_{width}", I64, [start, places, n]))  # noqa: E731
         f.when(bits.equals(width), count)
     runs = size.load(I64)
     sizes = {0: [runs], COUNTS: [runs, runs], INVERSE: [runs, n], ALL: [runs, runs, n, runs]}

@@ -46,6 +46,7 @@ from ..tensor.exchange import makers
 from ..tensor.making import Maker
 from . import frames, likewise
 from .blocks import COUNTS, LARGEST
+from .finding import KINDS
 from .frames import NEVER
 from .functions import MACHINES, Calling
 from .hosting import hears
@@ -74,7 +75,8 @@ from .writes import compute_if_small, done_again, learn_masked_write, learn_writ
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
-BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate")  # what is done in place of NumPy, for who calls that
+IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "put")]
+BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),

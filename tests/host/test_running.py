@@ -164,3 +164,13 @@ def test_what_is_over_begins_with_no_further_matrix() -> None:
     assert (met, found.tolist()) == ([0.0, 1.0], [0.0, 3.0, -1.0, -1.0, -1.0])
     running._compute(op, [given], [found], (5,), 10**9, {}, Event())
     assert found.tolist() == [0.0, 3.0, 6.0, 9.0, 12.0]
+
+
+def test_large_matrices_run_apart_from_a_tenth_of_a_second_on() -> None:
+    """A new thread has its memory from the system page by page."""
+    apart = list[bool]()
+    for rows in (500, 2000):
+        op, _ = spy("nn -> nn", cost=12, most=3e4)
+        op.weight = "nnn"
+        apart.append(running._is_long(op, 12 * rows**3, 1))
+    assert apart == [False, True]

@@ -11,7 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.host import machine, running
+from tenxor.host import HOST, machine, running
 
 from .test_looping import said
 
@@ -259,3 +259,58 @@ def test_several_keys(dtype: str) -> None:
     x, y = (tx.asarray(drawn(12, "float64", k)).realize() for k in range(2))
     tx.lexsort([x, y])
     assert known(x, "sorting._by_keys")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int16", "uint8"])
+@pytest.mark.parametrize("repeated", ["none", "few", "most", "all"])
+def test_each_once_of_many(dtype: str, repeated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in order are compared some at a time: all of them may differ from those before, some, or none."""
+    asked = list[bool]()
+    each_once = running.each_once
+    monkeypatch.setattr(running, "each_once", lambda *given: asked.append(each_once(*given)) or asked[-1])
+    draw, kind = np.random.default_rng(7), np.dtype(dtype).kind
+    for size in (*range(1, 20), 127, 128, 255, 40_001):
+        places = draw.permutation(size)
+        x = {"none": places, "few": np.maximum(places, 2), "most": places // max(size // 3, 1), "all": places * 0}[repeated]
+        x = (x * 0.5 if kind == "f" else x).astype(dtype)
+        wanted = sorted(set(x.tolist()))
+        for given in ways(x):
+            (found,) = same(lambda given=given: tx.unique_values(given))
+            assert np.frombuffer(found[2], dtype).tolist() == wanted
+        asked.clear()
+        (node,) = running.run(HOST["unique_values"], [running.Operand(given.node, given.layout, given.dtype)], {}, {})
+        assert tx.Tensor._of(node).tolist() == wanted and asked == [True]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_each_nan_is_an_element_and_zeros_are_one(dtype: str) -> None:
+    for size in (9, 17, 30, 20_000):
+        x = np.arange(size).astype(dtype) // 2
+        x[[0, 3, 8, size // 2]] = -0.0, np.nan, np.nan, np.nan
+        given = tx.asarray(x).realize()
+        (found,) = same(lambda given=given: tx.unique_values(given))
+        assert found[2] == np.unique(x, equal_nan=False).tobytes()
+
+
+def test_floats_up_to_a_hundred_thousand_are_found_by_machine_code() -> None:
+    for size, is_known in ((100_000, True), (100_001, False)):
+        x = tx.asarray(np.random.default_rng(size).random(size)).realize()
+        same(lambda x=x: tx.unique_values(x))
+        assert known(x, "sets.unique_values") is is_known
+
+
+@pytest.mark.parametrize("size", [2**17 + 1, 2**18 + 3, 2**21])
+def test_weights_of_many_are_added_one_after_the_other(size: int) -> None:
+    draw = np.random.default_rng(size)
+    x, weights = draw.integers(0, 3, size), draw.normal(size=size)
+    given = [tx.asarray(a).realize() for a in (x, weights)]
+    (found,) = same(lambda: tx.bincount(*given))
+    assert found[2] == np.bincount(x, weights).tobytes() and known(given[0], "counting.bincount")
+
+
+def test_complex_weights_are_left_to_kernels() -> None:
+    x, weights = drawn(64, "uint8", 3).astype("int64"), np.arange(64) * (1 - 2j)
+    given = [tx.asarray(a).realize() for a in (x, weights)]
+    for _ in range(3):
+        found = tx.bincount(*given).numpy()
+        assert np.array_equal(found, np.bincount(x, weights.real) + 1j * np.bincount(x, weights.imag))
