@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.backend import backend
 from tenxor.dtypes import DType, float32, float64, int8, int64
 from tenxor.kernel.ir import For, Kernel, statements
 from tenxor.tensor import Tensor
@@ -114,3 +115,13 @@ class TestWhichAre:
     def test_what_is_read_says_so(self) -> None:
         kernel = kernel_of(tx.zeros((8, 9000)).realize() @ tx.zeros(9000).realize())
         assert "for i in 0..s0, 4 abreast:" in str(kernel)
+
+    def test_whatever_lengths_were_before(self) -> None:
+        def made_for(columns: int) -> list[Kernel]:
+            x, v = tx.zeros((9, columns), dtype=tx.float32).realize(), tx.zeros(columns, dtype=tx.float32).realize()
+            known = set(backend().kernels)
+            tx.trunc(x * v).sum(axis=1).realize()
+            return [kernel for kernel in backend().kernels if kernel not in known]
+
+        made = [made_for(columns) for columns in (1000, 1100, 1200, 1300, 5000, 6000)]
+        assert [turns(kernel) for kernels in made for kernel in kernels] == [1, 4]
