@@ -194,7 +194,7 @@ class _Binder:
 
     def statement(self, s: Statement) -> Statement:
         if isinstance(s, For):
-            return For(self.axis_of[s.axis], self.body(s.body), s.block)
+            return For(self.axis_of[s.axis], self.body(s.body), s.block, s.abreast)
         if isinstance(s, Update):
             return Update(s.accumulator, self.exprs(s.values))
         if isinstance(s, Keep):

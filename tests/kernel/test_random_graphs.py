@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tenxor.dtypes import int64
 from tenxor.kernel import footprint, pairs
 from tenxor.kernel.bind import Binding, bind
+from tenxor.kernel.cpu.abreast import abreast
 from tenxor.kernel.cpu.columns import by_rows
 from tenxor.kernel.cpu.keep import keeping
 from tenxor.kernel.cpu.lanes import with_lanes
@@ -26,7 +27,7 @@ from tenxor.kernel.lower import loops_of, lower
 from tenxor.kernel.nest import Nest
 from tenxor.layout import Layout
 from tenxor.node import POSITION, Node, Scalar, Scatter
-from tenxor.target import Costs, Streams, Target
+from tenxor.target import Costs, Loops, Streams, Target
 
 from .helpers import TARGET, Array, Lower, chosen, compute, elementwise, reduction, scan, stored, tensor, value
 
@@ -279,6 +280,7 @@ PASSES: dict[str, Callable[[Nest], Nest]] = {
     "tiles": lambda nest: tiled(nest, EAGER),
     "rows of columns": lambda nest: by_rows(with_lanes(nest), EAGER),
     "streams": lambda nest: streaming(with_lanes(nest), EAGER),
+    "rows abreast": lambda nest: abreast(with_lanes(nest), EAGER._replace(registers=32, loops=Loops(long_rows=0))),
     "prefetches": lambda nest: prefetching(streaming(with_lanes(nest), EAGER), EAGER),
 }
 

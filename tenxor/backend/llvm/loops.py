@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...kernel.ir import For, Statement, statements
+from ...late import Late
 from . import reductions, rows, widths
 from .analysis import carried, runs_along
 from .builder import Value, select, smaller
@@ -18,17 +19,25 @@ from .emitter import Emitter
 from .memory import first_lanes
 from .scopes import Lanes, Span
 
+abreast = Late("tenxor.backend.llvm.abreast")
+
 LISTENED = 1 << 12  # turns of an innermost loop, between two looks whether it is to stop
 
 
 def loop(em: Emitter, s: For) -> None:
     """A loop over what is to run of an axis here."""
+    _between(em, s, *em.range(s.axis))
+
+
+def _between(em: Emitter, s: For, begin: Value, end: Value) -> None:
+    """A loop from an index of its axis to another."""
     axis = em.kernel.axes[s.axis]
-    begin, end = em.range(s.axis)
     if s.block:
         _over_blocks(em, s, begin, end)
     elif axis.vector and em.width > 1:
         _with_lanes(em, s, begin, end)
+    elif s.abreast > 1:
+        _between(em, s._replace(abreast=1), abreast.abreast(em, s, begin, end), end)
     elif em.lanes is None and em.width > 1 and (lanes := reductions.lanes_inside(em, s)) is not None:
         _reducing_across(em, lanes, carried(s, em.kernel.accumulators), lambda: _in_chunks(em, s, begin, end, 1))
     else:

@@ -14,6 +14,7 @@ def scheduled(nest: Nest, target: Target) -> Nest:
         from .tiles import tiled
 
         return streaming(tiled(with_lanes(nest), target), target)
+    from .abreast import abreast
     from .columns import by_rows
     from .keep import keeping
     from .prefetch import prefetching
@@ -23,4 +24,4 @@ def scheduled(nest: Nest, target: Target) -> Nest:
     if product is not None:
         return streaming(product, target)
     nest = by_rows(keeping(with_lanes(nest), target), target)
-    return prefetching(streaming(nest, target), target)
+    return abreast(prefetching(streaming(nest, target), target), target)

@@ -103,11 +103,16 @@ class TileLoad(NamedTuple):
 
 
 class For(NamedTuple):
-    """`body` for every index of `axis`; with `block`, for every so many indices, over which a loop inside it then runs."""
+    """`body` for every index of `axis`; with `block`, for every so many indices, over which a loop inside it then runs.
+
+    With `abreast`, which is only of an independent axis and a body without loops but those of reductions, so many turns may run side by
+    side, statement by statement: none needs another.
+    """
 
     axis: int
     body: tuple[Statement, ...]
     block: int = 0
+    abreast: int = 1
 
 
 class Side(NamedTuple):

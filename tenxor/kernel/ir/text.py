@@ -76,7 +76,8 @@ def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, l
                 lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}:")
                 _show_body(axes, accumulators, s.body, depth + 1, lines)
                 continue
-            lines.append(f"{pad}{how}for {name} in 0..{extent}:")
+            some = f", {s.abreast} abreast" if s.abreast > 1 else ""
+            lines.append(f"{pad}{how}for {name} in 0..{extent}{some}:")
             _show_body(axes, accumulators, s.body, depth + 1, lines)
         elif isinstance(s, Init):
             lines.append(in_rows(f"{pad}r{s.accumulator} = {accumulators[s.accumulator].reduction.name}.identity"))

@@ -1,0 +1,85 @@
+"""Several turns of a loop abreast: what each of them reduces has states of its own, and takes its elements in the same order as alone.
+
+A turn more is an axis more, which stands one index further, with reductions of its own. So what is emitted for the turns together is what
+would be for several reductions in one loop.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from ...kernel.ir import Address, For, Init, Load, Position, Result, State, Statement, Store, Update, statements
+from ...ops.expr import Expr, rebuild
+from .builder import Value
+from .emitter import Emitter
+
+
+def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
+    """The loop in steps of as many turns as it takes abreast, from `begin` on while there are as many; where it stopped."""
+    kernel = em.kernel
+    started = [inner.accumulator for inner in statements(s.body) if isinstance(inner, Init)]
+    axes, accumulators, turns = [*kernel.axes], [*kernel.accumulators], []
+    for _ in range(1, s.abreast):
+        turns.append(_Turn(s.axis, len(axes), {f: len(accumulators) + k for k, f in enumerate(started)}))
+        axes.append(kernel.axes[s.axis])
+        accumulators += [kernel.accumulators[f] for f in started]
+    body = _together(s.body, turns)
+    em.kernel = kernel._replace(axes=tuple(axes), accumulators=tuple(accumulators))
+
+    def turn(index: Value) -> Value:
+        with ExitStack() as standing:
+            for further, other in enumerate(turns, start=1):
+                em.inmost()
+                standing.enter_context(em.standing(other.axis, index + further))
+            em.body(body)
+        em.inmost()
+        return index + s.abreast
+
+    stopped = em.repeated(s.axis, begin, end, turn, needs=s.abreast)
+    em.kernel = kernel
+    return stopped
+
+
+def _together(body: tuple[Statement, ...], turns: list[_Turn]) -> tuple[Statement, ...]:
+    """Each statement of a body for all turns, before the next one."""
+    found: list[Statement] = []
+    for s in body:
+        if isinstance(s, For):
+            found.append(s._replace(body=_together(s.body, turns)))
+        else:
+            found += [s, *(turn.statement(s) for turn in turns)]
+    return tuple(found)
+
+
+class _Turn:
+    """One of the turns but the first: what stands for the axis of the loop in it, and for the reductions."""
+
+    def __init__(self, instead: int, axis: int, accumulators: dict[int, int]) -> None:
+        self.instead, self.axis, self.accumulators = instead, axis, accumulators
+
+    def statement(self, s: Statement) -> Statement:
+        """A statement as it is in this turn."""
+        if isinstance(s, Init):
+            return Init(self.accumulators[s.accumulator])
+        if isinstance(s, Update):
+            return Update(self.accumulators[s.accumulator], tuple(map(self.expr, s.values)))
+        assert isinstance(s, Store)
+        return s._replace(address=self.address(s.address)).with_values([self.expr(v) for v in s.values])
+
+    def address(self, a: Address) -> Address:
+        """An address, but for the views of a chain, whose terms are of digits."""
+        return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.instead else t for t in a.terms]))
+
+    def expr(self, e: Expr) -> Expr:
+        """The value of an expression in this turn."""
+        return rebuild(e, self.leaf)
+
+    def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """What stands for a leaf."""
+        if isinstance(e, Load):
+            return Load(e.operand, self.address(e.address), e.dtype, args, e.part)
+        if isinstance(e, Position):
+            return Position(self.address(e.address))
+        if isinstance(e, (Result, State)) and e.accumulator in self.accumulators:
+            return type(e)(self.accumulators[e.accumulator], e.part, e.dtype)
+        return e

@@ -1,0 +1,58 @@
+"""Long rows that are reduced together with what is the same for all of them, as a matrix times a vector: several at a time.
+
+The vector and a row push each other out of the nearest cache, so each row would wait for the vector anew. Of several rows abreast
+each still adds its elements in the same order, with states of its own.
+"""
+
+from __future__ import annotations
+
+from ...layout import Table
+from ...target import MANY_REGISTERS, Target
+from ..drafted import accesses
+from ..ir import For, Init, Statement, Store, Update, statements, work
+from ..nest import Body, Nest
+
+
+def abreast(nest: Nest, target: Target) -> Nest:
+    """The nest, with the turns of its loop over rows several abreast where it reduces long ones, and little else."""
+    if target.registers < MANY_REGISTERS or len(nest.reductions) != 1 or not nest.space:
+        return nest
+    (f,), row = nest.reductions, nest.space[-1]
+    if f.around != nest.space or nest.around != nest.space or len(f.axes) != 1 or f.accumulator in nest.in_order:
+        return nest
+    (inner,) = f.axes
+    itemsize, loops = max(o.dtype.itemsize for o in nest.operands), target.loops
+    if nest.axes[inner].extent * itemsize <= loops.long_rows:
+        return nest  # asked first, as most are short: it is one plan for all of these
+    if not _along_rows(nest, inner, row) or len(nest.accumulators[f.accumulator].states) != 1:
+        return nest
+    if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
+        return nest
+    return nest._replace(body=_with(nest.body, row, loops.abreast))
+
+
+def _along_rows(nest: Nest, inner: int, row: int) -> bool:
+    """Whether lanes run along the rows, all that is read along them lies side by side, and some of it is the same for each, some not."""
+    if not nest.axes[inner].vector or nest.axes[row].vector:
+        return False
+    (f,) = nest.reductions
+    moving: set[bool] = set()
+    for e in accesses(f.values):
+        operand, address = nest.reads[e.index]
+        along = nest.step(address, inner)
+        if operand < 0 or e.args or address.then is not None or isinstance(along, Table) or along not in (0, 1):
+            return False
+        if along:
+            moving.add(any(t.axis == row for t in address.terms))
+    return len(moving) == 2
+
+
+def _with(body: Body, axis: int, turns: int) -> Body:
+    """A body with so many turns of the loop over an axis abreast."""
+
+    def changed(s: Statement) -> Statement:
+        if not isinstance(s, For):
+            return s
+        return s._replace(abreast=turns) if s.axis == axis else s._replace(body=_with(s.body, axis, turns))
+
+    return tuple(map(changed, body))
