@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -361,7 +361,8 @@ class _Few:
         with np.errstate(all="ignore"):
             step = high - low  # as in `_blended`
             found: Array = low + step * self.way if self.way < 0.5 else high - step * (1 - self.way)
-            return found if np.isfinite(step).all() else np.where(np.isfinite(step), found, low * (1 - self.way) + high * self.way)
+            is_finite = np.isfinite(step).all() if step.ndim else isfinite(step)
+            return found if is_finite else np.where(np.isfinite(step), found, low * (1 - self.way) + high * self.way)
 
 
 def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
