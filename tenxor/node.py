@@ -229,7 +229,7 @@ class Recipe:
         self.keeps_order, self.passing = True, target is not None and target.passing
         for form in forms:
             if form is not None:
-                self.keeps_order = self.keeps_order and (form is plain or form.is_single)
+                self.keeps_order = self.keeps_order and (form is plain or form.is_single or form.layout == plain.layout)
                 self.passing = self.passing or form.passing
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None

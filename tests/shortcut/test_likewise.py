@@ -12,6 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut, spec
 from tenxor.errors import DTypeError, ShapeError
+from tenxor.layout import Layout, form_of_numbers
 from tenxor.locking import taken_at_once
 from tenxor.shortcut import frames, likewise, writes
 from tenxor.shortcut.likewise import Call, is_alike
@@ -289,3 +290,24 @@ def test_where_forms_were_forgotten_rules_are_found_again() -> None:
         assert np.allclose((x @ y[0]).to_numpy(), x.to_numpy() @ y[0].to_numpy())
         assert np.array_equal(x.max(axis=1, keepdims=True).to_numpy(), x.to_numpy().max(axis=1, keepdims=True))
     assert sum(len(known.general) for known in likewise._known.values()) >= 2
+
+
+def test_order_is_kept_where_forms_were_forgotten() -> None:
+    from tenxor.layout import form, layout
+
+    x = tx.ones((3, 5)).realize()
+    before = x.layout.form
+    form._forms.clear()
+    layout._contiguous.cache_clear()
+    assert Layout.contiguous((3, 5)).form is not before
+    assert (x + 1).storage.node.recipe.keeps_order
+    assert not (x[:, ::-1] + 1).storage.node.recipe.keeps_order
+
+
+def test_forms_by_numbers_are_those_that_layouts_keep() -> None:
+    from tenxor.layout import form
+
+    kept = Layout.contiguous((7, 9)).form
+    form._forms.clear()
+    assert form_of_numbers((7, 9), (9, 1)) is kept
+    assert form_of_numbers((7, 9), (1, 7)).layout == Layout((7, 9), (1, 7))
