@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import sys
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from tenxor.ops import OPS
 from tenxor.shortcut import functions as module
 from tenxor.tensor import Tensor
 from tests.processes import python
+from tests.shortcut.outcomes import lose_no_reference, seen
 
 pytestmark = pytest.mark.usefixtures("on")
 UNARY, BINARY = ("exp", "sqrt", "abs", "negative", "isnan", "round"), ("add", "subtract", "maximum", "less", "pow", "logical_and")
@@ -75,14 +75,6 @@ def calls() -> dict[str, Callable[[dict[str, Any]], Any]]:
 CALLS = calls()
 
 
-def seen(call: Callable[[dict[str, Any]], Any], its: dict[str, Any]) -> object:
-    try:
-        found = call(its)
-        return (found.dtype, found.shape, found.tobytes()) if isinstance(found, Tensor) else repr(found)
-    except Exception as error:
-        return type(error), str(error)
-
-
 def test_values_and_errors_are_the_same() -> None:
     with shortcut.aside():
         wanted = [seen(call, operands()) for call in CALLS.values()]
@@ -93,21 +85,7 @@ def test_values_and_errors_are_the_same() -> None:
 
 
 def test_every_reference_is_kept() -> None:
-    its = operands()
-
-    def all_of_it() -> None:
-        for call in CALLS.values():
-            seen(call, its)
-
-    all_of_it(), all_of_it(), gc.collect()
-    tensors = [t for t in its.values() if isinstance(t, Tensor)]
-    things = [*its.values(), *[t.spec for t in tensors], *[t.storage for t in tensors], tx.exp, tx.exp.subject, tx.exp.func]  # type: ignore[attr-defined]
-    before = [sys.getrefcount(x) for x in things]
-    for _ in range(3):
-        all_of_it()
-    gc.collect()
-    for x, was, now in zip(things, before, [sys.getrefcount(x) for x in things], strict=True):
-        assert type(x) in (int, bool, type(None), str) or abs(now - was) < 6, (x, was, now)
+    lose_no_reference(CALLS.values(), operands(), tx.exp, tx.exp.subject, tx.exp.func)  # type: ignore[attr-defined]
 
 
 def frames(call: Callable[[], object]) -> list[str]:

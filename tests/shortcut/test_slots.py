@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import operator
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +14,7 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.shortcut.slots import ENTRIES, _place
 from tenxor.tensor import Tensor
+from tests.shortcut.outcomes import lose_no_reference, seen
 
 pytestmark = pytest.mark.usefixtures("on")
 BINARY = ("add", "truediv", "floordiv", "and_", "lshift")
@@ -48,14 +47,6 @@ def operands() -> dict[str, Any]:
         **{"2": 2, "2.5": 2.5, "True": True, "1j": 1j, "2**80": 2**80, "array": np.arange(3), "scalar": np.float64(2), "list": [1, 2, 3]},
         **{"text": "a", "None": None, "object": Other(), "slice": slice(1), "tuple": (0, 1), "beyond": 9, "none of them": tx.zeros(0)},
     }
-
-
-def seen(call: Callable[[dict[str, Any]], Any], its: dict[str, Any]) -> object:
-    try:
-        found = call(its)
-        return (found.dtype, found.shape, found.tobytes()) if isinstance(found, Tensor) else repr(found)
-    except Exception as error:
-        return type(error), str(error)
 
 
 def calls() -> Iterator[tuple[str, Callable[[dict[str, Any]], Any]]]:
@@ -93,20 +84,7 @@ def test_values_and_errors_are_the_same() -> None:
 
 
 def test_every_reference_is_kept() -> None:
-    its = operands()
-
-    def all_of_it() -> None:
-        for _, call in calls():
-            seen(call, its)
-
-    all_of_it(), all_of_it(), gc.collect()
-    things = [*its.values(), *[t.spec for t in its.values() if type(t) is Tensor], *[t.storage for t in its.values() if type(t) is Tensor]]
-    before = [sys.getrefcount(x) for x in things]
-    for _ in range(3):
-        all_of_it()
-    gc.collect()
-    for x, was, now in zip(things, before, [sys.getrefcount(x) for x in things], strict=True):
-        assert type(x) in (int, bool, type(None), str) or abs(now - was) < 6, (x, was, now)
+    lose_no_reference([call for _, call in calls()], operands())
 
 
 def test_subclasses_have_their_own() -> None:
