@@ -60,7 +60,7 @@ class Made:
         self.host, self.kind, self.loop = host, kind, loop
 
 
-def pattern_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def equalities_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Which of some numbers are equal, 0 or 1; and the others, each once."""
     each = {0: 0, 1: 1}
     return tuple([each.setdefault(n, len(each)) for n in numbers]), (*each,)[2:]
@@ -93,7 +93,7 @@ class Spec:
         self.reach = (layout.range() or (0, -1)) if layout.base is None else None
         self.gapless = layout.is_contiguous()
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
-        self.pattern, self.numbers = ((), ()) if self.strides is None else pattern_of((*layout.shape, *layout.strides))
+        self.pattern, self.numbers = ((), ()) if self.strides is None else equalities_of((*layout.shape, *layout.strides))
         self.made: Table = {}
         self.made_after: Table = {}
         self.called: Table = {}
@@ -168,21 +168,6 @@ class Caller(NamedTuple):
 
 
 callers: list[Caller] = []  # one, or none
-
-
-def _knows_nothing(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """What there is instead of machine code."""
-
-
-# The caller's `again`, which is found soonest where it has a name by itself.
-made_again: Callable[[str, tuple[Any, ...], dict[str, Any]], Any] = _knows_nothing
-
-
-def have_called(caller: Caller | None) -> None:
-    """Have functions called again by this caller, or by none."""
-    global made_again
-    callers[:] = [] if caller is None else [caller]
-    made_again = _knows_nothing if caller is None else caller.again
 
 
 def told_again(own: Callable[P, T]) -> Callable[P, T]:

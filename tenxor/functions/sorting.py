@@ -15,7 +15,6 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from .. import spec
 from ..creation import asarray, positions
 from ..dtypes import DType, bfloat16, boolean, float16, float32, float64, int16, int32, int64, uint8
 from ..errors import ArgumentError, ShapeError
@@ -24,7 +23,7 @@ from ..keywords import spelled
 from ..layout.coords import checked_int
 from ..ops import OPS
 from ..records import NamedTuple
-from ..spec import called_again, told_again
+from ..spec import called_again, callers, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
@@ -117,9 +116,10 @@ def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
     @wraps(own)
     def lexsort(keys: Any, /, **named: Any) -> Tensor:
         if keys.__class__ in _ROWS and keys and not named:
-            found: Tensor | None = spec.made_again(name, tuple(keys), named)
-            if found is not None:
-                return found
+            for caller in callers:
+                found: Tensor | None = caller.again(name, tuple(keys), named)
+                if found is not None:
+                    return found
         return own(keys, **named)
 
     return lexsort  # type: ignore[return-value]

@@ -8,7 +8,7 @@ kernels are given. Nothing is guessed: numbers that give another answer to any q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from ..layout import Form, Layout
 from ..node import Recipe
 from ..remembered import Remembered
 from ..sizes import Known, Number, Trace
+from ..spec import equalities_of
 from ..target import Target
 from .call import Call
 from .pattern import Pattern, stand_ins
@@ -72,7 +73,8 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
     structure = structure_of(pattern, numbers)
     if structure is None:
         return None
-    key, others = _key_of(structure, numbers)
+    equal, others = equalities_of(numbers)
+    key = structure, equal
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
         known = _OfTarget(target)
@@ -89,7 +91,7 @@ def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers
     """
     numbers, sizes = list[int](), list[int]()
     structure = structure_of(pattern, numbers)
-    if structure is None or structure_of(sized, sizes) != structure or _key_of(structure, numbers)[0] not in _known:
+    if structure is None or structure_of(sized, sizes) != structure or (structure, equalities_of(numbers)[0]) not in _known:
         return None
     found = general_for(pattern, at_once=True)
     distinct = {0: 0, 1: 1}
@@ -133,12 +135,6 @@ _known: Remembered[_OfTarget] = Remembered(MAX_STRUCTURES)
 
 
 # --- the numbers of a pattern -----------------------------------------------------------------------------------------
-
-
-def _key_of(structure: object, numbers: Sequence[int]) -> tuple[object, list[int]]:
-    """A structure with which of its numbers are equal, 0 or 1; and the others, each once."""
-    each = {0: 0, 1: 1}
-    return (structure, tuple([each.setdefault(n, len(each)) for n in numbers])), list(each)[2:]
 
 
 def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:

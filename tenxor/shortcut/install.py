@@ -36,7 +36,7 @@ from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
 from ..realize import forgetting, lock, short_ways
-from ..spec import Caller, Made, Spec, have_called, spec_of
+from ..spec import Caller, Made, Spec, callers, spec_of
 from ..spec import forget as forget_made
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
@@ -337,7 +337,7 @@ class ShortWay:
         short_walks[:] = [self.take_pattern]
         short_again[:] = [self.again]
         copiers[:] = [self.copier]
-        have_called(self.caller)
+        callers[:] = [self.caller]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
         likewise.pythons_own[:] = [self.aside]
@@ -365,7 +365,7 @@ class ShortWay:
         short_walks.clear()
         short_again.clear()
         copiers.clear()
-        have_called(None)
+        callers.clear()
         joiners.clear()
         makers.clear()
         machine.functions.clear()

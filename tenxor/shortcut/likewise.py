@@ -23,7 +23,7 @@ from ..plans.steps import Plan
 from ..realize import lock
 from ..remembered import Remembered
 from ..sizes import Known, Size
-from ..spec import Made, Spec, pattern_of, spec_of
+from ..spec import Made, Spec, equalities_of, spec_of
 from ..storage import Storage, Watched
 from ..tensor import Tensor
 from .frames import NOWHERE, Alone, frame_of_sizes, give_frame
@@ -74,7 +74,7 @@ class Call:
         pattern, numbers = first.pattern, first.numbers
         if more or any([spec.form is not first.form for spec in specs]):
             parts += [len(spec.shape) for spec in specs]
-            pattern, numbers = pattern_of([*[n for spec in specs for n in (*spec.shape, *spec.strides)], *more])  # type: ignore[misc]
+            pattern, numbers = equalities_of([*[n for spec in specs for n in (*spec.shape, *spec.strides)], *more])  # type: ignore[misc]
         if has_numbers:
             which = {n: k for k, n in enumerate(numbers)}
             parts += [_named(x, which) for x in given if type(x) is int or type(x) is tuple]
