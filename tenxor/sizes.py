@@ -4,7 +4,7 @@ What is worked out for some sizes, strides and offsets may serve for others. To 
 instead of ints. What comes of their arithmetic are `Size`s again, sums of products of the given ones; and each question whose
 answer may have decided something - is it less, is it equal, which number is it - is noted, with the answer. Where other numbers
 give the same answers, the same would have come of them, and `Trace.written` is a Python function that says so, and works the
-results out.
+results out. `Trace.words` are the same for machine code (`shortcut/rules.py`).
 
 What is looked up by `Size`s may be found under one of the same trace with the same number; no question is noted if it is not. So
 whoever collects things by numbers must do right if two of them turn out to be equal.
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import count
 from operator import index
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 _serial = count(1).__next__  # of the next trace
 Monomial = tuple[int, ...]  # the atoms of a product, in order; () is 1
@@ -155,6 +155,25 @@ def _summed(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomi
     return tuple(sorted([term for term in found.items() if term[1]]))
 
 
+class Condition(NamedTuple):
+    """A sum is 0, or is not, or is below 0, or not (`HOW`)."""
+
+    terms: Terms
+    how: str
+
+
+class Division(NamedTuple):
+    """Two atoms are quotient and remainder of two sums."""
+
+    over: Terms
+    by: Terms
+    names: tuple[str, str]
+
+
+HOW = ("==", "!=", "<", ">=")
+_UNLIKE = {"==": "!=", "<": ">="}
+
+
 class Trace:
     """What was worked out of some given numbers, and what was asked on the way."""
 
@@ -162,9 +181,7 @@ class Trace:
         self.serial = _serial()
         self.names: list[str] = []  # of the atoms: what was given, and what divisions gave
         self.given: list[str] = []
-        self.lines: list[str] = []  # of the function, but for its last
-        self.answers: dict[str, None] = {}  # conditions that hold, since the last line
-        self.known: set[str] = set()  # all that do
+        self.lines: dict[Condition | Division, None] = {}  # in order: what holds, and what was divided
         self.divisions: dict[tuple[Terms, Terms], tuple[Number, Number]] = {}
 
     def size(self, value: int) -> Size:
@@ -183,11 +200,7 @@ class Trace:
     def asked(self, difference: Number, how: str, answer: bool) -> bool:
         """The answer to whether a number is 0 (`how`: `==`), or below (`<`): noted, unless it is always that."""
         if isinstance(difference, Size):
-            constant = 0 if difference.terms[0][0] else difference.terms[0][1]
-            condition = f"{self.text(difference - constant)} {how if answer else _UNLIKE[how]} {-constant}"
-            if condition not in self.known:
-                self.known.add(condition)
-                self.answers[condition] = None
+            self.lines[Condition(difference.terms, how if answer else _UNLIKE[how])] = None
         return answer
 
     def divided(self, a: Number, b: Number) -> tuple[Number, Number]:
@@ -210,36 +223,65 @@ class Trace:
             found = self.number(value, tuple([(m, n // b) for m, n in terms if n // b])), rest
         else:
             names = f"q{len(self.names)}", f"r{len(self.names)}"
-            self._check()
-            self.lines.append(f"{names[0]}, {names[1]} = divmod({self.text(a)}, {self.text(b)})")
+            self.lines[Division(terms, by, names)] = None
             found = self._atom(names[0], value), self._atom(names[1], rest)
         self.divisions[key] = found
         return found
-
-    def _check(self) -> None:
-        if self.answers:
-            self.lines.append(f"if not ({' and '.join(self.answers)}): return None")
-            self.answers = {}
 
     def text(self, value: Any) -> str:
         """A number, or a tuple of such, as it is worked out."""
         if isinstance(value, tuple):
             return f"({''.join([self.text(part) + ', ' for part in value])})"
-        if not isinstance(value, Size):
-            return str(index(value))
+        return self._sum(value.terms) if isinstance(value, Size) else str(index(value))
+
+    def _sum(self, terms: Terms) -> str:
         names = self.names
-        return " + ".join(["*".join([str(n)] * (n != 1 or not m) + [names[a] for a in m]) for m, n in value.terms])
+        return " + ".join(["*".join([str(n)] * (n != 1 or not m) + [names[a] for a in m]) for m, n in terms]) or "0"
+
+    def said(self, condition: Condition) -> str:
+        """What holds, in words of Python."""
+        first, constant = condition.terms[0]
+        terms, constant = (condition.terms, 0) if first else (condition.terms[1:], constant)
+        return f"{self._sum(terms)} {condition.how} {-constant}"
 
     def written(self, results: tuple[object, ...]) -> Callable[..., tuple[Any, ...] | None]:
         """The function of numbers in place of the given ones that gives the results for them; None if they give other answers."""
-        self._check()
-        lines = [f"def found({', '.join(self.given)}):", *self.lines, f"return {self.text(results)}"]
+        lines, holds = [f"def found({', '.join(self.given)}):"], list[str]()
+
+        def check() -> None:
+            if holds:
+                lines.append(f"if not ({' and '.join(holds)}): return None")
+                holds.clear()
+
+        for line in self.lines:
+            if isinstance(line, Condition):
+                holds.append(self.said(line))
+            else:
+                check()
+                lines.append(f"{', '.join(line.names)} = divmod({self._sum(line.over)}, {self._sum(line.by)})")
+        check()
+        lines.append(f"return {self.text(results)}")
         scope: dict[str, Callable[..., tuple[Any, ...] | None]] = {}
         exec("\n    ".join(lines), scope)
         return scope["found"]
 
+    def words(self, results: Iterable[Number]) -> list[int]:
+        """The same function in words: how many numbers are given; how many lines there are, each of which is a condition, as how it is
+        compared with 0 and a sum, or a division, as `len(HOW)` and two sums; then how many results there are, and as many sums.
+        """
+        found = [len(self.given), len(self.lines)]
+        for line in self.lines:
+            if isinstance(line, Condition):
+                found += (HOW.index(line.how), *_words(line.terms))
+            else:
+                found += (len(HOW), *_words(line.over), *_words(line.by))
+        last = [_terms(n) for n in results]
+        return [*found, len(last), *[word for terms in last for word in _words(terms)]]
 
-_UNLIKE = {"==": "!=", "<": ">="}
+
+def _words(terms: Terms) -> list[int]:
+    """A sum: how many products there are, and of each how often it is added, of how many atoms it is, and which they are."""
+    return [len(terms), *[word for monomial, times in terms for word in (times, len(monomial), *monomial)]]
 
 
 def _exactly(terms: Terms, by: Terms) -> Terms | None:

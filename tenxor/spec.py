@@ -5,7 +5,7 @@ So what an operation makes of tensors, once found out, is remembered with their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from .records import NamedTuple
 P = ParamSpec("P")
 T = TypeVar("T")
 MAX_MADE = 1 << 15  # of all that specs know to be made
+COUNTED = 1 << 10  # of these, which machine code counts before it tells of them
 EXACT = 1 << 53  # integers below are floats, too
 LARGEST_INT = (1 << 63) - 1  # of machine code
 
@@ -60,19 +61,12 @@ class Made:
         self.host, self.kind, self.loop = host, kind, loop
 
 
-def equalities_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which of some numbers are equal, 0 or 1; and the others, each once."""
-    each = {0: 0, 1: 1}
-    return tuple([each.setdefault(n, len(each)) for n in numbers]), (*each,)[2:]
-
-
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
 
 
 class Spec:
     """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it,
-    and `reach` the lowest and highest offset that it has then; `numbers` are shape and strides, each of them once, but for 0 and 1, and
-    `pattern` says where each stands.
+    and `reach` the lowest and highest offset that it has then.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
@@ -82,7 +76,7 @@ class Spec:
 
     __slots__ = (
         *("called", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
-        *("nbytes", "numbers", "pattern", "reach", "shape", "size", "strides", "writable"),
+        *("nbytes", "reach", "shape", "size", "strides", "writable"),
     )
 
     def __init__(self, form: Form, dtype: DType) -> None:
@@ -93,7 +87,6 @@ class Spec:
         self.reach = (layout.range() or (0, -1)) if layout.base is None else None
         self.gapless = layout.is_contiguous()
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
-        self.pattern, self.numbers = ((), ()) if self.strides is None else equalities_of((*layout.shape, *layout.strides))
         self.made: Table = {}
         self.made_after: Table = {}
         self.called: Table = {}
@@ -143,6 +136,14 @@ def remember(table: Table, operation: object, beside: object, made: Made | None)
         _tables.append(table)
     table.setdefault(operation, {})[beside] = made
     _count += 1
+
+
+def remembered() -> None:
+    """Machine code has written down as many as it counts."""
+    global _count
+    _count += COUNTED
+    if _count >= MAX_MADE:
+        forget()
 
 
 def forget() -> None:

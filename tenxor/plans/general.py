@@ -18,7 +18,6 @@ from ..layout import Form, Layout
 from ..node import Recipe
 from ..remembered import Remembered
 from ..sizes import Known, Number, Trace
-from ..spec import equalities_of
 from ..target import Target
 from .call import Call
 from .pattern import Pattern, stand_ins
@@ -73,7 +72,7 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
     structure = structure_of(pattern, numbers)
     if structure is None:
         return None
-    equal, others = equalities_of(numbers)
+    equal, others = _equalities_of(numbers)
     key = structure, equal
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
@@ -91,7 +90,7 @@ def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers
     """
     numbers, sizes = list[int](), list[int]()
     structure = structure_of(pattern, numbers)
-    if structure is None or structure_of(sized, sizes) != structure or (structure, equalities_of(numbers)[0]) not in _known:
+    if structure is None or structure_of(sized, sizes) != structure or (structure, _equalities_of(numbers)[0]) not in _known:
         return None
     found = general_for(pattern, at_once=True)
     distinct = {0: 0, 1: 1}
@@ -178,6 +177,12 @@ def _take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool
             layout = layout.base
         parts.append(None)
     return True
+
+
+def _equalities_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which of some numbers are equal, 0 or 1; and the others, each once."""
+    each = {0: 0, 1: 1}
+    return tuple([each.setdefault(n, len(each)) for n in numbers]), (*each,)[2:]
 
 
 class Traced:

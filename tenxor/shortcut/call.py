@@ -142,15 +142,30 @@ def _made_for(f: Function) -> None:
         f.keeps(number)
 
     f.when(which.differs(0), tell_which)
-    every = f.found_in(f.get(asked(f, x, "spec"), "Spec.called"), name)
-    f.refuse(f.is_null(every))
-    made = f.found_in(every, key)
-    (made,) = f.choose(f.is_null(made), lambda: [_made_for_any_number(f, every, key, args, given)], lambda: [made])
+    table = f.get(asked(f, x, "spec"), "Spec.called")
+    every = f.found_in(table, name)
+
+    def remembered() -> list[Value]:
+        made = f.found_in(every, key)
+        return f.choose(f.is_null(made), lambda: [_made_for_any_number(f, every, key, args, given)], lambda: [made])
+
+    (made,) = f.choose(f.is_null(every), lambda: [f.nothing()], remembered, (1, 1000))
+    by_rule = lambda: [_made_by_rule(f, (table, name, key), x, args, given, names)]  # noqa: E731
+    (made,) = f.choose(f.is_null(made) & which.equals(0), by_rule, lambda: [made], (1, 1000))
     f.refuse(f.is_null(made))
     f.refuse(f.is_the(made, "None"))
     f.own(made)
     f.let_go(key)
     f.give(made)
+
+
+def _made_by_rule(f: Function, place: tuple[Value, Value, Value], x: Value, args: Value, given: Value, names: Value) -> Value:
+    """What is made by rule of the same arguments, and remembered in this place; null if nothing."""
+    every = f.local(array(POINTER, MOST_ARGUMENTS + 1))
+    f.require(given <= MOST_ARGUMENTS)
+    every.store(x)
+    f.each(given, lambda k: every.at(k + 1, POINTER).store(args.at(k, POINTER).load(POINTER)))
+    return f.call("made_by_rule", POINTER, [*place, every, given + 1, names])
 
 
 def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, given: Value) -> Value:
@@ -363,7 +378,8 @@ def _view_as(f: Function) -> None:
         return f.choose(f.is_the(shift, "0"), lambda: [f.own(offset)], anew)
 
     (moved,) = f.choose(f.is_the(shift, "None"), of_chain, further_on)
-    found = view(f, f.get(x, "Tensor.storage"), f.get(made, "Made.spec"), f.made(moved))
+    f.made(moved)
+    found = view(f, f.get(x, "Tensor.storage"), f.hold(f.get(made, "Made.spec")), moved)
     f.keeps(found)
     f.give(found)
 
@@ -384,8 +400,8 @@ def _copied(f: Function) -> None:
 
 
 def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:
-    """A tensor of a storage; the offset is held, and goes with it."""
-    f.hold(storage), f.hold(spec)
+    """A tensor of a storage; the spec and the offset are held, and go with it."""
+    f.hold(storage)
     return f.new("Tensor", storage=storage, spec=spec, dtype=f.own(f.get(spec, "Spec.dtype")), offset=offset)
 
 

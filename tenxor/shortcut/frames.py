@@ -136,17 +136,6 @@ def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
     _plans[recipe, product] = plan
 
 
-def give_frame(recipe: Recipe, product: Recipe | None, frame: bytes, plan: Plan) -> None:
-    """Write down a frame that was found with the recipe, or with that of the sum of a product."""
-    if product is None:
-        recipe.frame = frame
-    elif product.summed is None:
-        product.summed = {recipe: frame}
-    else:
-        product.summed[recipe] = frame
-    keep(recipe, product, plan)
-
-
 class Alone(NamedTuple):
     """What is computed by a frame: a recipe, or the sum of a product, of such memory as these recipes have, or None for a number."""
 
@@ -173,12 +162,7 @@ class Nowhere:
 NOWHERE = Nowhere()
 
 
-class SizedFrame(NamedTuple):
-    """A frame for all sizes: its words, of which some are `Size`s, what packs such, and the plan that has the kernel."""
-
-    words: Sequence[int]
-    pack: Callable[..., bytes]
-    plan: Plan
+SizedFrame = tuple[Sequence[int], Plan]  # a frame for all sizes: its words, of which some are `Size`s, and the plan that has the kernel
 
 
 def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
@@ -198,7 +182,7 @@ def _of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], o
     if general.template is None:
         write()
     words = general.template.with_numbers(pattern, numbers[0], most) if general.template else ()
-    return SizedFrame(words, general.template.pack, general.outline) if words else None
+    return (words, general.outline) if words else None
 
 
 def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> SizedFrame | None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import struct
 from ast import literal_eval
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import node as nodes
+from .. import spec
 from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import Compiler, compiler
@@ -44,13 +43,12 @@ from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
 from ..tensor.exchange import makers
 from ..tensor.making import Maker
-from . import frames, likewise
+from . import frames, likewise, specs
 from .blocks import COUNTS, LARGEST
 from .finding import KINDS
 from .frames import NEVER
 from .functions import MACHINES, Calling
 from .hosting import hears
-from .index import BESIDE, PARTS, ROW, WANTED
 from .learn import (
     FALSE,
     FOLLOWED,
@@ -68,6 +66,7 @@ from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, l
 from .objects import REUSED, Objects
 from .patience import patience
 from .reuse import stand_in
+from .rule import Rule
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
 from .updates import have_apart, learn_update
@@ -78,7 +77,8 @@ OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined
 IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "put")]
 BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
-    *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
+    *("is_basic", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
+    *("kind_of_call", "made_by", "worked_out"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
     *BY_NUMPY,
@@ -88,10 +88,6 @@ FUNCTIONS = (
     *MACHINES,
 )
 DATA = ("objects", "counts", "numbered", "patience", "stood_there")
-
-
-_codes = struct.Struct(f"={WANTED}q").unpack
-_Row = ctypes.c_int64 * ROW
 
 
 class _MethodDef(ctypes.Structure):
@@ -155,11 +151,6 @@ def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
     )
 
 
-def _learning_function(call_again: Callable[..., Any], name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's own function, which also writes down what it made."""
-    return learning(name, own, again=partial(call_again, name))
-
-
 class ShortWay:
     """Machine code, linked, and what it needs to live."""
 
@@ -211,6 +202,15 @@ class ShortWay:
             "Op": Op,
             "Reduction": Reduction,
             "allocate": allocate,
+            "made_with": specs.made_with,
+            "rules": likewise._known,
+            "recipes": nodes._recipes,
+            "next recipe": nodes._recipe_number,
+            "DATA": nodes.DATA,
+            "framed": frames._plans,
+            "forget frames": frames.forget,
+            "tables": spec._tables,
+            "remembered": spec.remembered,
             "empty array": np.empty,
             "is_computed": is_computed,
             "0": 0,
@@ -247,7 +247,6 @@ class ShortWay:
         }
         self.objects = objects = Objects(named)
         self.library, self.origin = linked(objects, compiler())
-        self.rows: dict[int, tuple[Spec, Spec, list[int]]] = {}
         forgetting.extend((frames.forget, likewise.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
@@ -262,10 +261,11 @@ class ShortWay:
         self.gathered = learning("__getitem__", gathered, frame_of_key)
         self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
         self.take_pattern = self._function("take_pattern", Kind.SOME)
-        self.look_up = self._function("look_up", Kind.ONE)
+        self.is_basic = self._function("is_basic", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
-        call_again = self._function("call_again", Kind.SOME)
-        self.caller = Caller(call_again, partial(_learning_function, call_again), telling, hears)
+        self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling, hears)
+        made_by, Rule.worked_out = (self._function(name, Kind.SOME) for name in ("made_by", "worked_out"))
+        self.machine = likewise.Machine(self._function("kind_of_call", Kind.SOME), made_by, self.aside)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
@@ -282,12 +282,10 @@ class ShortWay:
         if method.in_place:
             return learning_in_place(OPS[method.in_place], own, lambda x, y: self.methods[name](x, y))
         if method.op:
-            return learning_operation(OPS[method.op], own, lambda *args: self.methods[name](*args), method.comes_last)
+            return learning_operation(OPS[method.op], own, method.comes_last)
         if name == "_with":
-            return learning_any_operation(own, lambda *args: self.methods[name](*args))
-        if method.kind is Kind.ATTRIBUTE:
-            return learning(name, own, again=lambda args, _: self.methods[name].__get__(*args)) if method.learns else own
-        return learning(name, own, again=lambda args, named: self.methods[name](*args, **named)) if method.learns else own
+            return learning_any_operation(own)
+        return learning(name, own) if method.learns else own
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
@@ -340,7 +338,7 @@ class ShortWay:
         callers[:] = [self.caller]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
-        likewise.pythons_own[:] = [self.aside]
+        likewise.machine[:] = [self.machine]
         machine.functions.update({name: self.library[name] for name in BY_NUMPY})
 
     @contextmanager
@@ -378,41 +376,19 @@ class ShortWay:
                 setattr(Tensor, name, self.static[name])
 
     def indexed(self, x: Tensor, key: Any) -> Any:
-        """Python's own `x[key]`, which is also written into the table of views."""
+        """Python's own `x[key]`, which is also written down where tensors or lists are in the key."""
         parts = key if type(key) is tuple else (key,)
         if type(x) is Tensor and Tensor in map(type, parts) and frame_of_key(x, *parts):
             found = self.gathered(x, *parts)
         else:
             found = self.replaced["__getitem__"](x, key)
-        if type(found) is Tensor and type(x) is Tensor:
-            if type(key) in ARRAYS:
-                learn_picked(x, key)
-            else:
-                self._tabled(x, key, found)
+        if type(found) is Tensor and type(x) is Tensor and type(key) in ARRAYS:
+            learn_picked(x, key)
         return found
-
-    def _tabled(self, x: Tensor, key: Any, found: Tensor) -> None:
-        """Write a view of a tensor into the table of views."""
-        before, after = x.spec, found.spec
-        if found.storage is not x.storage or after.strides is None or after.form.passing or before.form.passing:
-            return
-        wanted = self.look_up((x, key))  # in one go: another thread may ask for something else meanwhile
-        if wanted is not None:
-            row, _, *codes = _codes(wanted)
-            if row in self.rows:
-                self._write_row(row ^ BESIDE, self.rows[row])
-            self._write_row(row, (before, after, codes[: 1 + PARTS]))
-
-    def _write_row(self, row: int, view: tuple[Spec, Spec, list[int]]) -> None:
-        """Write a view, of what, and which, by which codes, into a row of the table; what was there is forgotten."""
-        words = _Row.from_address(row)
-        words[0] = 0
-        self.rows[row] = before, after, codes = view
-        words[:] = [id(before), *codes, id(after), 0]
 
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
-        basic = type(x) is Tensor and self.look_up((x, key)) is not None
+        basic = type(x) is Tensor and self.is_basic((x, key))
         masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
         if basic or masked:
             compute_if_small(x.storage)
@@ -430,8 +406,7 @@ class ShortWay:
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:
-            view = self.replaced["__getitem__"](x, key)
-            self._tabled(x, key, view)
+            view = self.methods["__getitem__"](x, key)  # with the spec that machine code finds
             return view.storage is x.storage and learn_write(view, value, lambda: _may_be(view, value))
         except TenxorError:  # which Python's own raises in its words
             return False

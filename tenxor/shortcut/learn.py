@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import unwrap
 from typing import Any
 
@@ -37,10 +37,9 @@ def learning(
     name: str,
     own: Callable[..., Any],
     frame_of: Callable[..., bytes | None] | None = None,
-    again: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
 ) -> Callable[..., Any]:
-    """Python's own method, which also writes down what it made, with a frame; unless there is none for these arguments. What it would make
-    may be known by what it made of others: then machine code makes that, as it is asked `again`.
+    """Python's own method, which also writes down what it made, with a frame; unless there is none for these arguments. Without frames, it
+    may be found out what it makes of others of other sizes, too.
     """
 
     def method(*args: Any, **named: Any) -> Any:
@@ -49,12 +48,6 @@ def learning(
         known = () if key is None else x.spec.called.get(name, ())
         if key is None or key in known:
             return own(*args, **named)
-        like = None if again is None or FOLLOWED in key else Call.of(name, (x, *given), (None, *key), tuple(named))
-        made = None if like is None else like.made()
-        if made is not None and again is not None:
-            remember(x.spec.called, name, key, made)
-            found = again(args, named)
-            return own(*args, **named) if found is None else found
         if passes(x.spec) or _is_written(own, args, named) or (len(known) > MOST_NUMBERS and float in map(type, given)):
             return own(*args, **named)
         if any([type(t) is Tensor and t.storage.node.traced for t in (x, *given)]):  # without values it may be done otherwise
@@ -71,6 +64,7 @@ def learning(
                 remember(x.spec.called, name, key_of_made(key, given, hosted), hosted)
             elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
+                like = None if frame_of is not None or FOLLOWED in key else Call.of(name, (x, *given), tuple(named))
                 if like is not None:
                     like.learn(x.spec.called.get(name, {}).get(key), own, args, named)
             elif isinstance(found, tuple):
@@ -247,45 +241,40 @@ def key_of(x: object) -> object:
     return x if type(x) in _PLAIN else None
 
 
-def learning_operation(op: Op, own: Callable[..., Any], again: Callable[..., Any], comes_last: bool = False) -> Callable[..., Any]:
-    """Python's own method of an operation on a tensor and others or numbers, which writes down itself what it makes. What it would make may
-    be known by what it made of others: then machine code makes that, as it is asked `again`.
+def learning_operation(op: Op, own: Callable[..., Any], comes_last: bool = False) -> Callable[..., Any]:
+    """Python's own method of an operation on a tensor and others or numbers, which writes down itself what it makes. It is found out what
+    it makes of others of other sizes, too.
     """
 
     def method(*args: Any) -> Any:
-        return _operated(op, args[::-1] if comes_last else args, own, args, again)
+        return _operated(op, args[::-1] if comes_last else args, own, args)
 
     return method
 
 
-def learning_any_operation(own: Callable[..., Any], again: Callable[..., Any]) -> Callable[..., Any]:
+def learning_any_operation(own: Callable[..., Any]) -> Callable[..., Any]:
     """The same of the method that is told which operation."""
 
     def method(x: Any, op: Op, *others: Any) -> Any:
-        return _operated(op, (x, *others), own, (x, op, *others), again)
+        return _operated(op, (x, *others), own, (x, op, *others))
 
     return method
 
 
-def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any], again: Callable[..., Any]) -> Any:
-    keys: list[object] = []
+def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any]) -> Any:
+    given: list[object] = []
     for x in operands:
         kind = type(x)
         if kind is not Tensor and kind is not float and kind is not int:
             return own(*args)
-        keys.append(x.spec if kind is Tensor else kind)
-    table, known, beside = found_with(op, keys)
+        given.append(x if kind is Tensor else kind)
+    table, known, beside = found_with(op, [x.spec if type(x) is Tensor else x for x in given])
     if beside in table.get(known, ()):
         return own(*args)
-    like = Call.of(op, operands, keys)
-    if like is None:
-        return own(*args)
-    made = like.made()
-    if made is not None:
-        remember(table, known, beside, made)
-        return again(*args)
     found = own(*args)
-    like.learn(table.get(known, {}).get(beside), own, args)
+    like, made = Call.of(op, given), table.get(known, {}).get(beside)
+    if like is not None and made is not None:
+        like.learn(made, own, args)
     return found
 
 
@@ -307,7 +296,7 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
 def _learnt(op: Op, x: Tensor, y: Any) -> bool:
     """Whether it was written down now how what an operation makes of these is written over the first."""
     try:
-        result = Tensor._compute(op, x, y)
+        result = _operated(op, (x, y), partial(Tensor._compute, op), (x, y))
     except TenxorError:  # which Python's own raises in its words
         return False
     return result.shape == x.shape and result.dtype is x.dtype and learn_write(x, result)

@@ -1,10 +1,10 @@
 """What was made of tensors of some sizes is made of tensors of others, without Python's own method.
 
 What a method makes is remembered by the specs of what it was given (`learn.py`). What is left of these and of the other arguments without
-their numbers, but for which of them are equal, 0 or 1, is the kind of a call. When a kind is met again and again, Python's own method is
-called with stand-ins, whose shapes and strides are `Size`s: they remember what was asked of them. So from then on it is known for which
-numbers the same is made, and what sizes that has. Nothing is guessed: numbers that give another answer to any question are learnt from for
-themselves.
+their numbers, but for which of them are equal, 0 or 1, is the kind of a call (`kinds.py`). When a kind is met again and again, Python's own
+method is called with stand-ins, whose shapes and strides are `Size`s: they remember what was asked of them. So from then on it is known for
+which numbers the same is made, and what sizes that has: a rule, by which machine code makes it (`rules.py`). Nothing is guessed: numbers
+that give another answer to any question are learnt from for themselves.
 """
 
 from __future__ import annotations
@@ -14,91 +14,91 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..layout import Form, form_of_numbers
 from ..locking import taken_at_once
 from ..node import DATA, Node, Recipe, Scalar, next_number, recipe_of
 from ..plans.general import Traced
 from ..plans.parts import PRODUCT, SUM
-from ..plans.steps import Plan
 from ..realize import lock
+from ..records import NamedTuple
 from ..remembered import Remembered
-from ..sizes import Known, Size
-from ..spec import Made, Spec, equalities_of, spec_of
-from ..storage import Storage, Watched
+from ..sizes import Known
+from ..spec import Made
+from ..storage import Storage
 from ..tensor import Tensor
-from .frames import NOWHERE, Alone, frame_of_sizes, give_frame
+from .frames import NOWHERE, Alone, frame_of_sizes
 from .madeof import steps_of, view_of
+from .rule import Rule, Words
 
 MAX_KINDS = 1024
 MOST = 12  # rules of one kind
 FEW = 3  # calls of one kind that are learnt from before it is looked what holds for others: many programs have no more sizes
 MOST_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # in a process: there a class forgets how to be quick when it was changed often
-_HOLD_NODES = frozenset((Storage, Watched))
-pythons_own: list[Callable[[], AbstractContextManager[None]]] = []  # what has Python's own methods stand in their places for a while
 _traces = 0
 NOTHING: Mapping[str, Any] = {}
 
 
-class Call:
-    """A call of a method: of which kind it is, and the numbers that it has besides, each of them once."""
+class Machine(NamedTuple):
+    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them and more numbers; and
+    what a rule makes of tensors with such numbers; None if there is none. And what has Python's own methods be there for a while.
+    """
 
-    __slots__ = ("kind", "numbers")
+    kind_of: Callable[..., tuple[bytes, tuple[int, ...]] | None]
+    made_by: Callable[[Rule, tuple[int, ...]], Made | None]
+    aside: Callable[[], AbstractContextManager[None]]
 
-    def __init__(self, kind: object, numbers: Sequence[int]) -> None:
-        self.kind, self.numbers = kind, numbers
+
+machine: list[Machine] = []  # one, or none
+
+
+class Kind(Known[Rule]):
+    """What is known of calls of a kind, with the objects that words of the kind are of."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, kept: object) -> None:
+        super().__init__(MOST, FEW)
+        self.kept = kept
+
+
+class Call(NamedTuple):
+    """A call of a method: of which kind it is, and the numbers that it has besides, each of them once. `kept` are the objects among its
+    arguments.
+    """
+
+    kind: bytes
+    numbers: tuple[int, ...]
+    kept: object
 
     @classmethod
-    def of(
-        cls, name: object, given: Sequence[Any], keys: Sequence[Any], names: Sequence[str] = (), more: Sequence[int] = ()
-    ) -> Call | None:
-        """That of a method with these arguments, known by these keys, and `more` numbers; None for what has yet more to it."""
-        parts: list[object] = [name, *names]
-        specs: list[Spec] = []
-        has_numbers = False
-        for x, key in zip(given, keys, strict=False):  # behind them are the names that some have
-            kind = type(x)
-            if kind is Tensor:
-                spec, storage = x.spec, x.storage
-                if spec.strides is None or spec.form.passing or type(storage) not in _HOLD_NODES:
-                    return None
-                if storage.node.recipe.dtype is not spec.dtype:
-                    return None
-                specs.append(spec)
-                parts.append(spec.dtype)
-            elif kind is tuple or (kind is int and key is not int):
-                has_numbers = True
-                parts.append(kind)
-            else:
-                parts.append(key)
-        first = specs[0]
-        pattern, numbers = first.pattern, first.numbers
-        if more or any([spec.form is not first.form for spec in specs]):
-            parts += [len(spec.shape) for spec in specs]
-            pattern, numbers = equalities_of([*[n for spec in specs for n in (*spec.shape, *spec.strides)], *more])  # type: ignore[misc]
-        if has_numbers:
-            which = {n: k for k, n in enumerate(numbers)}
-            parts += [_named(x, which) for x in given if type(x) is int or type(x) is tuple]
-        parts.append(pattern)
-        return cls(tuple(parts), numbers)
+    def of(cls, name: object, given: Sequence[Any], names: Sequence[str] = (), more: Sequence[int] = ()) -> Call | None:
+        """That of a method with these arguments, of which the last may have names, and `more` numbers. Of a number of which only the type
+        matters that is given. None for what has yet more to it.
+        """
+        found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more))
+        return None if found is None else cls(*found, (name, *[x for x in (*given, *names) if type(x) is not Tensor]))
 
-    def made(self, *given: Any) -> Made | None:
+    def made(self) -> Made | None:
         """What such a method makes of such arguments; None if that is not known."""
         known = _known.get(self.kind)
-        found = None if known is None else known.suiting(self.numbers)
-        return None if found is None else found[0].made(*given, *found[1])
+        for rule in () if known is None else known.general:
+            made = machine[0].made_by(rule, self.numbers)
+            if made is not None:
+                return made
+        return None
 
     def learn(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any] = NOTHING) -> None:
         """Python's own method has `made` something of these arguments, for which nothing was known: sometimes look what it would make of
         others.
         """
-        self.learn_by(lambda: None if made is None else self._rule(made, own, args, named))
+        if made is not None:
+            self.learn_by(made, lambda: _traced(made, self.numbers, own, args, named))
 
-    def learn_by(self, look: Callable[[], Any]) -> None:
+    def learn_by(self, made: Made, look: Callable[[], Rule | None]) -> None:
         """The same by another look."""
         global _traces
         known = _known.get(self.kind)
         if known is None:
-            known = Known[Any](MOST, FEW)
+            known = Kind(self.kept)
             _known.keep(self.kind, known)
         if not known.is_due() or not taken_at_once(lock):  # frames are not made while others compute: it stays due
             return
@@ -107,57 +107,13 @@ class Call:
             if _traces < MOST_TRACES:
                 _traces += 1
                 rule = look()
+                again = None if rule is None else machine[0].made_by(rule, self.numbers)
+                rule = rule if again is not None and is_alike(again, made) else None
         except Exception:  # whatever does not know such numbers
             rule = None
         finally:
             lock.release()
         known.take(rule, self.numbers)
-
-    def _rule(self, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
-        rule = _traced(made, self.numbers, own, args, named)
-        found = None if rule is None else rule.found(*self.numbers)
-        return None if rule is None or found is None or not is_alike(rule.made(*found), made) else rule
-
-
-def _named(x: int | tuple[int, ...], which: Mapping[int, int]) -> object:
-    """What stands for the integers of an argument: for those that are numbers of tensors, which of them."""
-    if type(x) is tuple:
-        return tuple([_named(n, which) for n in x])
-    return (which[x],) if x in which else x  # type: ignore[index]
-
-
-class Rule:
-    """What is made of tensors of some kind, as it was made of some: `like` that. `found` says of their numbers what its shapes and strides
-    are, or None if something else is made of tensors with these. What is computed alone has a frame with it.
-    """
-
-    __slots__ = ("dtype", "found", "frames", "like", "steps")
-
-    def __init__(self, found: Callable[..., tuple[Any, ...] | None], made: Made, like: Made, frames: Sequence[Frame]) -> None:
-        self.found, self.dtype, self.like = found, made.spec.dtype, like
-        self.steps = [(r.op, r.dtype, r.dtypes, sources, follows) for r, sources, _, follows in made.steps]
-        self.frames = frames
-
-    def made(self, shape: Any, strides: Any, shift: int, each: Sequence[Any], words: Sequence[Any]) -> Made:
-        """What is made, with these numbers."""
-        form = form_of_numbers(shape, strides)
-        spec = form.specs.get(self.dtype) or spec_of(form.layout, self.dtype)
-        steps = []
-        for (op, dtype, dtypes, sources, follows), (size, forms, target, starts, numbers) in zip(self.steps, each, strict=True):
-            its = tuple([form_of_numbers(*x) if x else None for x in forms])
-            recipe = recipe_of(op, size, dtype, dtypes, its, form_of_numbers(*target) if target else None)
-            steps.append((recipe, _with_numbers(sources, numbers) if numbers else sources, starts, follows))
-        for (k, product, pack, plan), its in zip(self.frames, words, strict=True):
-            give_frame(steps[k][0], None if product is None else steps[product][0], pack(*its), plan)
-        if self.like.recipe is not None:
-            return Made(spec, steps[0][0], self.like.low, self.like.high)
-        return Made(spec, steps=tuple(steps), shift=shift)
-
-
-def _with_numbers(sources: Sequence[Scalar | int], numbers: Sequence[int]) -> tuple[Scalar | int, ...]:
-    """Sources of which some are numbers that depend on sizes: these."""
-    left = iter(numbers)
-    return tuple([Scalar(float(next(left)), s.dtype) if type(s) is Scalar and isinstance(s.value, Size) else s for s in sources])
 
 
 def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
@@ -165,28 +121,18 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
     traced = Traced(numbers)
     given, by_name = [_stand_in(traced, x) for x in args], {name: _stand_in(traced, x) for name, x in named.items()}
     tensors = [x for x in (*given, *by_name.values()) if type(x) is Tensor]
-    with pythons_own[0]():
+    with machine[0].aside():
         began = next_number()
         found = own(*given, **by_name)
         made = (view_of(tensors[0], found) if len(tensors) == 1 else None) or steps_of(tensors, found, began)
     if made is None or made.spec.strides is None or (like.recipe is not None and len(made.steps) != 1):
         return None
-    each = []
-    for recipe, sources, starts, _ in made.steps:
-        forms = [_numbers_of(form) for form in recipe.forms]
-        values = tuple([s.value for s in sources if isinstance(s, Scalar) if isinstance(s.value, Size)])
-        each.append((recipe.shape, tuple(forms), _numbers_of(recipe.target), starts, values))
-    frames, words = _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
-    layout = made.spec.layout
-    return Rule(traced.trace.written((layout.shape, layout.strides, made.shift, tuple(each), tuple(words))), made, like, frames)
+    return Rule(traced.trace, made, like, _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors))
 
 
-Frame = tuple[int, int | None, Callable[..., bytes], Plan]  # of which step, and of which product that sums; what packs its words
-
-
-def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> tuple[list[Frame], list[Any]]:
-    """The frames of what was made in steps, of which one after another is computed; and their words, of which some are `Size`s."""
-    frames, words = list[Frame](), list[Any]()
+def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> list[Words]:
+    """The frames of what was made in steps, of which one after another is computed."""
+    frames = list[Words]()
     memory = [t.storage.node.recipe.done for t in tensors]
     sized = [t.storage.node.recipe for t in stand_ins]
     steps = [(r, sources) for r, sources, *_ in made.steps]
@@ -204,19 +150,8 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
         if k not in products.values():
             found = frame_of_sizes(alone(k, likes, memory), alone(k, [r for r, _ in steps], sized))
             if found is not None:
-                frames.append((k, products.get(k), found.pack, found.plan))
-                words.append(tuple(found.words))
-    return frames, words
-
-
-def _numbers_of(form: Form | None) -> tuple[Any, ...]:
-    """The numbers of a form, if there is one. TypeError for one that has tables, or is a chain."""
-    if form is None:
-        return ()
-    layout = form.layout
-    if layout.tables is not None or layout.base is not None:
-        raise TypeError("tables and chains have more to them than numbers")
-    return layout.shape, layout.strides
+                frames.append((k, products.get(k), *found))
+    return frames
 
 
 def _stand_in(traced: Traced, x: Any) -> Any:
@@ -232,6 +167,8 @@ def _stand_in(traced: Traced, x: Any) -> Any:
 
 def is_alike(one: Made, other: Made) -> bool:
     """Whether the same is made: in the same steps, with the same numbers."""
+    if (one.frame, one.low, one.high) != (other.frame, other.low, other.high):
+        return False
     if one.spec.dtype is not other.spec.dtype or one.spec.layout != other.spec.layout or one.shift != other.shift or other.parts:
         return False
     if len(one.steps) != len(other.steps) or (one.recipe is None) != (other.recipe is None):
@@ -268,4 +205,4 @@ def forget() -> None:
     _known.clear()
 
 
-_known: Remembered[Known[Any]] = Remembered(MAX_KINDS)
+_known: Remembered[Kind] = Remembered(MAX_KINDS)

@@ -23,6 +23,7 @@ from . import (
     graph,
     index,
     joining,
+    kinds,
     looping,
     numbers,
     ordering,
@@ -31,12 +32,15 @@ from . import (
     read,
     record,
     reuse,
+    rules,
     running,
     searching,
     slots,
+    specs,
     together,
     updating,
     walk,
+    working,
     write,
 )
 from .function import Function
@@ -287,7 +291,7 @@ def symbol_of(method: Method) -> str:
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     computing = (compute, walk, graph, running, pasts, batches)
-    making = (reuse, blocks, numbers, follow, record)
+    making = (reuse, blocks, numbers, follow, specs, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
     writing = (index, write, updating, picking, gather, joining, together, creating)
     for part in (*making, *computing, read, *in_place, call, *writing):

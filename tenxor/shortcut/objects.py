@@ -20,12 +20,14 @@ from ..node import Node, Recipe, Scalar
 from ..past import Past
 from ..plans.steps import Cell
 from ..pool import Pool
+from ..sizes import Known
 from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor
+from .rule import Rule
 
 REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
-CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past)
+CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known, Rule)
 
 
 def words_of(x: object, size: int) -> list[int]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value, select
-from ..backend.llvm.types import I1, I64, POINTER
+from ..backend.llvm.types import I1, I64, POINTER, array
 from ..node import HEAVY, LARGE, MAX_PENDING
 from ..pending import OFTEN, SMALL
 from .follow import has_no_value, have_followed
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 
+MOST_OPERANDS = 8  # of what is made by rule
 FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
 
 
@@ -105,10 +106,27 @@ def holds_a_node(f: Function, storage: Value) -> Value:
 
 
 def found_made(f: Function, table: Value, op: Value, beside: Value) -> Value:
-    """What an operation is known to make."""
+    """What a table says is made."""
+    return made_or_by_rule(f, table, op, beside, lambda: [f.nothing()])
+
+
+def _operation_made(f: Function, table: Value, op: Value, beside: Value, *given: Value) -> Value:
+    """The same of an operation, or what it makes by rule of what is given: of numbers their types. Python may run."""
+
+    def by_rule() -> list[Value]:
+        every = f.local(array(POINTER, len(given)))
+        for k, x in enumerate(given):
+            every.at(k, POINTER).store(x)
+        return [f.call("made_by_rule", POINTER, [table, op, beside, every, f.number(len(given)), f.nothing()])]
+
+    return made_or_by_rule(f, table, op, beside, by_rule)
+
+
+def made_or_by_rule(f: Function, table: Value, op: Value, beside: Value, by_rule: Callable[[], Sequence[Value]]) -> Value:
+    """What a table has, or what is made by rule."""
     every = f.found_in(table, op)
-    f.refuse(f.is_null(every))
-    made = f.found_in(every, beside)
+    (known,) = f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, beside)], (1, 1000))
+    (made,) = f.choose(f.is_null(known), by_rule, lambda: [known], (1, 1000))
     f.refuse(f.is_null(made))
     return made
 
@@ -118,9 +136,9 @@ def _unary(f: Function) -> None:
     x, op = f.arguments
     f.require(f.is_a(x, "Tensor"))
     key, thing, is_node, offset = operand(f, x)
-    made = found_made(f, f.get(key, "Spec.made"), op, f.the("None"))
-    recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     f.hold(thing)
+    made = _operation_made(f, f.get(key, "Spec.made"), op, f.the("None"), x)
+    recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset),))
     source = as_source(f, thing, is_node, f.item(f.get(recipe, "Recipe.dtypes"), 0))
     sources = f.tuple_of(source)
@@ -138,10 +156,12 @@ def _binary(f: Function) -> None:
     ask_all(f, x, y)
     key, thing, is_node, offset = operand(f, x)
     beside = beside_of(f, y)
-    made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key)
+    f.hold(thing), f.hold(beside.thing)
+    other = f.selected(f.is_a(y, "Tensor"), y, beside.key)
+    given = select(after, other, x), select(after, x, other)
+    made = _operation_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key, *given)
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
-    f.hold(thing), f.hold(beside.thing)
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset), beside), after)
     dtypes = f.get(recipe, "Recipe.dtypes")
     places = select(after, f.number(1), f.number(0)), select(after, f.number(0), f.number(1))
@@ -235,7 +255,20 @@ def _applied(f: Function) -> None:
     keys = f.made(f.call("PyTuple_New", POINTER, [count]))
     f.each(count, lambda k: f.at(keys, ITEMS).at(k, POINTER).store(f.own(beside_of(f, other(k)).key)))
     first = operand(f, x).key
-    made = f.hold(found_made(f, f.get(first, "Spec.made"), op, keys))
+
+    def by_rule() -> list[Value]:
+        every = f.local(array(POINTER, MOST_OPERANDS))
+        f.require(count < MOST_OPERANDS)
+        every.store(x)
+
+        def one(k: Value) -> None:
+            is_tensor = f.is_a(other(k), "Tensor")
+            every.at(k + 1, POINTER).store(f.selected(is_tensor, other(k), f.item(keys, k)))
+
+        f.each(count, one)
+        return [f.call("made_by_rule", POINTER, [f.get(first, "Spec.made"), op, keys, every, count + 1, f.nothing()])]
+
+    made = f.hold(made_or_by_rule(f, f.get(first, "Spec.made"), op, keys, by_rule))
     f.each(count, lambda k: f.when(f.is_a(other(k), "int"), lambda: within(f, other(k), made)))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     dtypes = f.get(recipe, "Recipe.dtypes")

@@ -11,7 +11,7 @@ from .function import Function
 from .index import spec_in, wanted
 from .objects import SIZE, Objects
 from .read import address_of
-from .record import ask_all, found_made, operand, within
+from .record import ask_all, made_or_by_rule, operand, within
 from .updates import SMALLEST
 
 
@@ -35,7 +35,10 @@ def _set_item(f: Function) -> None:
     found = wanted(f, x, key)
 
     def view() -> Value:
-        return f.call("put", POINTER, [f.get(x, "Tensor.storage"), spec_in(f, found), found.offset, value])
+        spec = spec_in(f, found)
+        done = f.call("put", POINTER, [f.get(x, "Tensor.storage"), spec, found.offset, value])
+        f.let_go(spec)
+        return done
 
     f.when_giving(~found.is_element, view)
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
@@ -217,8 +220,12 @@ def _put(f: Function) -> None:
         same = f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
         return f.both(same, lambda: f.is_the(f.get(spec, "Spec.writable"), "True"))
 
+    def by_rule() -> list[Value]:
+        f.require(f.call("find_kind_of_write", I1, [storage, spec, value]))
+        return [f.call("made_of_this_kind", POINTER, [f.get(spec, "Spec.called"), f.the("'write'"), key])]
+
     def write() -> list[Value]:
-        made = f.hold(found_made(f, f.get(spec, "Spec.called"), f.the("'write'"), key))
+        made = f.hold(made_or_by_rule(f, f.get(spec, "Spec.called"), f.the("'write'"), key, by_rule))
         f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
         f.when(f.is_the(kind, "int"), lambda: within(f, value, made))
         f.when(own_storage, lambda: f.require(_lie_apart(f, (key, f.integer(start)), (spec, offset))))

@@ -15,9 +15,8 @@ from ..memory import allocate
 from ..node import STORE, Node, Scalar, data
 from ..ops import OPS
 from ..plans.general import Traced
-from ..plans.steps import Plan
 from ..realize import realize
-from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
+from ..spec import EXACT, LARGEST_INT, Made, Spec, remember, spec_of
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout
@@ -25,6 +24,7 @@ from .blocks import LARGEST
 from .frames import NEVER, frame_of_write, frame_of_write_of_sizes
 from .hosting import passes
 from .likewise import Call
+from .rule import OWN, Rule
 
 _at_it: set[int] = set()  # the threads that are in `done_again`
 
@@ -61,13 +61,13 @@ def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: T
     write = Write.of(view, value)
     made = Made(spec)
     if write is not None:
-        like = Call.of("write", (view, value), (None, key), more=(*write.held, *write.source.held))
-        known = None if like is None else like.made(spec)
+        like = Call.of("write", (view, value if type(value) is Tensor else key), more=(*write.held, *write.source.held))
+        known = None if like is None else like.made()
         if known is None and not may_be():
             return False
         made = known or write.made(spec)
         if like is not None and known is None:
-            like.learn_by(lambda: write.rule(like.numbers, made))
+            like.learn_by(made, lambda: write.rule(like.numbers, made))
     elif not may_be():
         return False
     remember(spec.called, "write", key, made)
@@ -157,21 +157,4 @@ class Write(NamedTuple):
         if not sized.layout.is_injective():
             return None
         found = frame_of_write_of_sizes(*self.store(), sized.store()[0])
-        if found is None:
-            return None
-        rule = Rule(traced.trace.written(tuple(found.words)), found.pack, found.plan, *self._bounds())
-        return rule if rule.made(made.spec, *(rule.found(*numbers) or ())).frame == made.frame else None
-
-
-class Rule(NamedTuple):
-    """How all writes of a kind are done: `found` says of numbers what the words of the frame are, or None if they are not of that kind."""
-
-    found: Callable[..., tuple[int, ...] | None]
-    pack: Callable[..., bytes]
-    plan: Plan
-    low: int
-    high: int
-
-    def made(self, spec: Spec, *words: int) -> Made:
-        """How one over a part with this spec is done."""
-        return Made(spec, low=self.low, high=self.high, frame=self.pack(*words), plan=self.plan)
+        return None if found is None else Rule(traced.trace, Made(spec_of(sized.layout, self.dtype)), made, [(OWN, None, *found)])

@@ -52,6 +52,14 @@ def _rows(xp: Any, g: Given) -> Any:
     return a.sum(axis=1)
 
 
+def _sizes(xp: Any, g: Given) -> Any:
+    a, b = g["a"], g["b"]
+    for n in range(4, 15):
+        a[: n - 1] = (a[1:n] * 2 - b[:n][1:]).sum()
+        a[:n] = xp.where(a[:n] > b[-n:], b[:n], 3.0)
+    return a
+
+
 def _scattered(tx: Any, g: Given) -> Any:
     g["a"].index_add_(0, g["i"], g["b"])
     return g["a"] * 1
@@ -138,6 +146,7 @@ PROGRAMS = (
     _same("a shared sum", lambda: {"a": whole(1 << 18), "b": whole(1 << 18)}, lambda xp, g: (g["a"] * g["b"]).sum()),
     _same("writes", _two(8, 10), _writes),
     _same("rows", _two(6, 5), _rows),
+    _same("ever other sizes", _two(16), _sizes),
     _same("a gather", _indexed, _gathered),
     Program("a scatter", _indexed, _scattered, _scattered_by_numpy),
     _same("running sums", _two(7, 9), lambda xp, g: xp.cumsum(g["a"], axis=0) + g["b"]),

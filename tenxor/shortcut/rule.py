@@ -1,0 +1,81 @@
+"""Rules, as they are written down for machine code (`rules.py`): what is made of tensors of some kind, whatever sizes they have."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..layout import Layout
+from ..node import Scalar
+from ..plans.steps import Plan
+from ..sizes import Number, Size, Trace
+from ..spec import Made
+
+MOST_AXES = 4  # of a tensor
+MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS = 30, 64, 384  # of a rule
+Words = tuple[int, int | None, Sequence[Number], Plan]  # of a frame: of which step, and of which product that sums; the words; their plan
+OWN = -1  # in the place of a step: the frame is that of what is made itself
+
+
+class Rule:
+    """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after another
+    those of the spec, which has this `dtype` and so many axes; from where on a view begins; of each of the `steps` the shape, the forms
+    that it reads through, the one that it writes through, its offsets, and numbers among its sources; and of each of the `frames` the words
+    that depend on sizes.
+
+    A step is an operation, dtype, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
+    keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, and how many
+    offsets. A frame is of which step, or `OWN`, which step the product is that this one sums, the words, the places of those that depend on
+    sizes, and its plan. What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
+    """
+
+    __slots__ = ("dtype", "frames", "high", "is_single", "low", "ndim", "program", "steps")
+    worked_out: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # machine code
+
+    def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words]) -> None:
+        """That by which something was `made` of tensors with sizes, in whose place was something `like` it. TypeError for what has more to
+        it than numbers, or too many.
+        """
+        layout = made.spec.layout
+        results: list[Any] = [*_numbers(layout), made.shift]
+        steps, written = [], []
+        for recipe, sources, starts, follows in made.steps:
+            if recipe.passing or len(recipe.shape) > MOST_AXES:
+                raise TypeError("what is not remembered for itself has no rule")
+            through = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
+            values = [s.value for s in sources if _is_of_sizes(s)]  # type: ignore[union-attr]
+            results += [*recipe.shape, *[n for each in through for n in _numbers(each)], *starts, *values]
+            *ranks, target = [-1 if each is None else len(each.shape) for each in through]
+            read = tuple([s.dtype if _is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
+            its = (recipe.op, recipe.dtype, recipe.dtypes, read, follows, recipe.keeps_order)
+            steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts)))
+        for step, product, words, plan in frames:
+            places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
+            results += [words[k] for k in places]
+            fixed = [0 if isinstance(word, Size) else word for word in words]
+            written.append((step, product, struct.pack(f"={len(fixed)}q", *fixed), places, plan))
+        program = trace.words(results)
+        if len(results) > MOST_RESULTS or len(trace.names) > MOST_ATOMS or len(trace.given) > MOST_NUMBERS:
+            raise TypeError("a rule has no room for so many numbers")
+        self.program = struct.pack(f"={len(program)}q", *program)
+        self.dtype, self.ndim, self.steps, self.frames = made.spec.dtype, len(layout.shape), tuple(steps), tuple(written)
+        self.is_single, self.low, self.high = like.recipe is not None, like.low, like.high
+
+    def found(self, *numbers: int) -> tuple[int, ...] | None:
+        """The numbers of what is made of tensors with such; None if something else is made of them."""
+        return Rule.worked_out(self.program, numbers)
+
+
+def _is_of_sizes(source: Scalar | int) -> bool:
+    """Whether a source is a number that depends on sizes."""
+    return isinstance(source, Scalar) and isinstance(source.value, Size)
+
+
+def _numbers(layout: Layout | None) -> tuple[Number, ...]:
+    """The numbers of a layout, if there is one. TypeError for one that has tables, is a chain, or has too many axes."""
+    if layout is None:
+        return ()
+    if layout.tables is not None or layout.base is not None or len(layout.shape) > MOST_AXES:
+        raise TypeError("tables and chains have more to them than numbers")
+    return *layout.shape, *layout.strides

@@ -1,0 +1,337 @@
+"""Rules: what was made of tensors of some sizes is made of others, with the recipes and frames that it is computed by.
+
+A rule (`rule.py`) is found by the kind of a call, and what it makes is remembered as if Python's own method had made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
+from ..node import MAX_RECIPES
+from ..spec import COUNTED
+from . import kinds
+from .frames import MAX_FRAMES
+from .function import Function
+from .objects import BYTES, ITEMS, SIZE, Objects
+from .rule import MOST_AXES, MOST_RESULTS
+from .specs import NUMBERS
+from .working import following, next_word, numbers_of
+
+_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "forms", "target", "keeps_order")
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    _recipe(Function(module, objects, "recipe_like", [(name, POINTER) for name in _OF_A_RECIPE]))
+    _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _form(Function(module, objects, "form_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
+    _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
+    _step(Function(module, objects, "step_like", [("step", POINTER), ("cursor", POINTER)]))
+    _frame(Function(module, objects, "frame_like", [("frame", POINTER), ("cursor", POINTER)]))
+    _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
+    _made(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
+    _of_kind(Function(module, objects, "made_of_kind", [("kind", POINTER), ("numbers", POINTER)]))
+    module.globals["counted"] = "@counted = internal global i64 0"
+    _remember(Function(module, objects, "remember", [(name, POINTER) for name in ("table", "operation", "beside", "made")], I1))
+    _of_this_kind(Function(module, objects, "made_of_this_kind", [(name, POINTER) for name in ("table", "name", "beside")]))
+    of_call = [*[(name, POINTER) for name in ("table", "name", "beside", "every")], ("count", I64), ("names", POINTER)]
+    _by_rule(Function(module, objects, "made_by_rule", of_call))
+    _of_numbers(Function(module, objects, "made_of_numbers", [("rule", POINTER), ("numbers", POINTER)]))
+    _for_python(Function(module, objects, "made_by", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
+
+
+def _recipe(f: Function) -> None:
+    """The recipe of these parts, as `recipe_of` gives it, owned."""
+    op, shape, dtype, *_ = f.arguments
+    recipes = f.the("recipes")
+    key = f.tuple_of(*[f.own(x) for x in f.arguments[:-1]])
+    known = f.found_in(recipes, key)
+
+    def give_known() -> Value:
+        f.own(known)
+        f.drop(key)
+        return known
+
+    f.when_giving(~f.is_null(known), give_known)
+    f.require(f.call("PyDict_Size", I64, [recipes]) < MAX_RECIPES)  # else Python forgets them
+    size = f.fold(f.word(shape, SIZE), f.number(1), lambda k, before: before * f.integer(f.item(shape, k)))
+    count, nbytes = f.as_object(size), f.as_object(size * f.integer(f.get(dtype, "DType.itemsize")))
+    number = f.made(f.call("PyObject_CallNoArgs", POINTER, [f.the("next recipe")]))
+    is_data = f.is_the(op, "DATA")
+    empty, none = f.the("()"), f.the("None")
+    of_data = [f.the("DATA"), shape, dtype, empty, empty, none, f.the("True")]
+    (done,) = f.choose(is_data, lambda: [f.own(none)], lambda: [f.call("recipe_like", POINTER, of_data)])
+    f.made(done)
+    recipe = f.new("Recipe", size=count, nbytes=nbytes, number=number, done=done)
+    parts = {**dict(zip(_OF_A_RECIPE, f.arguments, strict=True)), "passing": f.the("False")}
+    for slot, x in {**parts, **dict.fromkeys(("frame", "summed", "needs", "apart"), none)}.items():
+        f.set(recipe, f"Recipe.{slot}", f.own(x))
+
+    def is_its_own() -> None:
+        f.drop(none)
+        f.set(recipe, "Recipe.done", f.own(recipe))
+
+    f.when(is_data, is_its_own)
+    f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
+    f.let_go(key)
+    f.keeps(recipe)
+    f.give(recipe)
+
+
+def _spec(f: Function) -> None:
+    """The spec of a dtype and the next numbers, a shape and as many strides, owned."""
+    dtype, ndim, cursor = f.arguments
+    place, numbers = following(cursor, ndim * 2), f.local(array(I64, NUMBERS))
+    for k in range(NUMBERS):
+        numbers.at(k, I64).store(f.number(0))
+
+    def one(k: Value) -> None:
+        numbers.at(k, I64).store(place.at(k, I64).load(I64))
+        numbers.at(k + MOST_AXES, I64).store(place.at(k + ndim, I64).load(I64))
+
+    f.each(ndim, one)
+    f.give(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+
+
+def _form(f: Function) -> None:
+    """The form of such numbers, owned; None, if there are fewer than no axes."""
+    ndim = f.arguments[1]
+    f.when_giving(ndim < 0, lambda: f.own(f.the("None")))
+    spec = f.made(f.call("spec_at", POINTER, f.arguments))
+    form = f.own(f.get(spec, "Spec.form"))
+    f.let_go(spec)
+    f.give(form)
+
+
+def _tuple(f: Function) -> None:
+    """A tuple of the next numbers."""
+    count, cursor = f.arguments
+    f.give(f.call("integers", POINTER, [following(cursor, count), count]))
+
+
+def _filled(f: Function, count: Value, item: Callable[[Value], Value]) -> Value:
+    """A tuple, which is held, of what is made for each number; the items go with it."""
+    found = f.made(f.call("PyTuple_New", POINTER, [count]))
+
+    def one(k: Value) -> None:
+        x = item(k)
+        f.refuse(f.is_null(x))
+        f.at(found, ITEMS).at(k, POINTER).store(x)
+
+    f.each(count, one)
+    return found
+
+
+def _sources(f: Function) -> None:
+    """What a step reads: where a dtype stands, a number of that dtype, which is the next."""
+    sources, cursor = f.arguments
+
+    def is_number(k: Value) -> Value:
+        return f.is_a(f.item(sources, k), "DType")
+
+    def source(k: Value) -> Value:
+        item = f.item(sources, k)
+
+        def number() -> list[Value]:
+            value = f.made(f.call("PyFloat_FromDouble", POINTER, [next_word(cursor).cast("sitofp", DOUBLE)]))
+            scalar = f.new("Scalar", value=value, dtype=f.own(item))
+            f.keeps(scalar)
+            return [scalar]
+
+        return f.choose(f.is_a(item, "DType"), number, lambda: [f.own(item)])[0]
+
+    has_any = f.fold(f.word(sources, SIZE), f.number(0), lambda k, before: before | is_number(k).cast("zext", I64))
+    f.when_giving(has_any.equals(0), lambda: f.own(sources))
+    found = _filled(f, f.word(sources, SIZE), source)
+    f.keeps(found)
+    f.give(found)
+
+
+def _step(f: Function) -> None:
+    """A step, as `Made` has them, like one before."""
+    step, cursor = f.arguments
+    op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts = (f.item(step, k) for k in range(10))
+    shape = f.made(f.call("integers_at", POINTER, [f.integer(ndim), cursor]))
+    form = lambda k: f.call("form_at", POINTER, [f.item(dtypes, k), f.integer(f.item(ranks, k)), cursor])  # noqa: E731
+    forms = _filled(f, f.word(ranks, SIZE), form)
+    through = f.made(f.call("form_at", POINTER, [dtype, f.integer(target), cursor]))
+    recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, forms, through, keeps_order]))
+    f.let_go(shape, forms, through)
+    begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
+    read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
+    found = f.tuple_of(recipe, read, begins, f.own(follows))
+    f.keeps(found)
+    f.give(found)
+
+
+def _frame(f: Function) -> None:
+    """The words of a frame, like one before but for some, which are the next."""
+    frame, cursor = f.arguments
+    words, places = f.item(frame, 2), f.item(frame, 3)
+    found = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.at(words, BYTES), f.word(words, SIZE)]))
+    f.each(f.word(places, SIZE), lambda k: f.at(found, BYTES).at(f.integer(f.item(places, k)), I64).store(next_word(cursor)))
+    f.keeps(found)
+    f.give(found)
+
+
+def _give_frame(f: Function) -> None:
+    """Write down a frame with a recipe, or with that of a product that is summed, and keep its kernel, unless there is one."""
+    recipe, product, frame, plan = f.arguments
+    is_alone = f.is_the(product, "None")
+
+    def alone() -> list[Value]:
+        f.when_giving(~f.is_the(f.get(recipe, "Recipe.frame"), "None"), lambda: f.constant(I1, True))
+        f.drop(f.the("None"))
+        f.set(recipe, "Recipe.frame", f.own(frame))
+        return []
+
+    def of_product() -> list[Value]:
+        def begin() -> None:
+            made = f.made(f.call("PyDict_New", POINTER, []))
+            f.drop(f.the("None"))
+            f.set(product, "Recipe.summed", made)
+            f.keeps(made)
+
+        f.when(f.is_the(f.get(product, "Recipe.summed"), "None"), begin)
+        f.require(f.call("PyDict_SetItem", I32, [f.get(product, "Recipe.summed"), recipe, frame]).equals(0))
+        return []
+
+    f.when(f.call("PyDict_Size", I64, [f.the("framed")]) >= MAX_FRAMES, lambda: f.ask_python("forget frames"))
+    f.choose(is_alone, alone, of_product)
+    key = f.tuple_of(f.own(recipe), f.own(product))
+    f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))
+    f.let_go(key)
+    f.give(f.constant(I1, True))
+
+
+def _made(f: Function) -> None:
+    """What a rule makes, whose results begin there."""
+    rule, results = f.arguments
+    cursor = f.local(POINTER, results)
+    dtype, ndim, like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("dtype", "ndim", "steps", "frames"))
+    spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
+    shift = f.as_object(next_word(cursor))
+    steps = _filled(f, f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
+    made = f.new("Made", spec=spec, shift=shift)
+    single = f.is_the(f.get(rule, "Rule.is_single"), "True")
+    (recipe,) = f.choose(single, lambda: [f.item(f.item(steps, 0), 0)], lambda: [f.the("None")])
+    own = {"recipe": recipe, "steps": f.selected(single, f.the("()"), steps), "parts": f.the("()")}
+    own |= {"low": f.get(rule, "Rule.low"), "high": f.get(rule, "Rule.high"), "loop": f.the("never"), "frame": f.the("never")}
+    own |= dict.fromkeys(("host", "kind", "number", "plan"), f.the("None"))
+    for slot, x in own.items():
+        f.set(made, f"Made.{slot}", f.own(x))
+
+    def give(k: Value) -> None:
+        each = f.item(frames, k)
+        at, product, plan = f.item(each, 0), f.item(each, 1), f.item(each, 4)
+        frame = f.made(f.call("frame_like", POINTER, [each, cursor]))
+        of = f.integer(at)
+
+        def own_frame() -> list[Value]:
+            for slot, x in (("frame", frame), ("plan", plan)):
+                before = f.get(made, f"Made.{slot}")
+                f.set(made, f"Made.{slot}", f.own(x))
+                f.drop(before)
+            return []
+
+        def of_step() -> list[Value]:
+            one = f.item(f.item(steps, of), 0)
+            its = lambda: [f.item(f.item(steps, f.integer(product)), 0)]  # noqa: E731
+            (other,) = f.choose(f.is_the(product, "None"), lambda: [f.the("None")], its)
+            f.require(f.call("give_frame", I1, [one, other, frame, plan]))
+            return []
+
+        f.choose(of < 0, own_frame, of_step)
+        f.let_go(frame)
+
+    f.each(f.word(frames, SIZE), give)
+    f.let_go(steps)
+    f.keeps(made)
+    f.give(made)
+
+
+def _of_kind(f: Function) -> None:
+    """What a rule makes in a call of a kind with these numbers, if one suits them."""
+    kind, numbers = f.arguments
+    known = f.found_in(f.the("rules"), kind)
+    f.refuse(f.is_null(known))
+    rules, results = f.get(known, "Known.general"), f.local(array(I64, MOST_RESULTS))
+    at, count, found = f.local(I64, f.number(0)), f.length(rules), f.local(POINTER, f.nothing())
+
+    def is_left() -> Value:
+        return f.both(f.is_null(found.load(POINTER)), lambda: at.load(I64) < count)
+
+    def look() -> None:
+        rule = f.listed(rules, at.load(I64))
+        suits = f.call("work_out", I64, [f.get(rule, "Rule.program"), numbers, results]) > 0
+        f.when(suits, lambda: found.store(rule))
+        at.store(at.load(I64) + 1)
+
+    f.as_long_as(is_left, look)
+    rule = found.load(POINTER)
+    f.refuse(f.is_null(rule))
+    f.hold(rule)
+    made = f.made(f.call("made_like", POINTER, [rule, results]))
+    f.let_go(rule)
+    f.keeps(made)
+    f.give(made)
+
+
+def _of_numbers(f: Function) -> None:
+    """What a rule makes of tensors with the numbers of a tuple."""
+    rule, numbers = f.arguments
+    program, results = f.get(rule, "Rule.program"), f.local(array(I64, MOST_RESULTS))
+    f.require(f.call("work_out", I64, [program, numbers_of(f, program, numbers), results]) > 0)
+    f.give(f.call("made_like", POINTER, [rule, results]))
+
+
+def _remember(f: Function) -> None:
+    """Write down in a spec's table what is made, as `spec.remember` does."""
+    table, operation, beside, made = f.arguments
+    count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
+
+    def have_counted() -> None:
+        count.store(f.number(0))
+        f.ask_python("remembered")
+
+    f.when(count.load(I64) >= COUNTED, have_counted)
+    count.store(count.load(I64) + 1)
+    f.when(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append(f.the("tables"), table))
+    known = f.found_in(table, operation)
+
+    def begin() -> list[Value]:
+        every = f.made(f.call("PyDict_New", POINTER, []))
+        f.require(f.call("PyDict_SetItem", I32, [table, operation, every]).equals(0))
+        f.let_go(every)
+        return [every]
+
+    (every,) = f.choose(f.is_null(known), begin, lambda: [known])
+    f.require(f.call("PyDict_SetItem", I32, [every, beside, made]).equals(0))
+    f.give(f.constant(I1, True))
+
+
+def _by_rule(f: Function) -> None:
+    """What is made in a call by a rule, which is remembered in a table from then on: that owns it."""
+    table, name, beside, every, count, names = f.arguments
+    f.require(kinds.find_kind(f, name, every, count, names))
+    f.give(f.call("made_of_this_kind", POINTER, [table, name, beside]))
+
+
+def _of_this_kind(f: Function) -> None:
+    """The same in a call of the kind that is written down."""
+    table, name, beside = f.arguments
+    kind, (_, numbers) = kinds.as_bytes(f), kinds.numbers(f)
+    made = f.made(f.call("made_of_kind", POINTER, [kind, numbers]))
+    f.let_go(kind)
+    f.require(f.call("remember", I1, [table, name, beside, made]))
+    f.let_go(made)
+    f.give(made)
+
+
+def _for_python(f: Function) -> None:
+    """For Python: what a rule makes of tensors with the numbers of a tuple; None if something else is made of them."""
+    given = f.arguments[1]
+    f.give_or_none(f.call("made_of_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(2)]))

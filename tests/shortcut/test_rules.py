@@ -1,0 +1,184 @@
+"""What machine code does by rules: it works numbers out, knows the kinds of calls, and makes recipes as Python does."""
+
+from __future__ import annotations
+
+import random
+import struct
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut, spec
+from tenxor.node import Recipe, _recipes, recipe_of
+from tenxor.shortcut import likewise
+from tenxor.shortcut.likewise import Call
+from tenxor.shortcut.rule import Rule
+from tenxor.sizes import Trace
+from tests.test_sizes import a_program
+
+pytestmark = pytest.mark.usefixtures("on")
+
+
+def worked_out(trace: Trace, results: Any, *numbers: int) -> tuple[int, ...] | None:
+    words = trace.words(results)
+    return Rule.worked_out(struct.pack(f"={len(words)}q", *words), numbers)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_numbers_are_worked_out_as_python_does(seed: int) -> None:
+    program, rng, trace = a_program(seed), random.Random(seed), Trace()
+    given = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
+    results = program([trace.size(n) for n in given])
+    python = trace.written(results)
+    for other in (tuple(given), *product((0, 1, 3, 4, 7, 24, -2), repeat=3)):
+        assert worked_out(trace, results, *other) == python(*other), other
+
+
+def test_numbers_that_are_too_large_are_left_to_python() -> None:
+    trace = Trace()
+    n, m = trace.size(6), trace.size(7)
+    results = (n * n * n, n * m + 2, n - m)
+    large = 1 << 21
+    assert worked_out(trace, results, 6, 7) == (216, 44, -1)
+    assert worked_out(trace, results, large - 1, -5) == ((large - 1) ** 3, (large - 1) * -5 + 2, large + 4)
+    assert worked_out(trace, results, large, 7) is None and worked_out(trace, results, 3, 1 << 62) is None
+    assert worked_out(trace, results, 1) is None and worked_out(trace, results, 1, 2, 3) is None
+
+
+def kind(name: object, *given: Any, names: tuple[str, ...] = (), more: tuple[int, ...] = ()) -> tuple[bytes, tuple[int, ...]] | None:
+    found = Call.of(name, given, names, more)
+    return None if found is None else (found.kind, found.numbers)
+
+
+def realized(*shape: int, dtype: Any = tx.float64) -> tx.Tensor:
+    found = tx.zeros(shape, dtype=dtype).realize()
+    assert found.spec
+    return found
+
+
+def test_calls_are_of_one_kind_if_the_same_numbers_are_equal() -> None:
+    def of(*shapes: tuple[int, ...], more: tuple[Any, ...] = ()) -> tuple[bytes, tuple[int, ...]]:
+        found = kind("f", *[realized(*shape) for shape in shapes], *more)
+        assert found is not None
+        return found
+
+    assert of((5, 7)) == (of((8, 3))[0], (5, 7)) and of((8, 3))[1] == (8, 3)
+    alike = (
+        [of((5, 7)), of((3, 4))],
+        [of((5, 5)), of((4, 4))],
+        [of((1, 7)), of((1, 4))],
+        [of((0, 7)), of((0, 4))],
+        [of((5, 7), (7,)), of((6, 8), (8,))],
+        [of((5, 7), (5,)), of((6, 8), (6,))],
+        [of((5, 7), (9,)), of((6, 8), (3,))],
+        [of((5, 7), more=(5,)), of((6, 8), more=(6,))],
+        [of((5, 7), more=((7, 5),)), of((6, 8), more=((8, 6),))],
+        [of((5, 7), more=((7, 4),)), of((6, 8), more=((8, 4),))],
+        [of((5, 7), more=((7, 3),)), of((6, 8), more=((8, 3),))],
+        [of((5, 7), more=(1,)), of((6, 8), more=(1,))],
+        [of((5, 7), more=(True,)), of((6, 8), more=(True,))],
+        [of((5, 7), more=(0.5,)), of((6, 8), more=(0.5,))],
+        [of((5, 7), more=(None,)), of((6, 8), more=(None,))],
+        [of((5, 7), more=("sum",)), of((6, 8), more=("sum",))],
+        [of((5, 7), more=(tx.int32,)), of((6, 8), more=(tx.int32,))],
+        [of((5, 7), more=(float,)), of((6, 8), more=(float,))],
+    )
+    kinds = [{key for key, _ in each} for each in alike]
+    assert all(len(each) == 1 for each in kinds)
+    assert len(set.union(*kinds)) == len(kinds)
+    assert of((5, 7), more=(-0.0,)) != of((5, 7), more=(0.0,)) and of((5, 7), more=(1,)) != of((5, 7), more=(True,))
+
+
+def test_kinds_tell_dtypes_names_and_more_numbers() -> None:
+    x, y, z = realized(5, 7), realized(5, 7, dtype=tx.float32), realized(6, 8)
+    assert kind("f", x) != kind("g", x) and kind("f", x) != kind("f", y)
+    assert kind("f", x, 2, names=("axis",)) != kind("f", x, 2) != kind("f", x, 2, names=("other",))
+    assert kind("f", x, more=(35,)) == (kind("f", z, more=(48,))[0], (5, 7, 35))  # type: ignore[index]
+    assert kind("f", x, more=(35,))[0] != kind("f", z, more=(6,))[0]  # type: ignore[index]
+    assert kind("f", x.T) != kind("f", x) and kind("f", x.T)[0] == kind("f", z.T)[0]  # type: ignore[index]
+
+
+def test_what_has_more_to_it_than_numbers_is_of_no_kind() -> None:
+    x = realized(5, 7)
+    table, chain, many = x.oindex[[0, 3, 1]], x.T.reshape(35), realized(1, 2, 3, 4, 5)
+    assert table.spec and chain.spec
+    for given in ((table,), (chain,), (many,), (x, [1, 2]), (x, (1, "a")), (x, 1 << 70), (x, object()), (x, np.float64(2)), (x[0, 0],)):
+        assert kind("f", *given) is None, given
+    assert kind("f", *[realized(2 * k + 3, 2 * k + 4) for k in range(16)]) is None  # more numbers than there is room for
+
+
+@pytest.fixture
+def afresh() -> None:
+    spec.forget()
+    likewise.forget()
+
+
+def by_rule(n: int) -> spec.Made:
+    """What is known of `x * 2` of so many elements."""
+    x = realized(n)
+    x * 2
+    found = x.spec.made[tx.ops.OPS["multiply"]][int]
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("afresh")
+def test_recipes_are_those_that_python_makes() -> None:
+    for n in range(20, 40):
+        by_rule(n)
+    assert any(known.general for known in likewise._known.values())
+    for n in (51, 52, 99, 400):
+        _recipes.clear()
+        recipe = by_rule(n).recipe
+        assert recipe is not None
+        parts = recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, recipe.forms, recipe.target
+        assert recipe_of(*parts) is recipe and recipe.done is recipe_of(tx.node.DATA, (n,), recipe.dtype)
+        assert recipe.done.done is recipe.done
+        for made, slots in ((recipe, Recipe(*parts)), (recipe.done, Recipe(tx.node.DATA, (n,), recipe.dtype, (), (), None))):
+            for slot in set(Recipe.__slots__) - {"number", "done", "frame"}:
+                assert getattr(made, slot) == getattr(slots, slot), slot
+        assert recipe.number > recipe.done.number > 0 or recipe.done.number > recipe.number
+
+
+@pytest.mark.usefixtures("afresh")
+def test_what_rules_make_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(20, 40):
+        by_rule(n)
+    first = realized(20).spec
+    assert first.made
+    monkeypatch.setattr(spec, "_count", spec.MAX_MADE - 1)
+    for n in range(5000, 5010 + spec.COUNTED):
+        by_rule(n)
+    assert not first.made and spec._count < spec.MAX_MADE
+
+
+def test_views_are_those_of_python() -> None:
+    rng, a = random.Random(5), np.arange(3 * 4 * 5.0).reshape(3, 4, 5)
+    x = tx.asarray(a).realize()
+
+    def part() -> Any:
+        kind = rng.randrange(7)
+        if kind < 2:
+            return rng.randrange(-5, 5)
+        ends = [rng.choice([None, *range(-7, 7), 1 << 40, -(1 << 70)]) for _ in range(2)]
+        return slice(*ends, rng.choice([None, 1, 2, -1, -2, 7, -9, 1 << 40])) if kind < 5 else (None, ...)[kind - 5]
+
+    seen = 0
+    for _ in range(4000):
+        key = tuple(part() for _ in range(rng.randrange(5)))
+        try:
+            wanted = a[key]
+        except IndexError:
+            with pytest.raises(IndexError):
+                x[key]
+            continue
+        for found in (x[key], x[key]):
+            with shortcut.aside():
+                own = x[key]
+            assert (found.layout.shape, found.layout.strides, found.offset) == (own.layout.shape, own.layout.strides, own.offset), key
+            assert found.spec.layout == own.spec.layout and np.array_equal(found.to_numpy(), wanted), key
+            seen += found.ndim > 0
+    assert seen > 1000
