@@ -6,6 +6,7 @@ before with views like these.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..remembered import LARGEST, Remembered
@@ -33,7 +34,30 @@ class Form:
         return f"Form({self.layout})"
 
 
-_forms: Remembered[Form] = Remembered(MAX_FORMS, MAX_BYTES)
+forgotten: list[Callable[[], None]] = []  # what is called then, by those who keep forms by their numbers
+
+
+_POINT = ((), (), None)
+
+
+class _Forms(Remembered[Form]):
+    """The forms that are known, by their numbers and tables."""
+
+    __slots__ = ()
+
+    def clear(self) -> None:
+        """Forget all but that of a single element, which some keep. Whoever has another keeps it, and from then on it is another object
+        than the one that is found for its numbers.
+        """
+        point = self.get(_POINT)
+        super().clear()
+        if point is not None:
+            self[_POINT] = point
+        for forget in forgotten:
+            forget()
+
+
+_forms = _Forms(MAX_FORMS, MAX_BYTES)
 known_form = _forms.get
 
 

@@ -13,7 +13,7 @@ from ..errors import AxisError, IndexOutOfRange
 from ..late import Late
 from . import moves, questions
 from .coords import Shape, checked_axis, checked_permutation, checked_shape, contiguous_strides
-from .form import Form, known_form
+from .form import Form, forgotten, known_form
 from .indexing import basic_index, orthogonal_index
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
 from .table import Axis, Tables, axis_of
@@ -405,9 +405,6 @@ class Layout(View):
 
 def form_of_numbers(shape: Shape, strides: Shape) -> Form:
     """The form of one view with this shape and these strides."""
-    gapless = _contiguous(shape)
-    if gapless.strides == strides:
-        return gapless.form  # which it keeps, where others were forgotten
     found = known_form((shape, strides, None))
     return Layout(shape, strides).form if found is None else found
 
@@ -416,6 +413,9 @@ def form_of_numbers(shape: Shape, strides: Shape) -> Form:
 def _contiguous(shape: Shape) -> Layout:
     sizes = checked_shape(shape)
     return Layout(sizes, contiguous_strides(sizes))
+
+
+forgotten.append(_contiguous.cache_clear)  # they keep their forms
 
 
 def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:

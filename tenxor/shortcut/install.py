@@ -22,7 +22,8 @@ from ..errors import TenxorError
 from ..frameless import functions, standing_in
 from ..host import machine
 from ..host.orders import SEARCHED
-from ..layout import Layout
+from ..layout import Form, Layout
+from ..layout.form import _forms, forgotten
 from ..locking import interpreters
 from ..memory import Buffer, allocate
 from ..node import Node, Recipe, Scalar
@@ -77,7 +78,7 @@ OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined
 IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "put")]
 BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
-    *("is_basic", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
+    *("is_basic", "forget_specs", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("kind_of_call", "made_by", "worked_out"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
@@ -164,7 +165,9 @@ class ShortWay:
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         own["own index_add_"] = learning_added(self.replaced["index_add_"])
         named = {
-            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, Past, int, float)},
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Form, Layout, Storage, Element, Tensor, Past)},
+            "int": int,
+            "float": float,
             **{d.name: d for d in ALL},
             **operations(),
             **own,
@@ -203,6 +206,7 @@ class ShortWay:
             "Reduction": Reduction,
             "allocate": allocate,
             "made_with": specs.made_with,
+            "forms": _forms,
             "rules": likewise._known,
             "recipes": nodes._recipes,
             "next recipe": nodes._recipe_number,
@@ -247,6 +251,7 @@ class ShortWay:
         }
         self.objects = objects = Objects(named)
         self.library, self.origin = linked(objects, compiler())
+        forgotten.append(self._function("forget_specs", Kind.NOTHING))
         forgetting.extend((frames.forget, likewise.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])

@@ -15,6 +15,7 @@ from types import MemberDescriptorType
 
 from ..dtypes import DType
 from ..frameless import Frameless
+from ..layout import Form, Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
 from ..past import Past
@@ -27,7 +28,7 @@ from ..tensor import Tensor
 from .rule import Rule
 
 REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
-CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known, Rule)
+CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known, Rule, Form, Layout)
 
 
 def words_of(x: object, size: int) -> list[int]:

@@ -1,20 +1,22 @@
-"""Specs by their numbers: what has a dtype, a shape and strides that were met before is found in a table; anything else Python makes."""
+"""Specs by their numbers: what has a dtype, a shape and strides that were met before is found in a table, and else made as Python does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I64, POINTER, array
+from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from ..dtypes import DType
 from ..layout import form_of_numbers
 from ..layout.coords import Shape
+from ..layout.form import MAX_FORMS
 from ..spec import Spec, spec_of
 from .function import Function
 from .objects import ITEMS, Objects
 from .rule import MOST_AXES
 
 NUMBERS = 2 * MOST_AXES  # of a view: its shape, and from `MOST_AXES` on its strides; 0 for axes that there are not
+HUGE = 1 << 30  # sizes and strides that are larger, and as many elements, are left to Python: their products are integers of C
 INDEX = 14  # bits of the number of a row
 ROW = 16  # words: the dtype, how many axes, the numbers, and the spec, which the table owns
 SPEC = 2 + NUMBERS  # where in a row that is
@@ -27,7 +29,11 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["specs"] = f"@specs = internal global [{ROW << INDEX} x i64] zeroinitializer, align {2 * BESIDE}"
     _spec_with(Function(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
-    _spec_made(Function(module, objects, "spec_made", [("row", POINTER), *[(name, I64) for name in _names()]]))
+    _kept(Function(module, objects, "spec_kept", [("row", POINTER), *[(name, I64) for name in _names()]]))
+    parts = [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER), ("shape", POINTER), ("strides", POINTER)]
+    _made(Function(module, objects, "spec_made", parts))
+    _form_with(Function(module, objects, "form_with", [("shape", POINTER), ("strides", POINTER), ("size", POINTER), ("is_single", I1)]))
+    _forget(Function(module, objects, "forget_specs", [("self", POINTER), ("unused", POINTER)], exported=True))
     _integers(Function(module, objects, "integers", [("numbers", POINTER), ("count", I64)]))
 
 
@@ -36,7 +42,7 @@ def _names() -> list[str]:
 
 
 def made_with(dtype: DType, shape: Shape, strides: Shape) -> Spec:
-    """The spec of such numbers, for machine code that has not met them."""
+    """The spec of such numbers, where machine code makes none: of what is huge, or where too many forms are remembered."""
     return spec_of(form_of_numbers(shape, strides).layout, dtype)
 
 
@@ -51,12 +57,15 @@ def _spec_with(f: Function) -> None:
     mixed = f.number(0)
     for word, times in zip(words, MIXED, strict=True):
         mixed = mixed + word * times
-    table = f.define(POINTER, "getelementptr i64, ptr @specs, i64 0")
-    row = table.at(mixed.shifted_right(64 - INDEX) * ROW, I64)
+    row = _table(f).at(mixed.shifted_right(64 - INDEX) * ROW, I64)
     f.when_giving(_is_in(f, row, words), lambda: f.own(row.at(SPEC, POINTER).load(POINTER)))
     beside = (row.cast("ptrtoint", I64) ^ BESIDE).cast("inttoptr", POINTER)
     f.when_giving(_is_in(f, beside, words), lambda: f.own(beside.at(SPEC, POINTER).load(POINTER)))
-    f.give(f.call("spec_made", POINTER, [row, *words]))
+    f.give(f.call("spec_kept", POINTER, [row, *words]))
+
+
+def _table(f: Function) -> Value:
+    return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0")
 
 
 def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
@@ -66,17 +75,25 @@ def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
     return differs.equals(0)
 
 
-def _spec_made(f: Function) -> None:
-    """The same as Python makes it: it is in the row from then on, and what was there beside it."""
+def _kept(f: Function) -> None:
+    """One that is made now, and in the row from then on; what was there is beside it."""
     row, *words = f.arguments
     numbers = f.local(array(I64, NUMBERS))
     for k, number in enumerate(words[2:]):
         numbers.at(k, I64).store(number)
-    shape, strides = (f.made(f.call("integers", POINTER, [numbers.at(k, I64), words[1]])) for k in (0, MOST_AXES))
-    args = f.local(array(POINTER, 3))
-    for k, x in enumerate((words[0].cast("inttoptr", POINTER), shape, strides)):
-        args.at(k, POINTER).store(x)
-    made = f.made(f.call("PyObject_Vectorcall", POINTER, [f.the("made_with"), args, f.number(3), f.nothing()]))
+    dtype, ndim = words[0].cast("inttoptr", POINTER), words[1]
+    shape, strides = (f.made(f.call("integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MOST_AXES))
+    made = f.call("spec_made", POINTER, [dtype, ndim, numbers, shape, strides])
+
+    def by_python() -> list[Value]:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        args = f.local(array(POINTER, 3))
+        for k, x in enumerate((dtype, shape, strides)):
+            args.at(k, POINTER).store(x)
+        return [f.call("PyObject_Vectorcall", POINTER, [f.the("made_with"), args, f.number(3), f.nothing()])]
+
+    (made,) = f.choose(f.is_null(made), by_python, lambda: [made], (1, 1000))
+    f.made(made)
     f.let_go(shape, strides)
     beside = (row.cast("ptrtoint", I64) ^ BESIDE).cast("inttoptr", POINTER)
     gone = beside.at(SPEC, POINTER).load(POINTER)
@@ -88,6 +105,93 @@ def _spec_made(f: Function) -> None:
     f.when(~f.is_null(gone), lambda: f.drop(gone))  # last, as Python may run
     f.keeps(made)
     f.give(made)
+
+
+def _made(f: Function) -> None:
+    """The spec of these numbers, as `spec_of(Layout(shape, strides), dtype)` gives it."""
+    dtype, ndim, numbers, shape, strides = f.arguments
+    size, low, high, is_dense, steps = (f.local(I64, f.number(k)) for k in (1, 0, 0, 1, 0))
+
+    def axis(j: Value) -> None:
+        k = ndim - 1 - j
+        n, stride = numbers.at(k, I64).load(I64), numbers.at(k + MOST_AXES, I64).load(I64)
+        f.require(f.both(n <= HUGE, lambda: f.both(stride <= HUGE, lambda: stride >= -HUGE)))
+        count, last = size.load(I64), (n - 1) * stride
+        f.require(count <= HUGE)
+        is_dense.store(is_dense.load(I64) & (n.equals(1) | stride.equals(count)).cast("zext", I64))
+        size.store(count * n)
+        low.store(low.load(I64) + f.selected(last < 0, last, f.number(0)))
+        high.store(high.load(I64) + f.selected(last < 0, f.number(0), last))
+        steps.store(steps.load(I64) | stride)
+
+    f.each(ndim, axis)
+    has_none = size.load(I64).equals(0)
+    gapless = has_none | is_dense.load(I64).equals(1)
+    ends = [f.as_object(f.selected(has_none, f.number(none), end.load(I64))) for none, end in ((0, low), (-1, high))]
+    reach, count = f.tuple_of(*ends), f.as_object(size.load(I64))
+    nbytes = f.as_object(size.load(I64) * f.integer(f.get(dtype, "DType.itemsize")))
+    form = f.made(f.call("form_with", POINTER, [shape, strides, count, steps.load(I64).equals(0)]))
+    known = f.found_in(f.get(form, "Form.specs"), dtype)
+
+    def anew() -> list[Value]:
+        tables = {slot: f.made(f.call("PyDict_New", POINTER, [])) for slot in ("made", "made_after", "called")}
+        spec = f.new("Spec", **tables)
+        parts = {"form": form, "dtype": dtype, "layout": f.get(form, "Form.layout"), "shape": shape, "strides": strides}
+        parts |= {"reach": reach, "size": count, "nbytes": nbytes, "gapless": f.selected(gapless, f.the("True"), f.the("False"))}
+        parts |= {"known": f.the("None"), "writable": f.the("False")}
+        for slot, x in parts.items():
+            f.set(spec, f"Spec.{slot}", f.own(x))
+        f.require(f.call("PyDict_SetItem", I32, [f.get(form, "Form.specs"), dtype, spec]).equals(0))
+        f.keeps(spec)
+        return [spec]
+
+    (found,) = f.choose(f.is_null(known), anew, lambda: [f.own(known)])
+    f.holding(found)
+    f.let_go(reach, count, nbytes, form)
+    f.keeps(found)
+    f.give(found)
+
+
+def _form_with(f: Function) -> None:
+    """The form of a shape and strides, as `form_of` gives it, owned."""
+    shape, strides, size, is_single = f.arguments
+    forms, none, zero = f.the("forms"), f.the("None"), f.the("0")
+    key = f.tuple_of(f.own(shape), f.own(strides), f.own(none))
+    known = f.found_in(forms, key)
+
+    def give_known() -> Value:
+        f.own(known)
+        f.drop(key)
+        return known
+
+    f.when_giving(~f.is_null(known), give_known)
+    f.require(f.call("PyDict_Size", I64, [forms]) < MAX_FORMS)
+    specs = f.made(f.call("PyDict_New", POINTER, []))
+    layout = f.new("Layout")
+    parts = {"shape": shape, "strides": strides, "size": size, "offset": zero, "_hash": zero, "tables": none, "base": none}
+    for slot, x in parts.items():
+        f.set(layout, f"Layout.{slot}", f.own(x))
+    form = f.new("Form", specs=specs, layout=layout)
+    for slot, x in {"is_single": f.selected(is_single, f.the("True"), f.the("False")), "passing": f.the("False")}.items():
+        f.set(form, f"Form.{slot}", f.own(x))
+    f.set(layout, "Layout._form", f.own(form))
+    f.require(f.call("PyDict_SetItem", I32, [forms, key, form]).equals(0))
+    f.let_go(key)
+    f.keeps(form)
+    f.give(form)
+
+
+def _forget(f: Function) -> None:
+    """For Python, which has forgotten forms: forget all specs of the table."""
+
+    def one(k: Value) -> None:
+        place = _table(f).at(k * ROW, I64)
+        had = place.at(SPEC, POINTER).load(POINTER)
+        f.each(f.number(SPEC + 1), lambda word: place.at(word, I64).store(f.number(0)))
+        f.when(~f.is_null(had), lambda: f.drop(had))
+
+    f.each(f.number(1 << INDEX), one)
+    f.give(f.own(f.the("None")))
 
 
 def _integers(f: Function) -> None:

@@ -302,10 +302,28 @@ def test_order_is_kept_where_forms_were_forgotten() -> None:
     assert not (x[:, ::-1] + 1).storage.node.recipe.keeps_order
 
 
-def test_forms_by_numbers_are_those_that_layouts_keep() -> None:
+def test_forms_are_found_by_their_numbers_after_all_were_forgotten() -> None:
     from tenxor.layout import form
 
-    kept = Layout.contiguous((7, 9)).form
+    x, point = tx.zeros((12, 9)).realize(), tx.asarray(1.0).spec
+    before = x[1:8].layout.form
     form._forms.clear()
-    assert form_of_numbers((7, 9), (9, 1)) is kept
+    for _ in range(2):
+        assert form_of_numbers((7, 9), (9, 1)) is Layout.contiguous((7, 9)).form is x[1:8].layout.form is not before
+        assert x[1:8].spec is spec.spec_of(Layout.contiguous((7, 9)), x.dtype)
     assert form_of_numbers((7, 9), (1, 7)).layout == Layout((7, 9), (1, 7))
+    assert tx.asarray(1.0).spec is point is x[3, ..., 4].spec
+
+
+def test_an_update_of_a_part_is_known_after_forms_were_forgotten() -> None:
+    """`x[4:] += y` writes once: machine code knows that the part is there, whoever made its spec."""
+    from tenxor.layout import form
+
+    x = tx.zeros((12, 9)).realize()
+    for _ in range(3):
+        x[4:] += 1.0
+    form._forms.clear()
+    for k in range(6):
+        x[4:] += 1.0
+        assert k < 4 or x[4:].spec.writable
+    assert x.to_numpy().sum() == 8 * 9 * 9
