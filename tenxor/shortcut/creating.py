@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, I1, I64, POINTER
+from ..backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
+from ..tensor.making import MOST_RULES
+from .blocks import LARGEST
 from .call import given_in_all, names_behind, with_arguments
 from .compute import in_memory
 from .function import Function
-from .objects import ITEMS, Objects
+from .objects import ITEMS, SIZE, Objects
 from .read import address_of, with_bytes
+from .rule import MOST_AXES
+from .specs import NUMBERS, spec_with
 
 MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
 
@@ -36,6 +40,7 @@ def write(module: Module, objects: Objects) -> None:
     _blank_for_python(Function(module, objects, "blank", called, exported=True))
     _of_list(Function(module, objects, "list_again", called, exported=True))
     _of_array(Function(module, objects, "array_again", called, exported=True))
+    _kept_blank(Function(module, objects, "kept_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
     _made_of_list(Function(module, objects, "made_of_list", [("list", POINTER), ("table", POINTER)]))
     _made_of_array(Function(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
     _fill_for_python(Function(module, objects, "fill_from_list", called, exported=True))
@@ -133,7 +138,10 @@ def _made_of_list(f: Function) -> None:
     f.require(f.either(are_floats, lambda: f.is_a(one, "int")))
     f.require(f.both(rows < MOST_ROWS, lambda: count < MOST_ROWS))
     key = f.as_object((((rows << 31) | count) << 1) | are_floats.cast("zext", I64))
-    found = _blank_of(f, table, key)
+    (shape,) = f.choose(rows.equals(0), lambda: [_sizes(f, count)], lambda: [_sizes(f, rows, count)])
+    f.made(shape)
+    found = _blank_of(f, table, key, f.selected(are_floats, f.the("float64"), f.the("int64")), shape)
+    f.let_go(shape)
     node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
     f.require(f.call("fill", I1, [numbers, address_of(f, f.get(node, "Node.buffer")), rows, count, are_floats]))
     f.keeps(found)
@@ -144,7 +152,9 @@ def _made_of_array(f: Function) -> None:
     """A tensor with the elements of an array like one before, if its own memory has them in a row and may be written."""
     values, table = f.arguments
     shape, dtype = (f.made(f.call("PyObject_GetAttr", POINTER, [values, f.the(f"'{name}'")])) for name in ("shape", "dtype"))
-    found = _blank_of(f, table, f.tuple_of(shape, dtype))
+    own = f.found_in(f.the("of NumPy"), dtype)
+    f.refuse(f.is_null(own))
+    found = _blank_of(f, table, f.tuple_of(shape, dtype), own, shape)
     nbytes = f.integer(f.get(f.get(found, "Tensor.spec"), "Spec.nbytes"))
     node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
     f.require(f.call("copy_buffer", I1, [values, address_of(f, f.get(node, "Node.buffer")), nbytes]))
@@ -152,15 +162,53 @@ def _made_of_array(f: Function) -> None:
     f.give(found)
 
 
-def _blank_of(f: Function, table: Value, key: Value) -> Value:
-    """A tensor in memory, which is held, of the recipe and spec that a table has for a key; that is held no more."""
+def _sizes(f: Function, *sizes: Value) -> Value:
+    """A shape, not held; null where there is no memory for it."""
+    place = f.local(array(I64, len(sizes)))
+    for k, size in enumerate(sizes):
+        place.at(k, I64).store(size)
+    return f.call("integers", POINTER, [place, f.number(len(sizes))])
+
+
+def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
+    """A tensor in memory, which is held, of the recipe and spec that a table has for a key, or gets now; the key is held no more."""
     known = f.found_in(table, key)
-    f.refuse(f.is_null(known))
-    f.hold(known)
+    anew = lambda: [f.call("kept_blank", POINTER, [table, key, dtype, shape])]  # noqa: E731
+    (pair,) = f.choose(f.is_null(known), anew, lambda: [f.own(known)], (1, 1000))
+    f.made(pair)
     f.let_go(key)
-    found = f.made(f.call("new_blank", POINTER, [f.item(known, 0), f.item(known, 1)]))
-    f.let_go(known)
+    found = f.made(f.call("new_blank", POINTER, [f.item(pair, 0), f.item(pair, 1)]))
+    f.let_go(pair)
     return found
+
+
+def _kept_blank(f: Function) -> None:
+    """The recipe and the spec of what is small, and in memory in a row, which a table has from now on."""
+    table, key, dtype, shape = f.arguments
+    ndim, numbers = f.word(shape, SIZE), f.local(array(I64, NUMBERS))
+    f.require(f.both(ndim <= MOST_AXES, lambda: f.call("PyDict_Size", I64, [table]) < MOST_RULES))
+    for k in range(NUMBERS):
+        numbers.at(k, I64).store(f.number(0))
+
+    def axis(j: Value, step: Value) -> Value:
+        k = ndim - 1 - j
+        size = f.integer(f.item(shape, k))
+        f.require(size < MOST_ROWS)
+        numbers.at(k, I64).store(size)
+        numbers.at(k + MOST_AXES, I64).store(step)
+        step = step * f.selected(size.equals(0), f.number(1), size)
+        f.require(step < MOST_ROWS)
+        return step
+
+    f.fold(ndim, f.number(1), axis)
+    spec = spec_with(f, dtype, ndim, numbers)
+    f.require(f.integer(f.get(spec, "Spec.nbytes")) <= LARGEST)
+    empty, none = f.the("()"), f.the("None")
+    recipe = f.made(f.call("recipe_like", POINTER, [f.the("DATA"), shape, dtype, empty, empty, none, f.the("True")]))
+    pair = f.tuple_of(recipe, spec)
+    f.require(f.call("PyDict_SetItem", I32, [table, key, pair]).equals(0))
+    f.keeps(pair)
+    f.give(pair)
 
 
 def _fill_for_python(f: Function) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER
+from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .call import view
 from .function import Function
 from .numbers import element
@@ -30,23 +30,17 @@ class Wanted(NamedTuple):
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["wanted"] = f"@wanted = internal global [{3 + NUMBERS} x i64] zeroinitializer, align 64"
     parameters = [("x", POINTER), ("key", POINTER)]
-    _wanted(Function(module, objects, "find_wanted", parameters, I1))
+    _wanted(Function(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
     _is_basic(Function(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], exported=True))
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
 
 
-def _place(f: Function) -> Value:
-    """Where the numbers stand that were worked out last; behind them how many axes there are, the offset, and whether it is an element."""
-    return f.define(POINTER, "getelementptr i64, ptr @wanted, i64 0")
-
-
 def wanted(f: Function, x: Value, key: Value) -> Wanted:
     """What a key asks of a tensor; declines if it is not of integers, slices, None and one Ellipsis, that fit."""
-    f.require(f.call("find_wanted", I1, [x, key]))
-    found = _place(f)
+    found = f.local(array(I64, NUMBERS + 3))
+    f.require(f.call("find_wanted", I1, [x, key, found]))
     ndim, offset, is_element = (found.at(NUMBERS + k, I64).load(I64) for k in range(3))
     return Wanted(f.get(x, "Tensor.dtype"), ndim, found, offset, is_element.equals(1))
 
@@ -57,8 +51,8 @@ def spec_in(f: Function, found: Wanted) -> Value:
 
 
 def _wanted(f: Function) -> None:
-    """Write down what a key asks of a tensor."""
-    x, key = f.arguments
+    """Write down what a key asks of a tensor: the numbers of a view, how many axes there are, the offset, and whether it is an element."""
+    x, key, numbers = f.arguments
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
     f.refuse(f.is_the(strides, "None"))
@@ -70,9 +64,6 @@ def _wanted(f: Function) -> None:
     f.require(count <= PARTS)
     at, axis, axes, is_view = (f.local(I64, v) for v in (f.integer(offset), f.number(0), f.number(0), f.number(0)))
     start, stop, step = (f.local(I64) for _ in range(3))
-    numbers = _place(f)
-    for k in range(NUMBERS):
-        numbers.at(k, I64).store(f.number(0))
 
     def axis_here() -> tuple[Value, Value]:
         here = axis.load(I64)
@@ -146,16 +137,27 @@ def _wanted(f: Function) -> None:
 
     f.each(count, part)
     keep(ndim - axis.load(I64))
-    is_element = axes.load(I64).equals(0) & is_view.load(I64).equals(0)
-    for k, value in enumerate((axes.load(I64), at.load(I64), is_element.cast("zext", I64))):
+    count = axes.load(I64)
+    is_element = count.equals(0) & is_view.load(I64).equals(0)
+    for k, value in enumerate((count, at.load(I64), is_element.cast("zext", I64))):
         numbers.at(NUMBERS + k, I64).store(value)
+
+    def forget(k: int) -> None:
+        for place in (k, k + MOST_AXES):
+            numbers.at(place, I64).store(f.number(0))
+
+    def no_others() -> None:
+        for k in range(MOST_AXES):
+            f.when(count <= k, lambda k=k: forget(k))  # type: ignore[misc]
+
+    f.when(~is_element, no_others)
     f.give(f.constant(I1, True))
 
 
 def _is_basic(f: Function) -> None:
     """For Python: whether a key asks a tensor for such a view; of the pair of both."""
     _, pair = f.arguments
-    found = f.call("find_wanted", I1, [f.item(pair, 0), f.item(pair, 1)])
+    found = f.call("find_wanted", I1, [f.item(pair, 0), f.item(pair, 1), f.local(array(I64, NUMBERS + 3))])
     f.when(~found, f.tell_what_was_met)
     f.give(f.truth(found))
 

@@ -17,7 +17,7 @@ from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed
-from ..dtypes import ALL, DType, boolean
+from ..dtypes import ALL, OF_NUMPY, DType, boolean
 from ..errors import TenxorError
 from ..frameless import functions, standing_in
 from ..host import machine
@@ -205,6 +205,7 @@ class ShortWay:
             "Op": Op,
             "Reduction": Reduction,
             "allocate": allocate,
+            "of NumPy": OF_NUMPY,
             "made_with": specs.made_with,
             "forms": _forms,
             "rules": likewise._known,

@@ -11,6 +11,10 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
+from tenxor.layout import Layout
+from tenxor.node import DATA, recipe_of
+from tenxor.spec import spec_of
+from tenxor.tensor import making
 from tenxor.tensor.exchange import makers
 
 pytestmark = pytest.mark.usefixtures("on")
@@ -161,3 +165,27 @@ def test_no_reference_is_left_or_lost() -> None:
     after = [sys.getrefcount(x) for x in things]
     assert max(abs(a - b) for a, b in zip(before, after, strict=True)) < 10, (before, after)
     assert tx.memory().in_use == used
+
+
+def test_arrays_and_lists_of_new_sizes_are_as_python_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(40):
+        tx.asarray([1.0, 2.0]).realize()
+    shapes = [(), (0,), (0, 3), (3, 0, 2), (1, 1), (61,), (59, 2), (3, 1, 4, 2), (2, 3, 1, 2, 2)]
+    asked: list[object] = []
+    own = making.Maker.of_array
+    monkeypatch.setattr(making.Maker, "of_array", lambda self, array: asked.append(array.shape) or own(self, array))
+    for dtype in ("float64", "int8", "bool", "complex64", ">f8", "uint16"):
+        for shape in shapes:
+            values = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+            for _ in range(2):
+                found = tx.asarray(values)
+                wanted = Layout.contiguous(shape)
+                assert found.layout == wanted and found.spec is spec_of(wanted, found.dtype), (dtype, shape)
+                assert found.storage.node.recipe is recipe_of(DATA, shape, found.dtype)
+                assert np.array_equal(found.to_numpy(), values) and found.to_numpy().dtype == values.dtype.newbyteorder("=")
+    assert set(asked) - {(2, 3, 1, 2, 2)} <= set(shapes) and len(asked) < 40  # of five axes, and in another order of bytes
+    for rows, count in ((0, 67), (3, 71), (5, 1), (1, 9)):
+        numbers = [float(k) for k in range(count)]
+        given = [numbers] * rows if rows else numbers
+        assert tx.asarray(given).tolist() == given
+        assert tx.asarray(given).spec is spec_of(Layout.contiguous(np.shape(given)), tx.float64)
