@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER, array
+from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from ..dtypes import DType
 from ..layout import form_of_numbers
 from ..layout.coords import Shape
@@ -205,5 +205,6 @@ def _integers(f: Function) -> None:
         f.keeps(number)
 
     f.each(count, one)
+    f.when(count > 0, lambda: f.call("PyObject_GC_UnTrack", VOID, [found]))  # as the collector would: integers refer to nothing
     f.keeps(found)
     f.give(found)
