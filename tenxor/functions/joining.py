@@ -17,6 +17,7 @@ from ..keywords import spelled
 from ..layout import Layout
 from ..layout.table import SMALL_TABLE
 from ..ops import OPS
+from ..realize import glance
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, ints
@@ -65,6 +66,7 @@ def _again(alone: bool) -> Callable[[Callable[P, Joined]], Callable[P, Tensor]]:
                 for joiner in joiners:
                     known: Tensor | None = joiner.again(op, args, named)
                     return _learnt(own, joiner, *args, **named) if known is None else known
+                glance()
             return own(*args, **named)[0]
 
         function.__annotations__ = vars(own)["__wrapped__"].__annotations__  # the spelled one's own, at which `inspect` looks

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I8, I64, POINTER
+from ..backend.llvm.types import I1, I8, I64, POINTER, VOID
+from ..tensor.copying import LARGE
 from .boxes import BOX, FROM, LOOPS, PIECE, ROW, TO
 from .call import with_arguments
 from .compute import in_memory
@@ -97,7 +98,20 @@ def _joined(f: Function) -> None:
         source = address_of(f, f.get(f.item(nodes, which), "Node.buffer")).at(offset, I8)
         f.call("copy_box", I1, [source, address_of(f, out).at(f.word(box, TO), I8), box])
 
-    f.each(program.load(I64), copy)
+    def copy_all() -> list[Value]:
+        f.each(program.load(I64), copy)
+        return []
+
+    def copy_apart() -> list[Value]:
+        """Other threads run meanwhile, and write nothing."""
+        f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
+        state = f.call("PyEval_SaveThread", POINTER, [])
+        copy_all()
+        f.call("PyEval_RestoreThread", VOID, [state])
+        f.ask_python("let go of lock")
+        return []
+
+    f.choose(f.integer(f.get(recipe, "Recipe.nbytes")) >= LARGE, copy_apart, copy_all)
     found = in_memory(f, recipe, out)
     spec = f.own(f.get(made, "Made.spec"))
     f.keeps(found)

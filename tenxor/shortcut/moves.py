@@ -13,7 +13,7 @@ from ..layout import Layout
 from ..node import DATA, recipe_of
 from ..spec import Made, Spec, remember, spec_of
 from ..tensor import Tensor
-from ..tensor.copying import LARGE, Move
+from ..tensor.copying import LARGE, Move, is_shared
 from ..tensor.gathering import FEW as LOOKED_AT
 from .blocks import LARGEST
 from .boxes import box_of
@@ -136,9 +136,11 @@ def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], fou
 
 
 def _joined(pieces: Sequence[Tensor], found: Tensor, moves: Sequence[Move]) -> Made | None:
-    """How pieces are put together, box by box, of which none is so large that threads share it."""
+    """How pieces are put together, box by box, of which none is so large that threads share it, or kernels write it when it is needed."""
     spec, item = found.spec, found.dtype.itemsize
-    if not spec.size or spec.nbytes > LARGE * len(moves) or found.offset or spec.layout != Layout.contiguous(spec.shape):
+    if is_shared(spec.nbytes, len(moves)) or (spec.nbytes >= LARGE and found.storage.node.buffer is None):
+        return None
+    if not spec.size or found.offset or spec.layout != Layout.contiguous(spec.shape):
         return None
     boxes = []
     for piece, read, written in moves:

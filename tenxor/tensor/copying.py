@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..dtypes import DType, bfloat16, result_type
+from ..host.share import is_alone
 from ..layout import Layout
 from ..memory import allocate
 from ..node import data
@@ -23,8 +24,14 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
 LARGE = 1 << 20  # bytes of a piece from which threads share the copying
+MOST_AT_ONCE = 1 << 25  # bytes that the only thread copies in one go, quicker than a kernel would: some milliseconds
 FEW = 8  # specs that are sooner found one by one than by sorting
 COLUMNS = 4  # of the table: the address of a spec, where the piece goes, the bytes of a row of it, those of an element
+
+
+def is_shared(nbytes: int, count: int) -> bool:
+    """Whether so many pieces are so large together that kernels copy them: threads share that, or it is too much to do in one go."""
+    return nbytes >= LARGE * count and (nbytes > MOST_AT_ONCE or not is_alone())
 
 
 class Copier(NamedTuple):

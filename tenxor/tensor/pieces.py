@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
-from ..host.share import is_alone
 from ..late import Late
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
@@ -24,7 +23,7 @@ from ..ops import OPS
 from ..realize import lock, realize, short_ways
 from ..storage import Storage
 from .alike import SMALL, dtypes_of, joined_alike, put_bytes
-from .copying import LARGE, Move, copied_together
+from .copying import LARGE, Move, copied_together, is_shared
 from .core import Core, check_count
 
 joining, seen = [Late(f"tenxor.derivatives.{name}") for name in ("joining", "seen")]
@@ -36,7 +35,6 @@ _T = TypeVar("_T", bound=Core)
 FEWEST = 1 << 14  # bytes of a result that is sooner copied than written by kernels, where its pieces go the short way
 FEW = 16  # pieces, some of them pending, each of which is computed straight into its place
 BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
-MOST_AT_ONCE = 1 << 25  # bytes that the only thread copies in one go, quicker than a kernel would: some milliseconds
 SPARSE = 1 << 12  # elements without strides up to which their offsets are quicker than a kernel
 _POSITIVE = OPS["positive"]
 
@@ -85,7 +83,7 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
     """Whether kernels should write the pieces of a result of `nbytes` bytes, when its values are asked for."""
     if have_past(pieces):
         return True
-    if nbytes >= LARGE * len(pieces):
+    if is_shared(nbytes, len(pieces)):
         return all(isinstance(p, Core) for p in pieces)
     if nbytes <= FEWEST and short_ways:
         return False
@@ -158,7 +156,7 @@ def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None
         dtype = result_type(*dtypes)
         total = sum(map(len, seen))
         nbytes = total * dtype.itemsize
-        if not total or nbytes >= LARGE * len(tensors):
+        if not total or is_shared(nbytes, len(tensors)):
             return None
         shape = (total,) if axis is None else (len(tensors), *row) if stacked else (total // prod(row), *row)
         buffer = allocate(nbytes, op, shape, dtype)
@@ -243,8 +241,7 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
 
 def _moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
     nbytes = prod(shape) * x.dtype.itemsize
-    is_shared = nbytes >= LARGE * len(moves) and (nbytes > MOST_AT_ONCE or not is_alone())
-    if have_past([x]) or is_shared:
+    if have_past([x]) or is_shared(nbytes, len(moves)):
         return _stored(cls, op, [x], moves, shape, x.dtype)
     with lock:
         realize(x.storage.node)

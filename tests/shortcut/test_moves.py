@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.errors import IndexOutOfRange, TenxorError
+from tenxor.functions import joining
+from tenxor.realize import lock
 
 TIMES = 3  # what is met for the first time takes the long way
 DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.complex128)
@@ -259,3 +263,47 @@ def test_large_pieces_that_are_moved_by_one_thread_are_copied_at_once(count: int
     found = tx.fft.fftshift(x)
     assert (found.storage.node.buffer is None) is (count > 1)
     assert np.array_equal(found.numpy(), np.fft.fftshift(a))
+
+
+def test_what_is_large_is_copied_at_once_by_the_only_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of some megabytes it is known how, too; while somebody computes it is left to Python, who waits."""
+    monkeypatch.setattr(joining, "_concatenated", counted := Counted(joining._concatenated))
+    before = tx.num_threads()
+    tx.set_num_threads(1)
+    try:
+        a = np.random.default_rng(0).normal(size=(600, 500))
+        x, y = tx.asarray(a).realize(), tx.asarray(a * 2).realize()
+        for _ in range(3):
+            assert np.array_equal(tx.concat([x, y], axis=1).to_numpy(), np.concatenate([a, a * 2], axis=1))
+        known = counted.times
+        for _ in range(3):
+            assert np.array_equal(tx.concat([x, y], axis=1).to_numpy(), np.concatenate([a, a * 2], axis=1))
+            assert np.array_equal(tx.roll(x, 7, 0).to_numpy(), np.roll(a, 7, 0))
+        assert counted.times == known
+        waiting, done = threading.Event(), list[Any]()
+
+        def compute() -> None:
+            with lock:
+                waiting.set()
+                time.sleep(0.05)
+                done.append("computed")
+
+        other = threading.Thread(target=compute)
+        other.start()
+        waiting.wait()
+        found = tx.concat([x, y], axis=1).to_numpy()
+        assert done and np.array_equal(found, np.concatenate([a, a * 2], axis=1)) and counted.times == known + 1
+        other.join()
+    finally:
+        tx.set_num_threads(before)
+
+
+class Counted:
+    """A function, and how often it was called."""
+
+    def __init__(self, own: Callable[..., Any]) -> None:
+        self.own, self.times = own, 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.times += 1
+        return self.own(*args)
