@@ -131,16 +131,16 @@ class Tenxor(Peer):
         return self.library.asarray(array, copy=True).realize()
 
     def ready(self, line: Callable[..., Any], arrays: Sequence[Any]) -> Run:
+        if not isinstance(line(*arrays), tuple):
+            return lambda: line(*arrays).realize()
         realize = self.library.realize
 
-        def run() -> Any:
+        def several() -> Any:
             found = line(*arrays)
-            if isinstance(found, tuple):
-                realize(*found)
-                return found
-            return found.realize()
+            realize(*found)
+            return found
 
-        return run
+        return several
 
     def numpy(self, result: Any) -> Array:
         return result.to_numpy()  # type: ignore[no-any-return]
