@@ -25,6 +25,7 @@ from .dtypes import (
 )
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, NotShared, ShapeError
+from .keywords import spelled
 from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
@@ -231,6 +232,7 @@ def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 
 @made_again
+@spelled
 def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor filled with one number.
 
@@ -262,41 +264,48 @@ def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: s
 
 
 @made_again
+@spelled
 def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros, float64 unless a dtype is given."""
     return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @made_again
+@spelled
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones, float64 unless a dtype is given."""
     return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
+@spelled
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""
     _device("empty", device)
     return Tensor._of(Node.of(EMPTY, shape_of("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
+@spelled
 def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
     x = asarray(x)
     return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
+@spelled
 def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
+@spelled
 def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
+@spelled
 def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype, its elements undefined."""
     x = asarray(x)
@@ -323,8 +332,16 @@ def _real(op: str, x: Any) -> float:
 
 
 @made_again
+@spelled
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, dtype: DTypeLike | None = None, *, device: str | None = None
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    end: float | None = None,
+    device: str | None = None,
 ) -> Tensor:
     """New 1-D tensor of `start`, `start + step`, ... before `stop`; with one argument from 0 to it.
 
@@ -366,6 +383,7 @@ def arange(
 
 
 @made_again
+@spelled
 def linspace(
     start: complex,
     stop: complex,
@@ -375,6 +393,7 @@ def linspace(
     dtype: DTypeLike | None = None,
     device: str | None = None,
     endpoint: bool = True,
+    steps: int | None = None,
 ) -> Tensor:
     """New 1-D tensor of `num` evenly spaced numbers from `start` to `stop`, which is the last one if `endpoint`.
 
@@ -420,6 +439,7 @@ def scale_of_steps(start: complex, stop: complex) -> float:
 
 
 @made_again
+@spelled
 def eye(
     n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None
 ) -> Tensor:

@@ -244,7 +244,7 @@ class Trace:
         terms, constant = (condition.terms, 0) if first else (condition.terms[1:], constant)
         return f"{self._sum(terms)} {condition.how} {-constant}"
 
-    def written(self, results: tuple[object, ...]) -> Callable[..., tuple[Any, ...] | None]:
+    def source(self, results: tuple[object, ...]) -> str:
         """The function of numbers in place of the given ones that gives the results for them; None if they give other answers."""
         lines, holds = [f"def found({', '.join(self.given)}):"], list[str]()
 
@@ -260,9 +260,12 @@ class Trace:
                 check()
                 lines.append(f"{', '.join(line.names)} = divmod({self._sum(line.over)}, {self._sum(line.by)})")
         check()
-        lines.append(f"return {self.text(results)}")
+        return "\n    ".join([*lines, f"return {self.text(results)}"])
+
+    def written(self, results: tuple[object, ...]) -> Callable[..., tuple[Any, ...] | None]:
+        """That function."""
         scope: dict[str, Callable[..., tuple[Any, ...] | None]] = {}
-        exec("\n    ".join(lines), scope)
+        exec(self.source(results), scope)
         return scope["found"]
 
     def words(self, results: Iterable[Number]) -> list[int]:

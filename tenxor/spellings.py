@@ -209,6 +209,7 @@ ARGUMENTS = {
     "a": "its place: it comes first",
     "input": "its place: it comes first",
     "other": "its place: it comes second",
+    "requires_grad": "x.requires_grad_() of the tensor x",
 }
 
 

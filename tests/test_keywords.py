@@ -81,6 +81,15 @@ def test_none_by_another_name_is_as_if_it_was_not_given() -> None:
     assert tx.softmax(t, dim=None).tolist() == tx.softmax(t).tolist()
 
 
+def test_ends_and_steps_have_the_names_that_they_have_elsewhere() -> None:
+    assert tx.arange(2, end=5).tolist() == [2, 3, 4] and tx.linspace(0, 1, steps=3).tolist() == [0, 0.5, 1]
+    assert tx.logspace(0, 2, steps=3).tolist() == [1, 10, 100]
+    with pytest.raises(ArgumentError, match="stop and end are two names of one argument"):
+        tx.arange(2, 4, end=5)
+    with pytest.raises(ArgumentError, match=r"transpose: takes all axes in their order.*swapaxes\(x, a, b\)"):
+        tx.transpose(t, 0, 1)
+
+
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "near": (lambda: tx.sum(t, axes=0), "sum: there is no argument 'axes'; did you mean axis?"),
     "near another name": (lambda: t.sum(keep_dim=True), "sum: there is no argument 'keep_dim'; did you mean keepdims?"),
@@ -88,6 +97,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "by its place": (lambda: tx.take(t, indices=[0]), "take: there is no argument 'indices'; indices is given by its place alone"),
     "PyTorch's first": (lambda: tx.sum(input=t), "sum: there is no argument 'input'; use its place: it comes first"),
     "PyTorch's correction": (lambda: t.var(unbiased=True), "no argument 'unbiased'; use correction=1 for unbiased=True, and correction=0"),
+    "PyTorch's derivatives": (lambda: tx.ones(3, requires_grad=True), "ones: there is no argument 'requires_grad'; use x.requires_grad_()"),
     "of no likeness, to a method": (lambda: t.squeeze(what=0), "squeeze: there is no argument 'what'; there are axis"),
     "of no likeness": (lambda: tx.flip(t, what=0), "flip: there is no argument 'what'; there are axis"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..creation import asarray
+from ..errors import ArgumentError
 from ..keywords import spelled
 from ..spec import called_again
 from ..tensor import Tensor
@@ -56,13 +57,15 @@ def permute_dims(x: Operand, /, axes: Sequence[int] = (), *, dims: Sequence[int]
 permute = permute_dims
 
 
-def transpose(x: Operand, /, axes: Sequence[int] | None = None) -> Tensor:
-    """View with all axes in reverse, or in the given order, as in NumPy; to swap two axes alone use `swapaxes`.
+def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) -> Tensor:
+    """View with all axes in reverse, or in the given order, as in NumPy. PyTorch's function of two axes swaps these: ArgumentError.
 
     >>> import tenxor as tx
     >>> tx.transpose(tx.zeros((2, 3, 4))).shape
     (4, 3, 2)
     """
+    if others:
+        raise ArgumentError("transpose: takes all axes in their order, as one tuple; to swap two use swapaxes(x, a, b)")
     return asarray(x).transpose(axes)
 
 

@@ -30,6 +30,7 @@ def logspace(
     axis: int = 0,
     *,
     dim: int | None = None,
+    steps: int | None = None,
 ) -> Tensor:
     """New tensor of `num` powers of `base`, whose exponents are evenly spaced from `start` to `stop`, which is the last one if `endpoint`.
 
