@@ -125,6 +125,7 @@ def _made(f: Function) -> None:
         steps.store(steps.load(I64) | stride)
 
     f.each(ndim, axis)
+    f.require(size.load(I64) <= HUGE)
     has_none = size.load(I64).equals(0)
     gapless = has_none | is_dense.load(I64).equals(1)
     ends = [f.as_object(f.selected(has_none, f.number(none), end.load(I64))) for none, end in ((0, low), (-1, high))]
