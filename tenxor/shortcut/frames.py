@@ -94,6 +94,15 @@ def forget_at_once() -> None:
         forget()
 
 
+def forget_unless_busy() -> None:
+    """The same where too many are known; not while another thread computes, by a kernel that nothing else may have."""
+    if taken_at_once(lock):
+        try:
+            forget()
+        finally:
+            lock.release()
+
+
 def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
     """The frame of a recipe, or of the sum of a product; of these sources, which are in memory."""
     if _has_none(recipe, product or recipe):

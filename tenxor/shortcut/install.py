@@ -213,7 +213,7 @@ class ShortWay:
             "next recipe": nodes._recipe_number,
             "DATA": nodes.DATA,
             "framed": frames._plans,
-            "forget frames": frames.forget,
+            "forget frames": frames.forget_unless_busy,
             "tables": spec._tables,
             "remembered": spec.remembered,
             "empty array": np.empty,

@@ -182,27 +182,34 @@ def _give_frame(f: Function) -> None:
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_the(product, "None")
 
+    def of_product() -> list[Value]:
+        def begin() -> None:
+            made = f.made(f.call("PyDict_New", POINTER, []))
+            before = f.get(product, "Recipe.summed")  # only now, as Python may have run
+            f.set(product, "Recipe.summed", made)
+            f.keeps(made)
+            f.drop(before)
+
+        f.when(f.is_the(f.get(product, "Recipe.summed"), "None"), begin)
+        return [f.is_null(f.found_in(f.get(product, "Recipe.summed"), recipe))]
+
+    def write() -> None:
+        f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))  # first, as frames have no kernel without
+        f.choose(is_alone, alone, summed)
+
     def alone() -> list[Value]:
-        f.when_giving(~f.is_the(f.get(recipe, "Recipe.frame"), "None"), lambda: f.constant(I1, True))
         f.drop(f.the("None"))
         f.set(recipe, "Recipe.frame", f.own(frame))
         return []
 
-    def of_product() -> list[Value]:
-        def begin() -> None:
-            made = f.made(f.call("PyDict_New", POINTER, []))
-            f.drop(f.the("None"))
-            f.set(product, "Recipe.summed", made)
-            f.keeps(made)
-
-        f.when(f.is_the(f.get(product, "Recipe.summed"), "None"), begin)
+    def summed() -> list[Value]:
         f.require(f.call("PyDict_SetItem", I32, [f.get(product, "Recipe.summed"), recipe, frame]).equals(0))
         return []
 
     f.when(f.call("PyDict_Size", I64, [f.the("framed")]) >= MAX_FRAMES, lambda: f.ask_python("forget frames"))
-    f.choose(is_alone, alone, of_product)
     key = f.tuple_of(f.own(recipe), f.own(product))
-    f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))
+    (is_new,) = f.choose(is_alone, lambda: [f.is_the(f.get(recipe, "Recipe.frame"), "None")], of_product)
+    f.when(is_new, write)
     f.let_go(key)
     f.give(f.constant(I1, True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
 from itertools import product
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut, spec
 from tenxor.node import Recipe, _recipes, recipe_of
-from tenxor.shortcut import likewise
+from tenxor.realize import lock
+from tenxor.shortcut import frames, likewise
 from tenxor.shortcut.likewise import Call
 from tenxor.shortcut.rule import Rule
 from tenxor.sizes import Trace
@@ -182,3 +184,59 @@ def test_views_are_those_of_python() -> None:
             assert found.spec.layout == own.spec.layout and np.array_equal(found.to_numpy(), wanted), key
             seen += found.ndim > 0
     assert seen > 1000
+
+
+def test_views_of_more_bytes_than_there_are_integers_of_c() -> None:
+    x = tx.broadcast_to(realized(1, 1, dtype=tx.complex128), (1 << 31, 1 << 31))
+    for n, m in ((1 << 30, 1 << 30), (1 << 30, 1 << 29), (1 << 20, 1 << 10), (1 << 20, (1 << 10) + 1), (1 << 30, 0)):
+        assert (x[:n, :m].spec.size, x[:n, :m].spec.nbytes) == (n * m, n * m * 16)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
+    """By a kernel that nothing else may have."""
+    for n in range(20, 40):
+        (realized(n) * 2).tolist()
+    taken, over = threading.Event(), threading.Event()
+    x, y = realized(51), realized(52)
+    recipes = [Recipe(tx.node.DATA, (1,), tx.uint8, (), (), None) for _ in range(frames.MAX_FRAMES)]
+    frames._plans.update(dict.fromkeys([(recipe, None) for recipe in recipes], by_rule(20)))  # type: ignore[arg-type]
+
+    def compute() -> None:
+        with lock:
+            taken.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        assert taken.wait(60)
+        x * 2
+    finally:
+        over.set()
+        thread.join()
+    assert x.spec.made and (recipes[0], None) in frames._plans
+    y * 2
+    assert y.spec.made and (recipes[0], None) not in frames._plans
+
+
+@pytest.mark.usefixtures("afresh")
+def test_the_frame_of_a_sum_of_products_stays_with_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may be running that."""
+
+    def frame_and_key(n: int) -> tuple[Any, Any]:
+        x, y = realized(n), realized(n)
+        x @ y
+        (made,) = x.spec.called["__matmul__"].values()
+        product, recipe = [recipe for recipe, *_ in made.steps]  # type: ignore[union-attr]
+        (x @ y).item()
+        assert product.summed
+        return product.summed[recipe], (recipe, product)
+
+    for n in range(20, 40):
+        frame_and_key(n)
+    frame, key = frame_and_key(51)
+    plan = object()
+    monkeypatch.setitem(frames._plans, key, plan)
+    spec.forget()
+    assert frame_and_key(51)[0] is frame and frames._plans[key] is plan
