@@ -205,8 +205,14 @@ def _kind(f: Function) -> None:
     f.give(_words(f)[0].load(I64) <= MOST_WORDS)
 
 
+def _add_shape(f: Function, shape: Value) -> None:
+    """How many axes there are, and which numbers their sizes are."""
+    _add(f, f.word(shape, SIZE))
+    f.each(f.word(shape, SIZE), lambda k: _add(f, _numbered(f, f.item(shape, k))))
+
+
 def _kind_of_write(f: Function) -> None:
-    """The same of a write of a value over a storage, as it is seen by a spec: more numbers are the shapes of all that is held."""
+    """The same of a write of a value over a storage, as it is seen by a spec: there are also the shapes of all that is held."""
     storage, spec, value = f.arguments
     is_tensor = f.is_a(value, "Tensor")
     _begin(f, f.the("'write'"), 2)
@@ -215,23 +221,20 @@ def _kind_of_write(f: Function) -> None:
     _add(f, TENSOR)
     f.require(f.call("add_argument", I1, [f.selected(is_tensor, value, f.type_of(value))]))
 
-    def add_held(storage: Value) -> None:
-        shape = f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.shape")
-        f.each(f.word(shape, SIZE), lambda k: _add(f, _numbered(f, f.item(shape, k))))
+    def held(storage: Value) -> list[Value]:
+        return [f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.shape")]
 
-    add_held(storage)
-    f.when(is_tensor, lambda: add_held(f.get(value, "Tensor.storage")))
+    _add_shape(f, *held(storage))
+    _add_shape(f, *f.choose(is_tensor, lambda: held(f.get(value, "Tensor.storage")), lambda: [f.the("()")]))
     f.give(_words(f)[0].load(I64) <= MOST_WORDS)
 
 
 def _with_numbers(f: Function) -> None:
-    """The kind of a call of this name, with a tuple of arguments, of which some have names; and a tuple of its numbers, of which the last
-    are `more`.
-    """
+    """The kind of a call of this name, with a tuple of arguments, of which some have names, and more shapes; and a tuple of its numbers."""
     name, args, names, more = f.arguments
     f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names))
-
-    f.each(f.word(more, SIZE), lambda k: _add(f, _numbered(f, f.item(more, k))))
+    f.each(f.word(more, SIZE), lambda k: _add_shape(f, f.item(more, k)))
+    f.require(_words(f)[0].load(I64) <= MOST_WORDS)
     count, first = numbers(f)
     kind = as_bytes(f)
     found = f.made(f.call("integers", POINTER, [first, count.load(I64)]))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..layout.coords import Shape
 from ..locking import taken_at_once
 from ..node import DATA, Node, Recipe, Scalar, next_number, recipe_of
 from ..plans.general import Traced
@@ -38,7 +39,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Machine(NamedTuple):
-    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them and more numbers; and
+    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them and more shapes; and
     what a rule makes of tensors with such numbers; None if there is none. And what has Python's own methods be there for a while.
     """
 
@@ -70,8 +71,8 @@ class Call(NamedTuple):
     kept: object
 
     @classmethod
-    def of(cls, name: object, given: Sequence[Any], names: Sequence[str] = (), more: Sequence[int] = ()) -> Call | None:
-        """That of a method with these arguments, of which the last may have names, and `more` numbers. Of a number of which only the type
+    def of(cls, name: object, given: Sequence[Any], names: Sequence[str] = (), more: Sequence[Shape] = ()) -> Call | None:
+        """That of a method with these arguments, of which the last may have names, and `more` shapes. Of a number of which only the type
         matters that is given. None for what has yet more to it.
         """
         found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more))

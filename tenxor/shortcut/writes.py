@@ -61,7 +61,7 @@ def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: T
     write = Write.of(view, value)
     made = Made(spec)
     if write is not None:
-        like = Call.of("write", (view, value if type(value) is Tensor else key), more=(*write.held, *write.source.held))
+        like = Call.of("write", (view, value if type(value) is Tensor else key), more=(write.held, write.source.held))
         known = None if like is None else like.made()
         if known is None and not may_be():
             return False

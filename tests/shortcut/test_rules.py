@@ -50,7 +50,7 @@ def test_numbers_that_are_too_large_are_left_to_python() -> None:
     assert worked_out(trace, results, 1) is None and worked_out(trace, results, 1, 2, 3) is None
 
 
-def kind(name: object, *given: Any, names: tuple[str, ...] = (), more: tuple[int, ...] = ()) -> tuple[bytes, tuple[int, ...]] | None:
+def kind(name: object, *given: Any, names: tuple[str, ...] = (), more: tuple[Any, ...] = ()) -> tuple[bytes, tuple[int, ...]] | None:
     found = Call.of(name, given, names, more)
     return None if found is None else (found.kind, found.numbers)
 
@@ -98,8 +98,9 @@ def test_kinds_tell_dtypes_names_and_more_numbers() -> None:
     x, y, z = realized(5, 7), realized(5, 7, dtype=tx.float32), realized(6, 8)
     assert kind("f", x) != kind("g", x) and kind("f", x) != kind("f", y)
     assert kind("f", x, 2, names=("axis",)) != kind("f", x, 2) != kind("f", x, 2, names=("other",))
-    assert kind("f", x, more=(35,)) == (kind("f", z, more=(48,))[0], (5, 7, 35))  # type: ignore[index]
-    assert kind("f", x, more=(35,))[0] != kind("f", z, more=(6,))[0]  # type: ignore[index]
+    assert kind("f", x, more=((35,),)) == (kind("f", z, more=((48,),))[0], (5, 7, 35))  # type: ignore[index]
+    assert kind("f", x, more=((35,),))[0] != kind("f", z, more=((6,),))[0]  # type: ignore[index]
+    assert kind("f", x, more=((35, 5), (3,)))[0] != kind("f", x, more=((35,), (5, 3)))[0]  # type: ignore[index]
     assert kind("f", x.T) != kind("f", x) and kind("f", x.T)[0] == kind("f", z.T)[0]  # type: ignore[index]
 
 
@@ -110,6 +111,7 @@ def test_what_has_more_to_it_than_numbers_is_of_no_kind() -> None:
     for given in ((table,), (chain,), (many,), (x, [1, 2]), (x, (1, "a")), (x, 1 << 70), (x, object()), (x, np.float64(2)), (x[0, 0],)):
         assert kind("f", *given) is None, given
     assert kind("f", *[realized(2 * k + 3, 2 * k + 4) for k in range(16)]) is None  # more numbers than there is room for
+    assert kind("f", x, more=((1,) * 200,)) is None  # more words
 
 
 @pytest.fixture
