@@ -62,9 +62,7 @@ def _by_name(f: Function) -> None:
 
 def names_behind(f: Function, args: Value, count: Value, size: Value) -> Value:
     """The names of so many arguments, which come after `count` without; they stand behind all of them. A new tuple, which is held."""
-    names = f.made(f.call("PyTuple_New", POINTER, [size]))
-    f.each(size, lambda k: f.at(names, ITEMS).at(k, POINTER).store(f.own(args.at(count + size + k, POINTER).load(POINTER))))
-    return names
+    return f.filled(size, lambda k: f.own(args.at(count + size + k, POINTER).load(POINTER)))
 
 
 def with_arguments(
@@ -185,8 +183,7 @@ def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, giv
 
     def found() -> list[Value]:
         at, size = which.load(I64), f.word(key, SIZE)
-        other = f.made(f.call("PyTuple_New", POINTER, [size]))
-        f.each(size, lambda k: f.at(other, ITEMS).at(k, POINTER).store(f.own(f.item(key, k))))
+        other = f.filled(size, lambda k: f.own(f.item(key, k)))
         place = f.at(other, ITEMS).at(at, POINTER)
         f.drop(place.load(POINTER))
         place.store(f.own(f.type_of(args.at(at, POINTER).load(POINTER))))
@@ -318,14 +315,7 @@ def _hosted(f: Function) -> None:
     results = f.made(f.call("PyObject_CallObject", POINTER, [f.get(made, "Made.host"), arrays]))
     parts = f.get(made, "Made.parts")
     f.require(f.is_a(results, "list"))
-    found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
-
-    def part(k: Value) -> None:
-        one = f.call("of_array", POINTER, [f.listed(results, k), f.item(parts, k)])
-        f.refuse(f.is_null(one))
-        f.at(found, ITEMS).at(k, POINTER).store(one)
-
-    f.each(f.word(parts, SIZE), part)
+    found = f.filled(f.word(parts, SIZE), lambda k: f.call("of_array", POINTER, [f.listed(results, k), f.item(parts, k)]))
     f.let_go(arrays, results)
     f.give(given_back(f, made, found))
 
@@ -345,14 +335,7 @@ def _of_array(f: Function) -> None:
 def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
     """A tuple of what is made of some arguments, of the kind that it is to be."""
     parts, kind = f.get(made, "Made.parts"), f.get(made, "Made.kind")
-    found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
-
-    def part(k: Value) -> None:
-        one = f.call("made_of", POINTER, [*given_to, f.item(parts, k)])
-        f.refuse(f.is_null(one))
-        f.at(found, ITEMS).at(k, POINTER).store(one)
-
-    f.each(f.word(parts, SIZE), part)
+    found = f.filled(f.word(parts, SIZE), lambda k: f.call("made_of", POINTER, [*given_to, f.item(parts, k)]))
     f.keeps(found)
 
     def of_kind() -> list[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import I1, I32, I64, POINTER
 from .function import Function
-from .objects import ITEMS, SIZE, Objects
+from .objects import SIZE, Objects
 
 MOST_SOURCES = 60  # of a node: a bit for each
 
@@ -77,8 +77,7 @@ def _followed(f: Function) -> None:
         f.set(past, f"Past.{slot}", f.own(f.the(name)))
     f.set(past, "Past.number", own_number := f.as_object(number))
     f.keeps(own_number)
-    kept = f.made(f.call("PyTuple_New", POINTER, [count]))
-    f.each(count, lambda k: f.at(kept, ITEMS).at(k, POINTER).store(f.own(_kept_of(f, f.item(sources, k), f.item(f.item(needs, 0), k)))))
+    kept = f.filled(count, lambda k: f.own(_kept_of(f, f.item(sources, k), f.item(f.item(needs, 0), k))))
     for x, slot, value in ((past, "Past.sources", kept), (node, "Node.past", past)):
         before = f.get(x, slot)
         f.set(x, slot, value)
@@ -156,13 +155,12 @@ def _made_from(f: Function) -> None:
     """The node of one step: a recipe, which of the nodes and numbers in a list are its sources, and its offsets."""
     step, every = f.arguments
     recipe, numbers, offsets = (f.item(step, k) for k in range(3))
-    sources = f.made(f.call("PyTuple_New", POINTER, [f.word(numbers, SIZE)]))
 
-    def source(k: Value) -> None:
+    def source(k: Value) -> Value:
         found = f.listed(every, f.integer(f.item(numbers, k)))
         f.refuse(f.is_null(found))
-        f.at(sources, ITEMS).at(k, POINTER).store(f.own(found))
+        return f.own(found)
 
-    f.each(f.word(numbers, SIZE), source)
+    sources = f.filled(f.word(numbers, SIZE), source)
     f.keeps(sources)
     f.give(f.call("node_of", POINTER, [f.own(recipe), sources, f.own(offsets), f.constant(I1, False), f.constant(I1, True)]))

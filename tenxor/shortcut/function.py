@@ -356,6 +356,29 @@ class Function(Builder):
                 self.keeps(item)
         return made
 
+    def filled(self, count: Value, item: Callable[[Value], Value]) -> Value:
+        """A new tuple, which is held, of what is made for each number; it goes with it, and where it is null this declines."""
+        found = self.made(self.call("PyTuple_New", POINTER, [count]))
+
+        def one(k: Value) -> None:
+            x = item(k)
+            self.refuse(self.is_null(x))
+            self.at(found, ITEMS).at(k, POINTER).store(x)
+
+        self.each(count, one)
+        return found
+
+    def give_known(self, table: Value, key: Value) -> None:
+        """Return what a dictionary has for a key, a tuple just made, if it has anything; then that is let go of."""
+        known = self.found_in(table, key)
+
+        def give() -> Value:
+            self.own(known)
+            self.drop(key)
+            return known
+
+        self.when_giving(~self.is_null(known), give)
+
     def ask_python(self, name: str, *given: Value) -> Value:
         """What a function of Python's answers, which is let go of, so it can be compared alone; nothing is given where that fails."""
         function = self.the(name)

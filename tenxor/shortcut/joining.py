@@ -78,14 +78,7 @@ def _joined(f: Function) -> None:
     made = f.hold(found_made(f, f.get(f.item(key, count), "Spec.called"), op, key))
     f.refuse(f.is_the(made, "None"))
     f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
-    nodes = f.made(f.call("PyTuple_New", POINTER, [size]))
-
-    def compute(k: Value) -> None:
-        node = f.call("content", POINTER, [f.item(pieces, k), f.constant(I1, False)])
-        f.refuse(f.is_null(node))
-        f.at(nodes, ITEMS).at(k, POINTER).store(node)
-
-    f.each(size, compute)
+    nodes = f.filled(size, lambda k: f.call("content", POINTER, [f.item(pieces, k), f.constant(I1, False)]))
     recipe = f.get(made, "Made.recipe")
     out = f.made(f.call("memory_for", POINTER, [recipe]))
     program = f.at(f.get(made, "Made.frame"), BYTES)

@@ -252,8 +252,7 @@ def _applied(f: Function) -> None:
         return others.at(k, POINTER).load(POINTER)
 
     f.each(count, lambda k: ask_all(f, other(k)))
-    keys = f.made(f.call("PyTuple_New", POINTER, [count]))
-    f.each(count, lambda k: f.at(keys, ITEMS).at(k, POINTER).store(f.own(beside_of(f, other(k)).key)))
+    keys = f.filled(count, lambda k: f.own(beside_of(f, other(k)).key))
     first = operand(f, x).key
 
     def by_rule() -> list[Value]:

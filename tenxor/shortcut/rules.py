@@ -5,8 +5,6 @@ A rule (`rule.py`) is found by the kind of a call, and what it makes is remember
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ..node import MAX_RECIPES
@@ -14,7 +12,7 @@ from ..spec import COUNTED
 from . import kinds
 from .frames import MAX_FRAMES
 from .function import Function
-from .objects import BYTES, ITEMS, SIZE, Objects
+from .objects import BYTES, SIZE, Objects
 from .rule import MOST_AXES, MOST_RESULTS
 from .specs import NUMBERS
 from .working import following, next_word, numbers_of
@@ -48,14 +46,7 @@ def _recipe(f: Function) -> None:
     op, shape, dtype, *_ = f.arguments
     recipes = f.the("recipes")
     key = f.tuple_of(*[f.own(x) for x in f.arguments[:-1]])
-    known = f.found_in(recipes, key)
-
-    def give_known() -> Value:
-        f.own(known)
-        f.drop(key)
-        return known
-
-    f.when_giving(~f.is_null(known), give_known)
+    f.give_known(recipes, key)
     f.require(f.call("PyDict_Size", I64, [recipes]) < MAX_RECIPES)  # else Python forgets them
     size = f.fold(f.word(shape, SIZE), f.number(1), lambda k, before: before * f.integer(f.item(shape, k)))
     count, nbytes = f.as_object(size), f.as_object(size * f.integer(f.get(dtype, "DType.itemsize")))
@@ -112,19 +103,6 @@ def _tuple(f: Function) -> None:
     f.give(f.call("integers", POINTER, [following(cursor, count), count]))
 
 
-def _filled(f: Function, count: Value, item: Callable[[Value], Value]) -> Value:
-    """A tuple, which is held, of what is made for each number; the items go with it."""
-    found = f.made(f.call("PyTuple_New", POINTER, [count]))
-
-    def one(k: Value) -> None:
-        x = item(k)
-        f.refuse(f.is_null(x))
-        f.at(found, ITEMS).at(k, POINTER).store(x)
-
-    f.each(count, one)
-    return found
-
-
 def _sources(f: Function) -> None:
     """What a step reads: where a dtype stands, a number of that dtype, which is the next."""
     sources, cursor = f.arguments
@@ -145,7 +123,7 @@ def _sources(f: Function) -> None:
 
     has_any = f.fold(f.word(sources, SIZE), f.number(0), lambda k, before: before | is_number(k).cast("zext", I64))
     f.when_giving(has_any.equals(0), lambda: f.own(sources))
-    found = _filled(f, f.word(sources, SIZE), source)
+    found = f.filled(f.word(sources, SIZE), source)
     f.keeps(found)
     f.give(found)
 
@@ -156,7 +134,7 @@ def _step(f: Function) -> None:
     op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts = (f.item(step, k) for k in range(10))
     shape = f.made(f.call("integers_at", POINTER, [f.integer(ndim), cursor]))
     form = lambda k: f.call("form_at", POINTER, [f.item(dtypes, k), f.integer(f.item(ranks, k)), cursor])  # noqa: E731
-    forms = _filled(f, f.word(ranks, SIZE), form)
+    forms = f.filled(f.word(ranks, SIZE), form)
     through = f.made(f.call("form_at", POINTER, [dtype, f.integer(target), cursor]))
     recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, forms, through, keeps_order]))
     f.let_go(shape, forms, through)
@@ -221,7 +199,7 @@ def _made(f: Function) -> None:
     dtype, ndim, like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("dtype", "ndim", "steps", "frames"))
     spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
     shift = f.as_object(next_word(cursor))
-    steps = _filled(f, f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
+    steps = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
     made = f.new("Made", spec=spec, shift=shift)
     single = f.is_the(f.get(rule, "Rule.is_single"), "True")
     (recipe,) = f.choose(single, lambda: [f.item(f.item(steps, 0), 0)], lambda: [f.the("None")])

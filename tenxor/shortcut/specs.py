@@ -12,7 +12,7 @@ from ..layout.coords import Shape
 from ..layout.form import MAX_FORMS
 from ..spec import Spec, spec_of
 from .function import Function
-from .objects import ITEMS, Objects
+from .objects import Objects
 from .rule import MOST_AXES
 
 NUMBERS = 2 * MOST_AXES  # of a view: its shape, and from `MOST_AXES` on its strides; 0 for axes that there are not
@@ -158,14 +158,7 @@ def _form_with(f: Function) -> None:
     shape, strides, size, is_single = f.arguments
     forms, none, zero = f.the("forms"), f.the("None"), f.the("0")
     key = f.tuple_of(f.own(shape), f.own(strides), f.own(none))
-    known = f.found_in(forms, key)
-
-    def give_known() -> Value:
-        f.own(known)
-        f.drop(key)
-        return known
-
-    f.when_giving(~f.is_null(known), give_known)
+    f.give_known(forms, key)
     f.require(f.call("PyDict_Size", I64, [forms]) < MAX_FORMS)
     specs = f.made(f.call("PyDict_New", POINTER, []))
     layout = f.new("Layout")
@@ -198,14 +191,7 @@ def _forget(f: Function) -> None:
 def _integers(f: Function) -> None:
     """A tuple of so many integers."""
     numbers, count = f.arguments
-    found = f.made(f.call("PyTuple_New", POINTER, [count]))
-
-    def one(k: Value) -> None:
-        number = f.as_object(numbers.at(k, I64).load(I64))
-        f.at(found, ITEMS).at(k, POINTER).store(number)
-        f.keeps(number)
-
-    f.each(count, one)
+    found = f.filled(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
     f.when(count > 0, lambda: f.call("PyObject_GC_UnTrack", VOID, [found]))  # as the collector would: integers refer to nothing
     f.keeps(found)
     f.give(found)
