@@ -12,8 +12,10 @@ from .blocks import LARGEST, NUMBER
 from .frames import EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
 from .objects import BYTES, SIZE, Objects
+from .walk import is_met, meet
 
 VALUE = 16  # of a Python float
+MOST_BELOW = 512  # nodes of a graph in which it is looked for reductions
 MOST_LOOKED_AT = 64  # nodes that a reduction is made of, where what is read twice counts twice
 
 
@@ -21,8 +23,10 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["nodes_in_order"] = "@nodes_in_order = internal global i64 0"
     _lies_in_order(Function(module, objects, "lies_in_order", [("source", POINTER)], I1))
+    _are_in_order(Function(module, objects, "are_in_order", [("node", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
     _computed_alone(Function(module, objects, "computed_alone", [("node", POINTER)], I1))
+    _computed_below(Function(module, objects, "computed_below", [("node", POINTER)], I1))
     _buffer_of(Function(module, objects, "buffer_of", [("nbytes", POINTER)]))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
     _memory_for(Function(module, objects, "memory_for", [("recipe", POINTER)]))
@@ -54,7 +58,20 @@ def _computed(f: Function) -> None:
 
 
 def _computed_alone(f: Function) -> None:
-    """Whether a node is computed now, and before it what it reads, each by a kernel of its own."""
+    """Whether a node is computed now, and before it what it reads, each by a kernel of its own.
+
+    Reductions are looked at before anything is computed: what they read may be in memory then, as others read it, too.
+    """
+    (node,) = f.arguments
+    f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    is_one = f.integer(f.get(node, "Node.count")).equals(1)
+    f.when(is_one, lambda: have_in_order(f, node))
+    f.when(~is_one, lambda: have_all_in_order(f, node))
+    f.give(f.call("computed_below", I1, [node]))
+
+
+def _computed_below(f: Function) -> None:
+    """The same of a node below which all reductions are in order."""
     (node,) = f.arguments
     done = f.block("done")
 
@@ -64,11 +81,10 @@ def _computed_alone(f: Function) -> None:
         reads = product_in(f, node)
         f.refuse(f.is_the(frame_of(f, node, reads), "never"))
         sources = f.hold(f.get(reads, "Node.sources"))
-        have_in_order(f, node)
 
         def one(k: Value) -> None:
             source = f.item(sources, k)
-            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("computed_alone", I1, [source])))
+            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("computed_below", I1, [source])))
 
         f.each(f.word(sources, SIZE), one)
         f.when(f.is_the(frame_of(f, node, product_in(f, node)), "None"), lambda: _have_frame_made(f, node))
@@ -92,6 +108,30 @@ def have_in_order(f: Function, node: Value) -> None:
         f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))
 
     f.when(~f.is_a(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "Op"), lie_in_order)
+
+
+def have_all_in_order(f: Function, node: Value) -> None:
+    """Decline a node if it is made of reductions, or is one, that might come out otherwise for themselves than together with more."""
+    f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
+    f.require(f.call("are_in_order", I1, [node]))
+
+
+def _are_in_order(f: Function) -> None:
+    """Whether all reductions that a node is made of, itself among them, would come out as together with more; false of too much. What has
+    one owner is read once, so it is not met again.
+    """
+    (node,) = f.arguments
+    f.when_giving(~f.is_a(node, "Node"), lambda: f.constant(I1, True))
+    f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    may_be_met = f.owners(node).differs(1)
+    f.when_giving(f.both(may_be_met, lambda: is_met(f, node)), lambda: f.constant(I1, True))
+    f.when(may_be_met, lambda: meet(f, node, f.number(0)))
+    have_in_order(f, node)
+    product, sources = product_in(f, node), f.get(node, "Node.sources")
+    is_read_elsewhere = f.both(product.differs(node), lambda: f.owners(product).differs(1))  # and may be in memory, then
+    f.when(is_read_elsewhere, lambda: f.require(f.call("lies_in_order", I1, [product])))
+    f.each(f.word(sources, SIZE), lambda k: f.require(f.call("are_in_order", I1, [f.item(sources, k)])))
+    f.give(f.constant(I1, True))
 
 
 def _have_frame_made(f: Function, node: Value) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, array
 from .blocks import DATA, LARGEST
-from .compute import have_in_order, lock_is_free, number_as, settled
+from .compute import have_all_in_order, lock_is_free, number_as, settled
 from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, SCRATCH, STEP
 from .function import Function
 from .objects import BYTES, SIZE, Objects
@@ -46,9 +46,9 @@ def _computed_whole(f: Function) -> None:
         (found,) = f.choose(found.equals(other), go_on, lambda found=found: [found])  # type: ignore[misc]
 
     def after_what_is_held() -> Value:
-        """What others have is computed before, for itself; but not sums that might come out otherwise than together with the rest."""
+        """What others have is computed before, for itself; but not where sums might come out otherwise than together with the rest."""
         node = f.hold(table(f, "walked", HELD_NODE).load(POINTER))
-        have_in_order(f, node)
+        have_all_in_order(f, root)
         f.require(f.call("computed", I1, [node]))
         f.let_go(node, out)
         return f.call("computed_whole", I1, [root])

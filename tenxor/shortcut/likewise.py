@@ -103,18 +103,18 @@ class Call(NamedTuple):
             _known.keep(self.kind, known)
         if not known.is_due() or not taken_at_once(lock):  # frames are not made while others compute: it stays due
             return
-        rule = None
         try:
+            rule = None
             if _traces < MOST_TRACES:
                 _traces += 1
                 rule = look()
                 again = None if rule is None else machine[0].made_by(rule, self.numbers)
                 rule = rule if again is not None and is_alike(again, made) else None
+            known.take(rule, self.numbers)
         except Exception:  # whatever does not know such numbers
-            rule = None
+            known.take(None, self.numbers)
         finally:
             lock.release()
-        known.take(rule, self.numbers)
 
 
 def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:

@@ -344,7 +344,7 @@ def _ask_python(f: Function) -> None:
     f.tell_what_was_met()
     named = f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
     every = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
-    f.refuse(f.is_null(every))
+    f.when_giving(f.is_null(every), lambda: f.call("PyErr_NoMemory", POINTER, []))
     every.store(x)
     f.each(count + named, lambda k: every.at(k + 1, POINTER).store(given.at(k, POINTER).load(POINTER)))
     found = f.call("PyObject_Vectorcall", POINTER, [own, every, count + 1, names])

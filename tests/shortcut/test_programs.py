@@ -138,3 +138,34 @@ def test_whatever_is_written_over_a_view(dtype: str) -> None:
         with shortcut.aside():
             own = written(value)
         assert written(value) == own, value
+
+
+SEEN: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+    "as it lies": lambda x: x,
+    "backwards": lambda x: x[::-1],
+    "rows backwards": lambda x: x[:, ::-1],
+    "turned": lambda x: x.T,
+    "turned, backwards": lambda x: x.T[::-1],
+    "every other": lambda x: x[::2],
+}
+SHARED: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+    "softmax": lambda x: tx.softmax(x, axis=0),
+    "log_softmax": lambda x: tx.log_softmax(x, axis=0),
+    "a sum further below": lambda x: (e := tx.exp(x)) / tx.sqrt(e.sum(axis=0)),
+    "a product, twice": lambda x: (x * 2) / ((x * 2).sum(axis=0) + 1),
+    "what others have": lambda x: (y := x * 1.5) - y.mean(axis=0),
+    "a variance": lambda x: x.var(axis=0),
+}
+
+
+@pytest.mark.parametrize("view", SEEN)
+@pytest.mark.parametrize("name", SHARED)
+def test_what_sums_are_made_of_is_read_beside_them(name: str, view: str) -> None:
+    """It is computed once for both where it lies as memory does, and else sums add as in the fused kernel: from its end on."""
+    rng = np.random.default_rng(5)
+    for n in range(2, 14):
+        for m in (2, 4, 9):
+            values = rng.normal(size=(n, m))
+            found = SHARED[name](SEEN[view](tx.asarray(values).realize())).to_numpy().tobytes()
+            with shortcut.aside():
+                assert SHARED[name](SEEN[view](tx.asarray(values).realize())).to_numpy().tobytes() == found, (n, m)
