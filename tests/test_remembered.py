@@ -95,7 +95,7 @@ def test_as_a_plain_account_of_what_was_done() -> None:
 
 def test_all_that_is_found_before_is_bounded() -> None:
     for remembered in (form._forms, node_module._recipes, realize_module._plans):
-        assert type(remembered) is Remembered and len(remembered) <= remembered.most
+        assert isinstance(remembered, Remembered) and len(remembered) <= remembered.most
     assert 0 < spec._count <= spec.MAX_MADE
 
 
