@@ -18,7 +18,7 @@ from .records import NamedTuple
 P = ParamSpec("P")
 T = TypeVar("T")
 MAX_MADE = 1 << 15  # of all that specs know to be made
-COUNTED = 1 << 10  # of these, which machine code counts before it tells of them
+COUNTED = 1 << 10  # of these, which machine code counts before it tells of them, also of those that were forgotten meanwhile
 EXACT = 1 << 53  # integers below are floats, too
 LARGEST_INT = (1 << 63) - 1  # of machine code
 

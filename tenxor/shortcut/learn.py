@@ -27,7 +27,7 @@ from .madeof import several, steps_of, view_of
 from .patience import patient
 from .writes import compute_if_small, done_again, is_part, learn_write
 
-MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
+MOST_FLOATS = 64  # floats that a method is given: more are no constants of a program
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
 _PLAIN = frozenset((int, str, type, DType, type(None)))
@@ -48,7 +48,7 @@ def learning(
         known = () if key is None else x.spec.called.get(name, ())
         if key is None or key in known:
             return own(*args, **named)
-        if passes(x.spec) or _is_written(own, args, named) or (len(known) > MOST_NUMBERS and float in map(type, given)):
+        if passes(x.spec) or _is_written(own, args, named) or (len(known) > MOST_FLOATS and float in map(type, given)):
             return own(*args, **named)
         if any([type(t) is Tensor and t.storage.node.traced for t in (x, *given)]):  # without values it may be done otherwise
             return own(*args, **named)

@@ -59,13 +59,18 @@ def _spec_with(f: Function) -> None:
         mixed = mixed + word * times
     row = _table(f).at(mixed.shifted_right(64 - INDEX) * ROW, I64)
     f.when_giving(_is_in(f, row, words), lambda: f.own(row.at(SPEC, POINTER).load(POINTER)))
-    beside = (row.cast("ptrtoint", I64) ^ BESIDE).cast("inttoptr", POINTER)
+    beside = _beside(row)
     f.when_giving(_is_in(f, beside, words), lambda: f.own(beside.at(SPEC, POINTER).load(POINTER)))
     f.give(f.call("spec_kept", POINTER, [row, *words]))
 
 
 def _table(f: Function) -> Value:
     return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0")
+
+
+def _beside(row: Value) -> Value:
+    """The row for what belongs in the same place."""
+    return (row.cast("ptrtoint", I64) ^ BESIDE).cast("inttoptr", POINTER)
 
 
 def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
@@ -95,7 +100,7 @@ def _kept(f: Function) -> None:
     (made,) = f.choose(f.is_null(made), by_python, lambda: [made], (1, 1000))
     f.made(made)
     f.let_go(shape, strides)
-    beside = (row.cast("ptrtoint", I64) ^ BESIDE).cast("inttoptr", POINTER)
+    beside = _beside(row)
     gone = beside.at(SPEC, POINTER).load(POINTER)
     for k in range(SPEC + 1):
         beside.at(k, I64).store(row.at(k, I64).load(I64))

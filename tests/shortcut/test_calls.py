@@ -14,7 +14,7 @@ from tenxor import shortcut
 from tenxor import spec as module
 from tenxor.errors import IndexOutOfRange, TenxorError
 from tenxor.shortcut import learn, proof
-from tenxor.shortcut.learn import MOST_NUMBERS
+from tenxor.shortcut.learn import MOST_FLOATS
 from tenxor.spec import forget
 
 from .calls import FUNCTIONS, Call, calls_of_functions, functions, operands
@@ -125,12 +125,12 @@ def test_numbers_are_told_apart() -> None:
     assert [str(tx.clip(tx.asarray([-1.0]), low, None).item()) for low in (0.0, -0.0, 0.0, -0.0)] == ["0.0", "-0.0"] * 2
     whole = tx.asarray([3, 5])
     assert [tx.clip(whole, low, 9).dtype for low in (1, 1.0, 1, 1.0)] == [tx.clip(whole, low, 9).dtype for low in (1, 1.0)] * 2
-    for k in range(4 * MOST_NUMBERS):
+    for k in range(4 * MOST_FLOATS):
         a, b, c = (rng.choice([0.1, 0.2, 0.3, k / 100]) for _ in range(3))
         found = tx.clip(x, -a, b) * 2 + tx.clip(y, -c, b) + tx.clip(x, -c, a)
         wanted = np.clip(array, -a, b) * 2 + np.clip(array[::-1], -c, b) + np.clip(array, -c, a)
         assert np.allclose(found.to_numpy(), wanted)
-    assert max(len(found) for name, found in x.spec.called.items() if "clip" in str(name)) <= MOST_NUMBERS + 2
+    assert max(len(found) for name, found in x.spec.called.items() if "clip" in str(name)) <= MOST_FLOATS + 2
 
 
 def test_one_tensor_twice_is_not_two() -> None:
