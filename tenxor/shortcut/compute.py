@@ -5,6 +5,8 @@ The values are those of the fused kernel, to the bit: every operation rounds its
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
 from ..plans.parts import ALONE
@@ -295,20 +297,22 @@ def _launch(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
+def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
+    """Do something while other threads of Python's run: nothing that has anything of Python's run."""
+    state = f.call("PyEval_SaveThread", POINTER, [])
+    do()
+    f.call("PyEval_RestoreThread", VOID, [state])
+    return []
+
+
 def launch_it(f: Function, launch: str, releases: Value) -> None:
     """Call a kernel; without Python's lock, if it is to be released."""
-
-    def without_the_lock() -> list[Value]:
-        state = f.call("PyEval_SaveThread", POINTER, [])
-        f.do(launch)
-        f.call("PyEval_RestoreThread", VOID, [state])
-        return []
 
     def with_it() -> list[Value]:
         f.do(launch)
         return []
 
-    f.choose(releases, without_the_lock, with_it)
+    f.choose(releases, lambda: without_the_lock(f, with_it), with_it)
 
 
 def _forget(f: Function) -> None:

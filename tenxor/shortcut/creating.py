@@ -12,7 +12,7 @@ from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of, with_bytes
 from .rule import MOST_AXES
-from .specs import NUMBERS, spec_with
+from .specs import no_numbers, spec_with
 
 MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
 
@@ -185,10 +185,8 @@ def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value)
 def _kept_blank(f: Function) -> None:
     """The recipe and the spec of what is small, and in memory in a row, which a table has from now on."""
     table, key, dtype, shape = f.arguments
-    ndim, numbers = f.word(shape, SIZE), f.local(array(I64, NUMBERS))
+    ndim, numbers = f.word(shape, SIZE), no_numbers(f)
     f.require(f.both(ndim <= MOST_AXES, lambda: f.call("PyDict_Size", I64, [table]) < MOST_RULES))
-    for k in range(NUMBERS):
-        numbers.at(k, I64).store(f.number(0))
 
     def axis(j: Value, step: Value) -> Value:
         k = ndim - 1 - j

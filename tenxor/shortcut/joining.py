@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I8, I64, POINTER, VOID
+from ..backend.llvm.types import I1, I8, I64, POINTER
 from ..tensor.copying import LARGE
 from .boxes import BOX, FROM, LOOPS, PIECE, ROW, TO
 from .call import with_arguments
-from .compute import in_memory
+from .compute import in_memory, without_the_lock
 from .function import Function
 from .moves import MOST_PIECES
 from .objects import BYTES, ITEMS, SIZE, Objects
@@ -98,9 +98,7 @@ def _joined(f: Function) -> None:
     def copy_apart() -> list[Value]:
         """Other threads run meanwhile, and write nothing."""
         f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
-        state = f.call("PyEval_SaveThread", POINTER, [])
-        copy_all()
-        f.call("PyEval_RestoreThread", VOID, [state])
+        without_the_lock(f, copy_all)
         f.ask_python("let go of lock")
         return []
 

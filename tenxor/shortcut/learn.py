@@ -272,9 +272,9 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
     if beside in table.get(known, ()):
         return own(*args)
     found = own(*args)
-    like, made = Call.of(op, given), table.get(known, {}).get(beside)
-    if like is not None and made is not None:
-        like.learn(made, own, args)
+    like = Call.of(op, given)
+    if like is not None:
+        like.learn(table.get(known, {}).get(beside), own, args)
     return found
 
 

@@ -14,7 +14,7 @@ from .frames import MAX_FRAMES
 from .function import Function
 from .objects import BYTES, SIZE, Objects
 from .rule import MOST_AXES, MOST_RESULTS
-from .specs import NUMBERS
+from .specs import no_numbers
 from .working import following, next_word, numbers_of
 
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "forms", "target", "keeps_order")
@@ -75,9 +75,7 @@ def _recipe(f: Function) -> None:
 def _spec(f: Function) -> None:
     """The spec of a dtype and the next numbers, a shape and as many strides, owned."""
     dtype, ndim, cursor = f.arguments
-    place, numbers = following(cursor, ndim * 2), f.local(array(I64, NUMBERS))
-    for k in range(NUMBERS):
-        numbers.at(k, I64).store(f.number(0))
+    place, numbers = following(cursor, ndim * 2), no_numbers(f)
 
     def one(k: Value) -> None:
         numbers.at(k, I64).store(place.at(k, I64).load(I64))

@@ -51,6 +51,14 @@ def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
     return f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
 
 
+def no_numbers(f: Function) -> Value:
+    """A place for the numbers of a view, of which there are none yet."""
+    place = f.local(array(I64, NUMBERS))
+    for k in range(NUMBERS):
+        place.at(k, I64).store(f.number(0))
+    return place
+
+
 def _spec_with(f: Function) -> None:
     dtype, ndim, numbers = f.arguments
     words = [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(NUMBERS)]]
