@@ -317,7 +317,7 @@ F = TypeVar("F", bound=Found)
 
 class Known(Generic[F]):
     """What was found of one structure for some numbers, and holds for others: last first. It takes some times as long to find what holds
-    for others, too, so the more often that was done, the more numbers are seen to for themselves before it is done again.
+    for others, too, so between two times that that is done others are seen to for themselves.
     """
 
     __slots__ = ("first", "general", "most", "once")
@@ -341,7 +341,7 @@ class Known(Generic[F]):
 
     def is_due(self) -> bool:
         """Whether it is time to find what holds for others, too, as nothing suits some. If not, these are seen to for themselves."""
-        due = self.once >= self.first << len(self.general) and len(self.general) < self.most
+        due = self.once >= self.first + len(self.general) and len(self.general) < self.most
         self.once += not due
         return due
 

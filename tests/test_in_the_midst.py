@@ -18,7 +18,7 @@ import pytest
 import tenxor as tx
 from tenxor import spec
 from tenxor.realize import forget
-from tenxor.shortcut import frames
+from tenxor.shortcut import wholes
 from tenxor.tensor import Tensor
 
 from . import machines
@@ -134,7 +134,7 @@ def _checked(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors]
 def _forget() -> None:
     forget()
     spec.forget()
-    frames.forget()
+    wholes.forget_at_once()
 
 
 @pytest.mark.parametrize("size", SIZES)

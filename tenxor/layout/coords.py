@@ -112,7 +112,7 @@ def listed(shapes: Sequence[Shape]) -> str:
 def checked_shape(shape: Iterable[int]) -> Shape:
     """`shape` as a tuple of non-negative ints; ShapeError otherwise."""
     sizes = whole(shape)
-    if sizes and min(sizes) < 0:
+    if True in [n < 0 for n in sizes]:  # no size is compared with another, which would matter to nobody
         raise ShapeError(f"shape {sizes} has a negative size")
     return sizes
 

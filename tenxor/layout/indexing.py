@@ -17,6 +17,8 @@ FEW = 32
 
 def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     """First index, number of indices and step of a Python slice of an axis."""
+    if type(size) is not int:
+        return _sliced_by_rule(key, size)
     try:
         start, stop, step = key.indices(size)
     except ValueError:
@@ -30,6 +32,24 @@ def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     if not -size <= step <= size:  # it leads out of the axis at once; a stride must not be larger than memory
         step = (size or 1) if step > 0 else -(size or 1)
     return start, count, step
+
+
+def _sliced_by_rule(key: slice, size: int) -> tuple[int, int, int]:
+    """The same of a size that remembers what was asked of it: `slice.indices` would take it for the number that it is."""
+    step = 1 if key.step is None else key.step
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+
+    def clipped(bound: int | None, default: int) -> int:
+        if bound is None:
+            return default
+        bound = bound + size if bound < 0 else bound
+        return least if bound < least else most if bound > most else bound
+
+    start, stop = clipped(key.start, least if step > 0 else most), clipped(key.stop, most if step > 0 else least)
+    length = (stop - start) if step > 0 else (start - stop)
+    longest = size if size > 1 else 1
+    apart = abs(step)
+    return start, ((length - 1) // apart + 1 if length > 0 else 0), (step if apart <= longest else longest if step > 0 else -longest)
 
 
 def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:

@@ -25,7 +25,7 @@ from .plan import make_plan, outlined
 from .steps import Plan, Step
 
 MAX_STRUCTURES = 1024
-MOST = 12  # plans of one structure
+MOST = 48  # plans of one structure
 
 
 # Those of each step are its shape and bytes, and of its kernel the arguments but for scalars and tables.

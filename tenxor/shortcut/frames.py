@@ -4,16 +4,13 @@ The frame of a node is a row of 64-bit integers: where its kernel is, the extent
 whether it runs without Python's lock; then, for each argument, five more: what it is, of which source, beginning at which of the node's
 offsets, of elements of how many bytes, and so many bytes further on.
 
-That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
-owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as above, with two more numbers before
-its arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of
-the graph, as `plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
+Those of graphs are in `wholes.py`. That of a plan begins with where each step does (`running.py`); arguments are of its cells, offsets
+and scalars, as `plans/pattern.py` numbers them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,14 +18,15 @@ from ..backend.llvm.compiler import compiler
 from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..locking import taken_at_once
-from ..node import DATA, UNFINISHED, Node, Recipe, Scalar, untracked
+from ..node import DATA, UNFINISHED, Node, Recipe, Scalar
 from ..plans.call import Call
 from ..plans.general import general_for, general_of_sizes, numbers_of
 from ..plans.parts import ALONE, product_in
-from ..plans.pattern import Pattern, pattern_of, structured, taken
+from ..plans.pattern import Pattern, pattern_of, structured
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
-from ..realize import lock, plan_of
+from ..realize import lock
+from ..sizes import Number
 from ..target import Target
 from .blocks import LARGEST
 
@@ -38,14 +36,10 @@ HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 5, 11, 3, 5, 3
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
-MAX_GRAPHS = 1 << 12
 MOST_NODES = 256  # of a graph, with those that its plan makes
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
-graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
-updates: dict[bytes, bytes] = {}  # the same of updates, which are run over what they read
-_graph_plans: dict[bytes, Plan] = {}  # which have their kernels in memory
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
 
@@ -79,19 +73,12 @@ def have_framed(node: Node) -> None:
 
 
 def forget() -> None:
-    """Forget all frames, and with them the kernels that nothing else has."""
-    _forget_graphs()
+    """Forget all frames of recipes, and with them the kernels that nothing else has."""
     while _plans:
         (recipe, product), _ = _plans.popitem()
         recipe.frame = None
         if product is not None:
             product.summed = None
-
-
-def forget_at_once() -> None:
-    """The same for whoever is not computing: how many threads there are decides what is run by frames."""
-    with lock:
-        forget()
 
 
 def forget_unless_busy() -> None:
@@ -108,7 +95,7 @@ def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scala
     if _has_none(recipe, product or recipe):
         return NEVER
     pattern, apart = _pattern_alone(recipe, product, sources, offsets)
-    found, plan = _written(pattern, _numbered(apart), list(range(len(offsets))), _most(product))
+    found, plan = written(pattern, numbered(apart), list(range(len(offsets))), most_for(product))
     if found:
         keep(recipe, product, plan)
     return found
@@ -132,10 +119,16 @@ def _pattern_alone(
     return structured([root]), apart
 
 
-def _most(product: Recipe | None) -> int:
+def most_for(product: Recipe | None) -> int:
     """As much work as no frame does."""
     sharing = compiler().target.sharing
     return sharing.first if product is not None and num_threads() == 1 else sharing.share
+
+
+def most_in_place() -> int:
+    """As much as no frame does of an update."""
+    sharing = compiler().target.sharing
+    return sharing.alone if num_threads() == 1 else sharing.share
 
 
 def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
@@ -171,7 +164,7 @@ class Nowhere:
 NOWHERE = Nowhere()
 
 
-SizedFrame = tuple[Sequence[int], Plan]  # a frame for all sizes: its words, of which some are `Size`s, and the plan that has the kernel
+SizedFrame = tuple[Sequence[Number], Plan]  # a frame for all sizes: its words, of which some are `Size`s, and the plan that has the kernel
 
 
 def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
@@ -179,11 +172,12 @@ def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
     if _has_none(sized.recipe, sized.product or sized.recipe):
         return None
     (pattern, apart), (other, _) = own.pattern(), sized.pattern()
-    most = _most(own.product)
-    return _of_sizes(pattern, other, most, lambda: _written(pattern, _numbered(apart), list(range(len(apart))), most))
+    most = most_for(own.product)
+    return written_of_sizes(pattern, other, most, lambda: written(pattern, numbered(apart), list(range(len(apart))), most))
 
 
-def _of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], object]) -> SizedFrame | None:
+def written_of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], object]) -> SizedFrame | None:
+    """What `written` gives, with `Size`s in place of numbers, as `sized` has them; `write` calls it where that was never done."""
     suited = general_of_sizes(pattern, sized)
     if suited is None:
         return None
@@ -196,7 +190,7 @@ def _of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], o
 
 def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> SizedFrame | None:
     """The frame by which stores of values were done in place before, with `Size`s in place of numbers, as `sized` has them."""
-    return _of_sizes(pattern_of([store]), pattern_of([sized]), _most(None), lambda: frame_of_write(store, value))
+    return written_of_sizes(pattern_of([store]), pattern_of([sized]), most_for(None), lambda: frame_of_write(store, value))
 
 
 def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
@@ -206,10 +200,10 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     pattern = pattern_of([store])
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
     with lock:
-        return _written(pattern, {id(value): 0}, [*[-1] * (before + 1), 0, 1], _most(None))
+        return written(pattern, {id(value): 0}, [*[-1] * (before + 1), 0, 1], most_for(None))
 
 
-def _written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
+def written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
     """The frame by which a pattern is computed, nothing if that takes more than one kernel, or as much work as `most`; and the plan that
     has the kernel. What it reads has the number that `number_of` says, by its `id`. `places` says which of the frame's own offsets those of
     the pattern are, or -1 for one that it has not.
@@ -240,7 +234,7 @@ class Template:
 
     @classmethod
     def of(cls, pattern: Pattern, number_of: Mapping[int, int], plan: Plan, places: Sequence[int]) -> Template | None:
-        """That of a plan for a pattern; None if that is more than one kernel, or reads tables. See `_written`."""
+        """That of a plan for a pattern; None if that is more than one kernel, or reads tables. See `written`."""
         call = plan.steps[0].filling if len(plan.steps) == 1 else None
         if not isinstance(call, Call) or call.flagged or plan.more:
             return None
@@ -288,112 +282,12 @@ class Template:
         return words
 
 
-def _forget_graphs() -> None:
-    for known in (_graph_plans, graphs, updates):
-        known.clear()
-
-
-def have_graph_framed(root: Node) -> None:
-    """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
-    if not taken_at_once(lock):
-        return
-    try:
-        met = taken([root])
-        plan = plan_of(met)
-        with untracked():
-            pattern = met.apart()
-        if plan is not None and pattern is not None:  # else computed meanwhile
-            _keep(graphs, pattern, _frame_of_graph(pattern, plan), plan)
-    finally:
-        lock.release()
-
-
-def have_update_framed(root: Node) -> None:
-    """Make the frame by which an update is done in the memory of what it writes over; not while another thread computes."""
-    if not taken_at_once(lock):
-        return
-    try:
-        met = taken([root])
-        with untracked():
-            pattern = met.apart()
-        if pattern is not None:
-            _keep(updates, pattern, *_frame_of_update(pattern))
-    finally:
-        lock.release()
-
-
-def _keep(frames: dict[bytes, bytes], pattern: Pattern, frame: bytes, plan: Plan) -> None:
-    if len(graphs) + len(updates) >= MAX_GRAPHS:
-        _forget_graphs()
-    key = _key_of(pattern)
-    _graph_plans[key], frames[key] = plan, frame
-
-
-def _key_of(pattern: Pattern) -> bytes:
-    """What a graph is known by: see `walk.py`."""
-    number_of = {node: k for k, node in enumerate(pattern.nodes)}
-    places: dict[tuple[Node, int], int] = {}
-    words = []
-    for node in pattern.nodes:
-        if node.buffer is not None:
-            words.append(0)
-            continue
-        words.append(2 * node.recipe.number + node.stored)
-        for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
-            if type(source) is Node:
-                waits = source.buffer is None
-                words += (number_of[source], offset if waits else places.setdefault((source, offset), len(places)))
-    return struct.pack(f"={len(words)}q", *words)
-
-
-def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
-    """The frame by which a plan computes all graphs of a pattern; nothing if that takes more than small kernels."""
-    last = len(pattern.nodes) - 1
-    if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
-        return NEVER
-    owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
-    kernels = [step.number for step in plan.steps if step.number < last]
-    words = [len(kernels) + len(plan.costly), len(plan.steps)]
-    for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
-        for k in numbers:
-            node = pattern.nodes[k]
-            words += (k, owners[id(node)], is_inlined + (is_inlined and _is_much(node, plan.target)))
-    for step in plan.steps:
-        call, rows = step.filling, _rows_of(step)
-        if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
-            return NEVER
-        sharing = plan.target.sharing
-        if not _is_brief(call, plan.target, sharing.alone if call.compiled.kernel.product is None else sharing.first):
-            return NEVER
-        number, nbytes = step.number, 0 if step.number == last else step.nbytes
-        words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
-        words += [word for row in rows for word in row]
-    return struct.pack(f"={len(words)}q", *words)
-
-
-def _frame_of_update(pattern: Pattern) -> tuple[bytes, Plan]:
-    """The frame by which all updates of a pattern are done in place, nothing if that takes more than one small kernel; and the plan that
-    has the kernel. What waits is inlined, whoever else has it.
-    """
-    sharing, last = compiler().target.sharing, len(pattern.nodes) - 1
-    places, most = list(range(len(pattern.offsets) - 1)), sharing.alone if num_threads() == 1 else sharing.share
-    found, plan = _written(pattern, _numbered(pattern.nodes) | _numbered(pattern.scalars), places, most)
-    if not found:
-        return NEVER, plan
-    words = struct.unpack(f"={len(found) // 8}q", found)
-    return struct.pack(f"={len(words) + STEP - HEAD + 2}q", 0, 1, *words[:3], last, 0, MEMORY, last, *words[HEAD + 2 :]), plan
-
-
-def _numbered(things: Sequence[object]) -> dict[int, int]:
+def numbered(things: Sequence[object]) -> dict[int, int]:
+    """Their numbers by their `id`s."""
     return {id(x): k for k, x in enumerate(things)}
 
 
-def _is_much(node: Node, target: Target) -> bool:
-    """Whether a pending node takes too long to be made twice."""
-    return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.sharing.hold_lock
-
-
-def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
+def rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     """The arguments of a step's kernel; None if it is not run by a frame, whoever waits for it."""
     call = step.filling
     if not isinstance(call, Call):
@@ -416,7 +310,7 @@ def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     return rows if len(rows) <= MOST and own.scratch <= LARGEST else None
 
 
-def _is_brief(call: Call, target: Target, most: int) -> bool:
+def is_brief(call: Call, target: Target, most: int) -> bool:
     """Whether a kernel is done before helpers are asked, so machine code runs it alone; `most` is the work up to which it does if there
     are none.
     """
@@ -450,8 +344,8 @@ def _words_of(step: Step, target: Target) -> list[int] | None:
         return None
     if call is None:  # memory alone
         return [0, 0, 0, step.number, step.nbytes, False, 0, over, -1, len(step.last), 0, *step.last] if over < 0 else None
-    rows = _rows_of(step, RESULT)
-    if rows is None or not isinstance(call, Call) or not _is_brief(call, target, target.sharing.first):
+    rows = rows_of(step, RESULT)
+    if rows is None or not isinstance(call, Call) or not is_brief(call, target, target.sharing.first):
         return None
     own, last, is_long = call.arguments, step.last, call.work >= target.sharing.hold_lock
     if over >= 0:

@@ -7,13 +7,17 @@ which the collector does not know.
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I64, POINTER, array
+from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .blocks import DATA, LARGEST
 from .compute import have_all_in_order, lock_is_free, number_as, settled
 from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, SCRATCH, STEP
 from .function import Function
+from .kinds import as_bytes, numbers
 from .objects import BYTES, SIZE, Objects
-from .walk import BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table
+from .rule import MOST_RESULTS
+from .rules import suiting
+from .walk import BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table, words
+from .wholes import MAX_GRAPHS
 
 FAILED, DONE, UNKNOWN, HELD, AGAIN = range(5)  # what may become of it
 MUCH = 2  # what a frame says of a node that is inlined and takes long
@@ -23,6 +27,7 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
+    _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
     _computed_whole(Function(module, objects, "computed_whole", [("root", POINTER)], I1))
 
 
@@ -38,7 +43,7 @@ def _computed_whole(f: Function) -> None:
         return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
 
     def make() -> list[Value]:
-        f.ask_python("have_graph_framed", root)
+        have_framed(f, "graphs", "have_graph_framed", root)
         return run()
 
     (found,) = run()
@@ -58,6 +63,29 @@ def _computed_whole(f: Function) -> None:
     f._held[:] = held
     f.require(found.equals(DONE))
     f.keeps(out)
+    f.give(f.constant(I1, True))
+
+
+def have_framed(f: Function, frames: str, by_python: str, root: Value) -> None:
+    """Have a frame made of a graph that is not among these, as the walk that was just made knows: by a rule, or by Python."""
+    made = f.call("framed_by_rule", I1, [f.the(frames)])
+    f.when(~made, lambda: f.ask_python(by_python, root))
+
+
+def _by_rule(f: Function) -> None:
+    """Whether the frame of the graph that was walked last is among these now, by a rule for its kind. Python runs nothing."""
+    (frames,) = f.arguments
+    f.require(f.call("find_kind_of_graph", I1, [frames]))
+    f.require(f.call("PyDict_Size", I64, [frames]) < MAX_GRAPHS)
+    results = f.local(array(I64, MOST_RESULTS))
+    kind = as_bytes(f)
+    rule = suiting(f, kind, numbers(f)[1], results)
+    fixed, places, plan = (f.item(f.get(rule, "FrameRule.frame"), k) for k in range(3))
+    frame = f.made(f.call("frame_like", POINTER, [fixed, places, f.local(POINTER, results)]))
+    key = f.made(words(f))
+    for table_of, x in ((f.the("plans of graphs"), plan), (frames, frame)):
+        f.require(f.call("PyDict_SetItem", I32, [table_of, key, x]).equals(0))
+    f.let_go(kind, frame, key)
     f.give(f.constant(I1, True))
 
 

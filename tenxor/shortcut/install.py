@@ -44,7 +44,7 @@ from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
 from ..tensor.exchange import makers
 from ..tensor.making import Maker
-from . import frames, likewise, specs
+from . import frames, likewise, specs, wholes
 from .blocks import COUNTS, LARGEST
 from .finding import KINDS
 from .frames import NEVER
@@ -67,7 +67,7 @@ from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, l
 from .objects import REUSED, Objects
 from .patience import patience
 from .reuse import stand_in
-from .rule import Rule
+from .rule import Program
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
 from .updates import have_apart, learn_update
@@ -79,7 +79,7 @@ IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "pu
 BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
     *("is_basic", "forget_specs", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("kind_of_call", "made_by", "worked_out"),
+    *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
     *BY_NUMPY,
@@ -227,10 +227,11 @@ class ShortWay:
             "MemoryError": MemoryError,
             "IndexError": IndexError,
             "have_framed": frames.have_framed,
-            "have_graph_framed": frames.have_graph_framed,
-            "graphs": frames.graphs,
-            "have_update_framed": frames.have_update_framed,
-            "updates": frames.updates,
+            "have_graph_framed": wholes.have_graph_framed,
+            "graphs": wholes.graphs,
+            "have_update_framed": wholes.have_update_framed,
+            "updates": wholes.updates,
+            "plans of graphs": wholes.plans,
             "have_apart": have_apart,
             "learn_update": learn_update,
             "learn_rows": learn_rows,
@@ -253,7 +254,7 @@ class ShortWay:
         self.objects = objects = Objects(named)
         self.library, self.origin = linked(objects, compiler())
         forgotten.append(self._function("forget_specs", Kind.NOTHING))
-        forgetting.extend((frames.forget, likewise.forget, forget_made))
+        forgetting.extend((frames.forget, wholes.forget, likewise.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
         for name, k in objects.names.items():
@@ -270,8 +271,9 @@ class ShortWay:
         self.is_basic = self._function("is_basic", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling, hears)
-        made_by, Rule.worked_out = (self._function(name, Kind.SOME) for name in ("made_by", "worked_out"))
-        self.machine = likewise.Machine(self._function("kind_of_call", Kind.SOME), made_by, self.aside)
+        Program.worked_out = self._function("worked_out", Kind.SOME)
+        kinds, of_graphs, made_by = (self._function(name, Kind.SOME) for name in ("kind_of_call", "kind_of_graph", "made_by"))
+        self.machine = likewise.Machine(kinds, of_graphs, made_by, self.aside)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
@@ -335,7 +337,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
-        changed[:] = [frames.forget_at_once, likewise.forget, forget_made]
+        changed[:] = [wholes.forget_at_once, likewise.forget, forget_made]
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]

@@ -15,8 +15,9 @@ from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .record import holds_a_node
 from .rule import MOST_AXES, MOST_NUMBERS
+from .walk import NODE, count, number_of, table
 
-MOST_WORDS = 128  # of a kind
+MOST_WORDS = 512  # of a kind
 BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on
 TENSOR, INTEGER, NUMBER, TUPLE, FLOAT, OBJECT = range(6)  # what the next words are of; a number is an integer that tensors have, too
 _PLAIN = ("NoneType", "DType", "str", "type")
@@ -33,6 +34,10 @@ def write(module: Module, objects: Objects) -> None:
     _kind(Function(module, objects, "find_kind", [("name", POINTER), ("every", POINTER), ("count", I64), ("names", POINTER)], I1))
     of_write = [("storage", POINTER), ("spec", POINTER), ("value", POINTER)]
     _kind_of_write(Function(module, objects, "find_kind_of_write", of_write, I1))
+    _kind_of_graph(Function(module, objects, "find_kind_of_graph", [("frames", POINTER)], I1))
+    _graph_with_numbers(Function(module, objects, "graph_with_numbers", [("frames", POINTER), ("root", POINTER)]))
+    of_graph = [("self", POINTER), ("args", POINTER), ("count", I64)]
+    _graph_for_python(Function(module, objects, "kind_of_graph", of_graph, exported=True))
     four = [(name, POINTER) for name in ("name", "args", "names", "more")]
     _with_numbers(Function(module, objects, "kind_with_numbers", four))
     _for_python(Function(module, objects, "kind_of_call", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
@@ -105,6 +110,16 @@ def _numbered(f: Function, number: Value) -> Value:
     return which
 
 
+def _add_axes(f: Function, *each: Value) -> None:
+    """In one word: how many axes there are, and which numbers these tuples have for them."""
+    word = ndim = f.word(each[0], SIZE)
+    f.require(ndim <= MOST_AXES)
+    for items in each:
+        add = lambda k, before, items=items: (before << BITS) | _numbered(f, f.item(items, k))  # noqa: E731
+        word = f.fold(ndim, word, add)
+    _add(f, word)
+
+
 def _add_tensor(f: Function, x: Value) -> None:
     f.require(f.call("add_seen", I1, [f.get(x, "Tensor.spec"), f.get(x, "Tensor.storage")]))
 
@@ -117,14 +132,8 @@ def _seen(f: Function) -> None:
     f.refuse(f.is_the(strides, "None"))
     f.require(holds_a_node(f, storage))
     f.require(f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.dtype").equals(dtype))
-    ndim = f.word(shape, SIZE)
-    f.require(ndim <= MOST_AXES)
-    word = ndim
-    for items in (shape, strides):
-        add = lambda k, before, items=items: (before << BITS) | _numbered(f, f.item(items, k))  # noqa: E731
-        word = f.fold(ndim, word, add)
     _add_object(f, dtype)
-    _add(f, word)
+    _add_axes(f, shape, strides)
     f.give(f.constant(I1, True))
 
 
@@ -205,6 +214,87 @@ def _kind(f: Function) -> None:
     f.give(_words(f)[0].load(I64) <= MOST_WORDS)
 
 
+def _kind_of_graph(f: Function) -> None:
+    """The same of the graph that was walked last, whose frame belongs among these: what its nodes are, one after another (`walk.py`)."""
+    (frames,) = f.arguments
+    _begin(f, frames, count(f, NODE))
+
+    def one(k: Value) -> None:
+        node = table(f, "nodes").at(k, POINTER).load(POINTER)
+        recipe = f.get(node, "Node.recipe")
+        is_there = ~f.is_the(f.get(node, "Node.buffer"), "None")
+        _add(f, is_there.cast("zext", I64))
+        _add_object(f, f.get(recipe, "Recipe.dtype"))
+        _add_axes(f, f.get(recipe, "Recipe.shape"))
+        f.when(~is_there, lambda: _add_pending(f, node, recipe))
+
+    f.each(count(f, NODE), one)
+    f.give(_words(f)[0].load(I64) <= MOST_WORDS)
+
+
+def _add_pending(f: Function, node: Value, recipe: Value) -> None:
+    """What else a pending node is: its operation, and what it reads, how."""
+    sources, offsets = f.get(node, "Node.sources"), f.get(node, "Node.offsets")
+    _add_object(f, f.get(recipe, "Recipe.op"))
+    _add(f, (~f.is_the(f.get(node, "Node.stored"), "False")).cast("zext", I64))
+    _add(f, f.word(sources, SIZE))
+
+    def reads(k: Value) -> None:
+        source = f.item(sources, k)
+        is_node = f.is_a(source, "Node")
+        _add_object(f, f.item(f.get(recipe, "Recipe.dtypes"), k))
+        _add_form(f, f.item(f.get(recipe, "Recipe.forms"), k))
+        _add(f, is_node.cast("zext", I64))
+        f.when(is_node, lambda: a_node(source, f.item(offsets, k)))
+
+    def a_node(source: Value, offset: Value) -> None:
+        number = number_of(f, source)
+        _add(f, number)
+        waits = f.is_the(f.get(source, "Node.buffer"), "None")
+        place = lambda: [f.call("place_of", I64, [number, f.integer(offset)])]  # noqa: E731
+        _add(f, f.choose(waits, lambda: [_numbered(f, offset)], place)[0])
+
+    f.each(f.word(sources, SIZE), reads)
+    _add_form(f, f.get(recipe, "Recipe.target"))
+
+
+def _add_form(f: Function, form: Value) -> None:
+    """Whether there is a form, and which numbers its layouts have."""
+
+    def add() -> None:
+        layout = f.get(form, "Form.layout")
+        for slot in ("tables", "base"):
+            f.require(f.is_the(f.get(layout, f"Layout.{slot}"), "None"))
+        _add_axes(f, f.get(layout, "Layout.shape"), f.get(layout, "Layout.strides"))
+
+    there_is = ~f.is_the(form, "None")
+    _add(f, there_is.cast("zext", I64))
+    f.when(there_is, add)
+
+
+def _graph_with_numbers(f: Function) -> None:
+    """The key of a graph, its kind, and a tuple of its numbers."""
+    frames, root = f.arguments
+    key = f.made(f.call("key_of_graph", POINTER, [root]))
+    f.require(f.call("find_kind_of_graph", I1, [frames]))
+    kind, found = as_bytes(f), _tuple_of_numbers(f)
+    every = f.tuple_of(key, kind, found)
+    f.keeps(every)
+    f.give(every)
+
+
+def _graph_for_python(f: Function) -> None:
+    """The same for Python: None if there is none."""
+    given = f.arguments[1]
+    f.give_or_none(f.call("graph_with_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(2)]))
+
+
+def _tuple_of_numbers(f: Function) -> Value:
+    """The numbers that are written down, held. Python may run."""
+    count, first = numbers(f)
+    return f.made(f.call("integers", POINTER, [first, count.load(I64)]))
+
+
 def _add_shape(f: Function, shape: Value) -> None:
     """How many axes there are, and which numbers their sizes are."""
     _add(f, f.word(shape, SIZE))
@@ -235,9 +325,7 @@ def _with_numbers(f: Function) -> None:
     f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names))
     f.each(f.word(more, SIZE), lambda k: _add_shape(f, f.item(more, k)))
     f.require(_words(f)[0].load(I64) <= MOST_WORDS)
-    count, first = numbers(f)
-    kind = as_bytes(f)
-    found = f.made(f.call("integers", POINTER, [first, count.load(I64)]))
+    kind, found = as_bytes(f), _tuple_of_numbers(f)
     pair = f.tuple_of(kind, found)
     f.keeps(pair)
     f.give(pair)

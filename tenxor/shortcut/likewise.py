@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 from ..layout.coords import Shape
 from ..locking import taken_at_once
@@ -28,22 +28,25 @@ from ..storage import Storage
 from ..tensor import Tensor
 from .frames import NOWHERE, Alone, frame_of_sizes
 from .madeof import steps_of, view_of
-from .rule import Rule, Words
+from .rule import Program, Rule, Words
 
 MAX_KINDS = 1024
-MOST = 12  # rules of one kind
+MOST = 48  # rules of one kind
 FEW = 3  # calls of one kind that are learnt from before it is looked what holds for others: many programs have no more sizes
 MOST_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # in a process: there a class forgets how to be quick when it was changed often
 _traces = 0
 NOTHING: Mapping[str, Any] = {}
+P = TypeVar("P", bound=Program)
 
 
 class Machine(NamedTuple):
-    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them and more shapes; and
-    what a rule makes of tensors with such numbers; None if there is none. And what has Python's own methods be there for a while.
+    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them and more shapes; the
+    key, the kind and the numbers of a graph, whose frame belongs among these; and what a rule makes of tensors with such numbers; None if
+    there is none. And what has Python's own methods be there for a while.
     """
 
     kind_of: Callable[..., tuple[bytes, tuple[int, ...]] | None]
+    kind_of_graph: Callable[[dict[bytes, bytes], Node], tuple[bytes, bytes, tuple[int, ...]] | None]
     made_by: Callable[[Rule, tuple[int, ...]], Made | None]
     aside: Callable[[], AbstractContextManager[None]]
 
@@ -51,8 +54,8 @@ class Machine(NamedTuple):
 machine: list[Machine] = []  # one, or none
 
 
-class Kind(Known[Rule]):
-    """What is known of calls of a kind, with the objects that words of the kind are of."""
+class Kind(Known[Program]):
+    """What is known of calls of a kind, or graphs, with the objects that words of the kind are of."""
 
     __slots__ = ("kept",)
 
@@ -82,6 +85,7 @@ class Call(NamedTuple):
         """What such a method makes of such arguments; None if that is not known."""
         known = _known.get(self.kind)
         for rule in () if known is None else known.general:
+            assert isinstance(rule, Rule)
             made = machine[0].made_by(rule, self.numbers)
             if made is not None:
                 return made
@@ -92,10 +96,19 @@ class Call(NamedTuple):
         others.
         """
         if made is not None:
-            self.learn_by(made, lambda: _traced(made, self.numbers, own, args, named))
+            self.learn_made(made, lambda: _traced(made, self.numbers, own, args, named))
 
-    def learn_by(self, made: Made, look: Callable[[], Rule | None]) -> None:
+    def learn_made(self, made: Made, look: Callable[[], Rule | None]) -> None:
         """The same by another look."""
+
+        def is_right(rule: Rule) -> bool:
+            again = machine[0].made_by(rule, self.numbers)
+            return again is not None and is_alike(again, made)
+
+        self.learn_by(look, is_right)
+
+    def learn_by(self, look: Callable[[], P | None], is_right: Callable[[P], bool]) -> None:
+        """Look for a rule, if it is time; it is believed if it says of these numbers what is known of them."""
         global _traces
         known = _known.get(self.kind)
         if known is None:
@@ -108,9 +121,7 @@ class Call(NamedTuple):
             if _traces < MOST_TRACES:
                 _traces += 1
                 rule = look()
-                again = None if rule is None else machine[0].made_by(rule, self.numbers)
-                rule = rule if again is not None and is_alike(again, made) else None
-            known.take(rule, self.numbers)
+            known.take(rule if rule is not None and is_right(rule) else None, self.numbers)
         except Exception:  # whatever does not know such numbers
             known.take(None, self.numbers)
         finally:

@@ -25,10 +25,13 @@ from ..sizes import Known
 from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor
-from .rule import Rule
+from .rule import FrameRule, Rule
 
 REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
-CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known, Rule, Form, Layout)
+CLASSES = (
+    *(DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
+    *(Rule, FrameRule, Form, Layout),
+)
 
 
 def words_of(x: object, size: int) -> list[int]:

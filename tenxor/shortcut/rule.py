@@ -9,6 +9,7 @@ from typing import Any
 from ..layout import Layout
 from ..node import Scalar
 from ..plans.steps import Plan
+from ..records import NamedTuple
 from ..sizes import Number, Size, Trace
 from ..spec import Made
 
@@ -18,7 +19,58 @@ Words = tuple[int, int | None, Sequence[Number], Plan]  # of a frame: of which s
 OWN = -1  # in the place of a step: the frame is that of what is made itself
 
 
-class Rule:
+class Program:
+    """A function of the numbers of tensors, in words."""
+
+    __slots__ = ("program",)
+    worked_out: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # machine code
+
+    def __init__(self, trace: Trace, results: Sequence[Number]) -> None:
+        program = trace.words(results)
+        if len(results) > MOST_RESULTS or len(trace.names) > MOST_ATOMS or len(trace.given) > MOST_NUMBERS:
+            raise TypeError("a rule has no room for so many numbers")
+        self.program = struct.pack(f"={len(program)}q", *program)
+
+    def found(self, *numbers: int) -> tuple[int, ...] | None:
+        """What it gives for such numbers; None if it does not suit them."""
+        return Program.worked_out(self.program, numbers)
+
+
+class Frame(NamedTuple):
+    """A frame without sizes: its words, with 0 in the places of those that depend on sizes; these; and the plan that has its kernels."""
+
+    words: bytes
+    places: tuple[int, ...]
+    plan: Plan
+
+    @classmethod
+    def of(cls, words: Sequence[Number], plan: Plan) -> Frame:
+        """That of a frame with `Size`s among its words."""
+        places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
+        return cls(struct.pack(f"={len(words)}q", *[0 if isinstance(word, Size) else word for word in words]), places, plan)
+
+
+class FrameRule(Program):
+    """How frames of graphs of some kind are made: `program` gives the words of a `frame` that depend on sizes."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self, trace: Trace, words: Sequence[Number], plan: Plan) -> None:
+        self.frame = Frame.of(words, plan)
+        super().__init__(trace, [words[k] for k in self.frame.places])
+
+    def made(self, numbers: Sequence[int]) -> bytes | None:
+        """The frame of graphs with such numbers, as machine code makes it; None if it does not suit them."""
+        found = self.found(*numbers)
+        if found is None:
+            return None
+        words = list(struct.unpack(f"={len(self.frame.words) // 8}q", self.frame.words))
+        for k, word in zip(self.frame.places, found, strict=True):
+            words[k] = word
+        return struct.pack(f"={len(words)}q", *words)
+
+
+class Rule(Program):
     """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after another
     those of the spec, which has this `dtype` and so many axes; from where on a view begins; of each of the `steps` the shape, the forms
     that it reads through, the one that it writes through, its offsets, and numbers among its sources; and of each of the `frames` the words
@@ -27,11 +79,10 @@ class Rule:
     A step is an operation, dtype, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
     keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, and how many
     offsets. A frame is of which step, or `OWN`, which step the product is that this one sums, the words, the places of those that depend on
-    sizes, and its plan. What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
+    sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
     """
 
-    __slots__ = ("dtype", "frames", "high", "is_single", "low", "ndim", "program", "steps")
-    worked_out: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # machine code
+    __slots__ = ("dtype", "frames", "high", "is_single", "low", "ndim", "steps")
 
     def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words]) -> None:
         """That by which something was `made` of tensors with sizes, in whose place was something `like` it. TypeError for what has more to
@@ -51,20 +102,12 @@ class Rule:
             its = (recipe.op, recipe.dtype, recipe.dtypes, read, follows, recipe.keeps_order)
             steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts)))
         for step, product, words, plan in frames:
-            places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
-            results += [words[k] for k in places]
-            fixed = [0 if isinstance(word, Size) else word for word in words]
-            written.append((step, product, struct.pack(f"={len(fixed)}q", *fixed), places, plan))
-        program = trace.words(results)
-        if len(results) > MOST_RESULTS or len(trace.names) > MOST_ATOMS or len(trace.given) > MOST_NUMBERS:
-            raise TypeError("a rule has no room for so many numbers")
-        self.program = struct.pack(f"={len(program)}q", *program)
+            frame = Frame.of(words, plan)
+            results += [words[k] for k in frame.places]
+            written.append((step, product, *frame))
+        super().__init__(trace, results)
         self.dtype, self.ndim, self.steps, self.frames = made.spec.dtype, len(layout.shape), tuple(steps), tuple(written)
         self.is_single, self.low, self.high = like.recipe is not None, like.low, like.high
-
-    def found(self, *numbers: int) -> tuple[int, ...] | None:
-        """The numbers of what is made of tensors with such; None if something else is made of them."""
-        return Rule.worked_out(self.program, numbers)
 
 
 def _is_of_sizes(source: Scalar | int) -> bool:

@@ -28,7 +28,7 @@ def write(module: Module, objects: Objects) -> None:
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
     _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
     _step(Function(module, objects, "step_like", [("step", POINTER), ("cursor", POINTER)]))
-    _frame(Function(module, objects, "frame_like", [("frame", POINTER), ("cursor", POINTER)]))
+    _frame(Function(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
     _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
     _made(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
     _of_kind(Function(module, objects, "made_of_kind", [("kind", POINTER), ("numbers", POINTER)]))
@@ -145,8 +145,7 @@ def _step(f: Function) -> None:
 
 def _frame(f: Function) -> None:
     """The words of a frame, like one before but for some, which are the next."""
-    frame, cursor = f.arguments
-    words, places = f.item(frame, 2), f.item(frame, 3)
+    words, places, cursor = f.arguments
     found = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.at(words, BYTES), f.word(words, SIZE)]))
     f.each(f.word(places, SIZE), lambda k: f.at(found, BYTES).at(f.integer(f.item(places, k)), I64).store(next_word(cursor)))
     f.keeps(found)
@@ -209,8 +208,8 @@ def _made(f: Function) -> None:
 
     def give(k: Value) -> None:
         each = f.item(frames, k)
-        at, product, plan = f.item(each, 0), f.item(each, 1), f.item(each, 4)
-        frame = f.made(f.call("frame_like", POINTER, [each, cursor]))
+        at, product, words, places, plan = (f.item(each, j) for j in range(5))
+        frame = f.made(f.call("frame_like", POINTER, [words, places, cursor]))
         of = f.integer(at)
 
         def own_frame() -> list[Value]:
@@ -236,12 +235,11 @@ def _made(f: Function) -> None:
     f.give(made)
 
 
-def _of_kind(f: Function) -> None:
-    """What a rule makes in a call of a kind with these numbers, if one suits them."""
-    kind, numbers = f.arguments
+def suiting(f: Function, kind: Value, numbers: Value, results: Value) -> Value:
+    """The rule for a kind that suits these numbers, whose results are written down; it declines if there is none."""
     known = f.found_in(f.the("rules"), kind)
     f.refuse(f.is_null(known))
-    rules, results = f.get(known, "Known.general"), f.local(array(I64, MOST_RESULTS))
+    rules = f.get(known, "Known.general")
     at, count, found = f.local(I64, f.number(0)), f.length(rules), f.local(POINTER, f.nothing())
 
     def is_left() -> Value:
@@ -254,9 +252,15 @@ def _of_kind(f: Function) -> None:
         at.store(at.load(I64) + 1)
 
     f.as_long_as(is_left, look)
-    rule = found.load(POINTER)
-    f.refuse(f.is_null(rule))
-    f.hold(rule)
+    f.refuse(f.is_null(found.load(POINTER)))
+    return found.load(POINTER)
+
+
+def _of_kind(f: Function) -> None:
+    """What a rule makes in a call of a kind with these numbers, if one suits them."""
+    kind, numbers = f.arguments
+    results = f.local(array(I64, MOST_RESULTS))
+    rule = f.hold(suiting(f, kind, numbers, results))
     made = f.made(f.call("made_like", POINTER, [rule, results]))
     f.let_go(rule)
     f.keeps(made)

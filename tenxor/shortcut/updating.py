@@ -11,7 +11,7 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER
 from .compute import lock_is_free
 from .function import Function
-from .graph import DONE, UNKNOWN
+from .graph import DONE, UNKNOWN, have_framed
 from .objects import ITEMS, SIZE, Objects
 from .updates import THIN
 from .write import compute_storage
@@ -114,7 +114,7 @@ def _run(f: Function) -> None:
     f.let_go(buffer)
     f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    f.ask_python("have_update_framed", node)
+    have_framed(f, "updates", "have_update_framed", node)
     f.let_go(node, value)
     f.give(f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, False)]))
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, VOID
-from .frames import MOST_NODES, MOST_STEPS
 from .function import Function
 from .objects import SIZE, Objects
+from .wholes import MOST_NODES, MOST_STEPS
 
 MANY_NODES = 1 << 11  # of a graph at the most, of which Python makes a plan; a frame is made of one with `MOST_NODES`
 DEPTH = 320  # of a graph: the walk goes as deep, on the stack of the thread

@@ -67,7 +67,7 @@ def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: T
             return False
         made = known or write.made(spec)
         if like is not None and known is None:
-            like.learn_by(made, lambda: write.rule(like.numbers, made))
+            like.learn_made(made, lambda: write.rule(like.numbers, made))
     elif not may_be():
         return False
     remember(spec.called, "write", key, made)

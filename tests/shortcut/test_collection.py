@@ -15,7 +15,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut, spec
-from tenxor.shortcut import frames
+from tenxor.shortcut import wholes
 from tenxor.tensor import Tensor
 
 from .calls import calls, operands
@@ -99,7 +99,7 @@ def acts(its: dict[str, Any], rng: random.Random) -> dict[str, Callable[[], obje
 
     def forget() -> None:
         spec.forget()
-        frames.forget()
+        wholes.forget_at_once()
 
     def every() -> None:
         rng.choice([change, use, renew, export, forget])()
@@ -128,7 +128,7 @@ def test_finalizers(act: str) -> None:
 def _forget() -> None:
     """What is remembered refers to some of the objects that are counted."""
     spec.forget()
-    frames.forget()
+    wholes.forget_at_once()
     gc.collect()
 
 
@@ -199,7 +199,7 @@ def test_programs_while_all_is_collected() -> None:
 
     def forget() -> None:
         spec.forget()
-        frames.forget()
+        wholes.forget_at_once()
 
     for seed in range(PROGRAMS):
         with shortcut.aside():

@@ -22,7 +22,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.errors import IndexOutOfRange
-from tenxor.shortcut import frames
+from tenxor.shortcut import frames, wholes
 from tenxor.tensor import Tensor
 from tests.processes import python
 
@@ -440,7 +440,7 @@ def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None
             x[0] = y[1] + 1.0
             x[0] = y[1] + 1.0
             wrong = lambda *_, error=error: (_ for _ in ()).throw(error)  # noqa: E731
-            frames.forget()
+            wholes.forget_at_once()
             monkeypatch.setattr(frames, "general_for", wrong)
             before = [sys.getrefcount(thing) for thing in (x.storage, y.storage, x.spec, y.spec, x, y)]
             for _ in range(20):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.shortcut import frames
+from tenxor.shortcut import frames, wholes
 
 from .parts import run
 
@@ -82,16 +82,16 @@ def bits(x: Any) -> bytes:
 
 def test_little_is_left_as_it_was() -> None:
     """To find out how would take longer than to do it."""
-    frames.forget()
+    wholes.forget_at_once()
     for _ in range(TIMES):
         t = tx.zeros((20, 20)) + 1.0
         _outer(t)
-    assert not frames.updates
+    assert not wholes.updates
 
 
 def framed() -> int:
     """How many updates are known to be done in place."""
-    return sum(map(bool, frames.updates.values()))
+    return sum(map(bool, wholes.updates.values()))
 
 
 @pytest.mark.parametrize("name", list(CHANGES))
@@ -108,15 +108,15 @@ def test_values_are_numpys(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_it_is_one_kernel_in_place(name: str) -> None:
-    frames.forget()
+    wholes.forget_at_once()
     for _ in range(TIMES):
         t = tx.asarray(A)
         CHANGES[name](t)
-    assert framed() == 1, frames.updates
-    before = framed(), len(frames.graphs)
+    assert framed() == 1, wholes.updates
+    before = framed(), len(wholes.graphs)
     where = t.node.buffer.address
     CHANGES[name](t)
-    assert (framed(), len(frames.graphs)) == before
+    assert (framed(), len(wholes.graphs)) == before
     assert t.node.buffer.address == where
 
 
@@ -260,7 +260,7 @@ def test_a_signal_that_asks_for_it_meanwhile(monkeypatch: pytest.MonkeyPatch) ->
     """Python may run while copies are made: what is beside is not what it was then."""
     t, a = tx.asarray(A), A.copy()
     y, right = t[1:, 0, None] * t[0, 1:], a[1:, 0, None] * a[0, 1:]
-    frames.forget()
+    wholes.forget_at_once()
     own = frames.have_framed
     seen = []
 
@@ -294,7 +294,7 @@ def test_random_programs(first: int) -> None:
 
 
 def test_most_random_programs_have_updates_in_place() -> None:
-    frames.forget()
+    wholes.forget_at_once()
     for seed in range(300, 320):
         run(seed)
     assert framed() >= 10

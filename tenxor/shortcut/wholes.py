@@ -1,0 +1,198 @@
+"""Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`graph.py`).
+
+A frame says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
+owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as that of a node (`frames.py`), with
+two more numbers before its arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of
+nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
+
+A graph of other sizes has the same frame but for some words. When a kind of graph was met before, these are worked out of `Size`s, so
+from then on machine code makes the frames of others of that kind.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..locking import taken_at_once
+from ..node import Node, untracked
+from ..plans.call import Call
+from ..plans.general import Traced, general_of_sizes
+from ..plans.pattern import Pattern, stand_ins, structured, taken
+from ..plans.steps import Plan
+from ..realize import lock, plan_of
+from ..sizes import Number
+from ..target import Target
+from . import frames, likewise
+from .blocks import LARGEST
+from .frames import (
+    HEAD,
+    MEMORY,
+    SizedFrame,
+    is_brief,
+    most_in_place,
+    numbered,
+    rows_of,
+    written,
+    written_of_sizes,
+)
+from .rule import FrameRule
+
+MOST_STEPS = 16  # kernels of a graph
+MOST_NODES = 256  # of a graph, with those that its plan makes
+MAX_GRAPHS = 1 << 12
+
+graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
+updates: dict[bytes, bytes] = {}  # the same of updates, which are run over what they read
+plans: dict[bytes, Plan] = {}  # which have their kernels in memory
+
+
+def forget() -> None:
+    """Forget all frames, and with them the kernels that nothing else has."""
+    for known in (plans, graphs, updates):
+        known.clear()
+
+
+def forget_at_once() -> None:
+    """Forget these, and those of recipes, for whoever is not computing: how many threads there are decides what is run by frames."""
+    with lock:
+        frames.forget()
+        forget()
+
+
+def have_graph_framed(root: Node) -> None:
+    """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
+    if not taken_at_once(lock):
+        return
+    try:
+        met = taken([root])
+        plan = plan_of(met)
+        with untracked():
+            pattern = met.apart()
+        if plan is not None and pattern is not None:  # else computed meanwhile
+            _keep(graphs, root, pattern, _packed(_words_of_graph(pattern, plan)), plan, _graph_of_sizes)
+    finally:
+        lock.release()
+
+
+def have_update_framed(root: Node) -> None:
+    """Make the frame by which an update is done in the memory of what it writes over; not while another thread computes."""
+    if not taken_at_once(lock):
+        return
+    try:
+        met = taken([root])
+        with untracked():
+            pattern = met.apart()
+        if pattern is not None:
+            frame, plan = _update(pattern)
+            words = struct.unpack(f"={len(frame) // 8}q", frame)
+            _keep(updates, root, pattern, _packed(_words_of_update(pattern, words)), plan, _update_of_sizes)
+    finally:
+        lock.release()
+
+
+def _keep(
+    known: dict[bytes, bytes],
+    root: Node,
+    pattern: Pattern,
+    frame: bytes,
+    plan: Plan,
+    of_sizes: Callable[[Pattern, Pattern], SizedFrame | None],
+) -> None:
+    """Keep the frame of a pattern; and sometimes look what that of others would be."""
+    if len(graphs) + len(updates) >= MAX_GRAPHS:
+        forget()
+    key = _key_of(pattern)
+    plans[key], known[key] = plan, frame
+    found = likewise.machine[0].kind_of_graph(known, root) if frame else None
+    if found is None or found[0] != key:
+        return
+    _, kind, numbers = found
+
+    def rule() -> FrameRule | None:
+        traced = Traced(numbers)
+        nodes = stand_ins(pattern, traced)
+        sized = of_sizes(pattern, structured([nodes[k] for k in pattern.roots]))
+        return None if sized is None else FrameRule(traced.trace, *sized)
+
+    likewise.Call(kind, numbers, [node.recipe for node in pattern.nodes]).learn_by(rule, lambda rule: rule.made(numbers) == frame)
+
+
+def _key_of(pattern: Pattern) -> bytes:
+    """What a graph is known by: see `walk.py`."""
+    number_of = {node: k for k, node in enumerate(pattern.nodes)}
+    places: dict[tuple[Node, int], int] = {}
+    words = []
+    for node in pattern.nodes:
+        if node.buffer is not None:
+            words.append(0)
+            continue
+        words.append(2 * node.recipe.number + node.stored)
+        for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
+            if type(source) is Node:
+                waits = source.buffer is None
+                words += (number_of[source], offset if waits else places.setdefault((source, offset), len(places)))
+    return _packed(words)
+
+
+def _packed(words: Sequence[Any]) -> bytes:
+    return struct.pack(f"={len(words)}q", *words)
+
+
+def _graph_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
+    """The words of a graph's frame, with `Size`s in place of numbers, as `sized` has them; None if there is none for others."""
+    suited = general_of_sizes(pattern, sized)
+    if suited is None:
+        return None
+    general, numbers = suited
+    words = _words_of_graph(sized, general.plan(numbers))
+    return (words, general.outline) if words else None
+
+
+def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
+    """The frame by which a plan computes all graphs of a pattern; nothing if that takes more than small kernels."""
+    last = len(pattern.nodes) - 1
+    if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
+        return ()
+    owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
+    kernels = [step.number for step in plan.steps if step.number < last]
+    words: list[Number] = [len(kernels) + len(plan.costly), len(plan.steps)]
+    for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
+        for k in numbers:
+            node = pattern.nodes[k]
+            words += (k, owners[id(node)], is_inlined + (is_inlined and _is_much(node, plan.target)))
+    for step in plan.steps:
+        call, rows = step.filling, rows_of(step)
+        if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
+            return ()
+        sharing = plan.target.sharing
+        if not is_brief(call, plan.target, sharing.alone if call.compiled.kernel.product is None else sharing.first):
+            return ()
+        number, nbytes = step.number, 0 if step.number == last else step.nbytes
+        words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
+        words += [word for row in rows for word in row]
+    return words
+
+
+def _is_much(node: Node, target: Target) -> bool:
+    """Whether a pending node takes too long to be made twice."""
+    return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.sharing.hold_lock
+
+
+def _update(pattern: Pattern) -> tuple[bytes, Plan]:
+    """The frame of an update as of a node alone. What waits is inlined, whoever else has it."""
+    return written(pattern, numbered(pattern.nodes) | numbered(pattern.scalars), list(range(len(pattern.offsets) - 1)), most_in_place())
+
+
+def _update_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
+    """The words of an update's frame, with `Size`s in place of numbers, as `sized` has them; None if there is none for others."""
+    found = written_of_sizes(pattern, sized, most_in_place(), lambda: _update(pattern))
+    return None if found is None else (_words_of_update(pattern, found[0]), found[1])
+
+
+def _words_of_update(pattern: Pattern, words: Sequence[Number]) -> Sequence[Number]:
+    """The frame by which all updates of a pattern are done in place, by the words of that of a node; nothing if there is none."""
+    last = len(pattern.nodes) - 1
+    return [0, 1, *words[:3], last, 0, MEMORY, last, *words[HEAD + 2 :]] if words else ()

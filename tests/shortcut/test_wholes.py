@@ -1,0 +1,177 @@
+"""Graphs that are computed as a whole, in sizes that are like others before: machine code makes the frames that Python would make."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.shortcut import likewise, wholes
+
+pytestmark = pytest.mark.usefixtures("on", "one_thread")
+
+RNG = np.random.default_rng(5)
+X, Y = RNG.normal(size=140_000), RNG.normal(size=140_000)
+M = RNG.normal(size=(330, 340))
+WHOLE = RNG.integers(-50, 50, 140_000)
+
+Program = Callable[[Any, Any, Any, Any, int], Any]
+GRAPHS: dict[str, Program] = {
+    "a number": lambda x, y, m, i, n: x[:n] * 2.5,
+    "two views": lambda x, y, m, i, n: x[:n] * 2 + y[1 : n + 1],
+    "one view twice": lambda x, y, m, i, n: x[3 : n + 3] * x[3 : n + 3] - x[:n],
+    "backwards": lambda x, y, m, i, n: x[n:0:-1] - y[:n],
+    "functions": lambda x, y, m, i, n: tx.exp(x[:n] * 0.5 - y[1 : n + 1] / 7.0),
+    "dtypes": lambda x, y, m, i, n: i[:n].astype("float32") * x[:n].astype("float32") + i[1 : n + 1],
+    "a choice": lambda x, y, m, i, n: tx.where(x[:n] > 0.5, y[:n], i[:n]),
+    "a softmax": lambda x, y, m, i, n: tx.softmax(x[:n]),
+    "sums that go on": lambda x, y, m, i, n: tx.cumulative_sum(x[:n]),
+    "a sum of many": lambda x, y, m, i, n: (x[:n] * y[:n] + 1).sum(),
+    "a mean": lambda x, y, m, i, n: (x[:n] * 2).mean(),
+    "the largest": lambda x, y, m, i, n: (x[:n] - y[:n]).max() * 3,
+    "rows": lambda x, y, m, i, n: (m[: n // 430] - m[: n // 430].mean(axis=1, keepdims=True)) * 2,
+    "columns": lambda x, y, m, i, n: m[:, : n // 430] / m[:, : n // 430].sum(axis=0),
+    "across": lambda x, y, m, i, n: x[: n // 40, None] * y[None, :40] + m[0, 0],
+    "turned": lambda x, y, m, i, n: (m[: n // 430].T + 1).reshape(-1) * x[: n // 430 * 340],
+    "a product": lambda x, y, m, i, n: m[: n // 400] @ m.T[:, : n // 400] + 1,
+    "what is read twice": lambda x, y, m, i, n: (lambda z: z * z.sum())(x[:n] + 1),
+}
+SIZES = sorted([int(2048 * 64**p) for p in RNG.random(60)])
+OTHERS = sorted([2720, 4096, 8192, 65_536, 131_072, *[int(2048 * 64**p) for p in RNG.random(14)]])
+
+
+@pytest.fixture
+def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was learnt before."""
+    monkeypatch.setattr(likewise, "_traces", 0)
+    wholes.forget_at_once()
+    likewise.forget()
+
+
+@pytest.fixture
+def framed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """The frames that Python makes, but for those of graphs that have none."""
+    found: list[bytes] = []
+    own = wholes._keep
+
+    def keep(known: Any, root: Any, pattern: Any, frame: bytes, *others: Any) -> None:
+        found.extend([frame] if frame else [])
+        own(known, root, pattern, frame, *others)
+
+    monkeypatch.setattr(wholes, "_keep", keep)
+    yield found
+
+
+def operands() -> tuple[Any, ...]:
+    return tuple([tx.asarray(a).realize() for a in (X, Y, M, WHOLE)])
+
+
+def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
+    return str(found.dtype), found.shape, found.numpy().tobytes()
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("name", GRAPHS)
+def test_frames_of_other_sizes_are_those_that_python_makes(name: str, framed: list[bytes]) -> None:
+    program, given = GRAPHS[name], operands()
+    for n in SIZES:
+        program(*given, n).realize()
+    framed.clear()
+    found = [bits(program(*given, n)) for n in OTHERS]
+    asked, by_rule = len(framed), dict(wholes.graphs)
+    wholes.forget_at_once()
+    likewise.forget()
+    framed.clear()
+    assert [bits(program(*given, n)) for n in OTHERS] == found
+    compared = [by_rule[key] == frame for key, frame in wholes.graphs.items() if frame and key in by_rule]
+    assert len(compared) >= 4 and all(compared)
+    assert asked <= len(framed) / 3, "rules make most"
+    with shortcut.aside():
+        assert [bits(program(*given, n)) for n in OTHERS] == found
+
+
+@pytest.mark.usefixtures("afresh")
+def test_updates_of_other_sizes_are_not_asked_of_python(framed: list[bytes]) -> None:
+    def step(n: int) -> list[bytes]:
+        x, y = X[: n + 7].copy(), tx.asarray(Y[:n]).realize()
+        t = tx.asarray(x.copy()).realize()
+        t *= 3.0
+        t[2 : n + 2] += y * 2.0
+        t[1:] -= t[0]
+        x *= 3.0
+        x[2 : n + 2] += Y[:n] * 2.0
+        x[1:] -= x[0]
+        assert abs(t.numpy() - x).max() < 1e-12
+        return [t.numpy().tobytes()]
+
+    for n in SIZES:
+        step(n)
+    framed.clear()
+    found = [step(n) for n in OTHERS]
+    assert len(framed) <= len(OTHERS) and wholes.updates  # three are done for each
+    with shortcut.aside():
+        assert found == [step(n) for n in OTHERS]
+
+
+@pytest.mark.usefixtures("afresh")
+def test_graphs_of_random_operations_and_sizes() -> None:
+    rng = random.Random(11)
+    x, y, _, i = operands()
+    operations: list[Callable[[Any, Any], Any]] = [
+        *(lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - 0.5, tx.maximum, lambda a, b: tx.where(a < b, a, 2.0)),
+        *(lambda a, b: tx.tanh(a), lambda a, b: a - a.max(), lambda a, b: tx.cumulative_sum(a) if a.shape else a + b),
+    ]
+
+    def graph(shape: int, n: int) -> Any:
+        """Of one shape for one seed, whatever the size."""
+        own = random.Random(shape)
+        begin, step = own.randrange(4), own.randrange(1, 3)
+        known = [x[:n], y[begin : begin + n], x[step * n : 0 : -step][:n], i[:n], y[:n].mean()]
+        for _ in range(own.randrange(1, 9)):
+            known.append(own.choice(operations)(own.choice(known), own.choice(known)))
+        return known[-1] + own.choice(known)
+
+    for turn in range(400):
+        shape = rng.randrange(25)
+        n = rng.choice([rng.randrange(2048, 4000), rng.randrange(4000, 40_000), 1 << rng.randrange(11, 16), rng.randrange(1, 60)])
+        found = bits(graph(shape, n))
+        with shortcut.aside():
+            assert bits(graph(shape, n)) == found, (turn, shape, n)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_what_is_inlined_is_stored_if_others_have_it_in_other_sizes_too() -> None:
+    x = operands()[0]
+    for n in (*SIZES, *OTHERS):
+        y = x[:n] * 2.0
+        z = y + 1.0
+        assert z.numpy().tobytes() == (X[:n] * 2.0 + 1.0).tobytes()
+        assert y.numpy().tobytes() == (X[:n] * 2.0).tobytes()
+        total = (y.sum() + y).numpy()
+        assert abs(total - (2.0 * X[:n].sum() + 2.0 * X[:n])).max() < 1e-9
+
+
+@pytest.mark.usefixtures("afresh")
+def test_rules_go_with_the_number_of_threads(threads: Callable[[int], None]) -> None:
+    x = operands()[0]
+    for n in SIZES:
+        (x[:n] * 2.0).realize()
+    assert wholes.graphs
+    threads(2)
+    assert not wholes.graphs and not wholes.plans and not likewise._known
+    for n in OTHERS:
+        assert (x[:n] * 2.0).numpy().tobytes() == (X[:n] * 2.0).tobytes()
+
+
+@pytest.mark.usefixtures("afresh")
+def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.MonkeyPatch, framed: list[bytes]) -> None:
+    monkeypatch.setattr(wholes.FrameRule, "made", lambda self, numbers: b"another")
+    x = operands()[0]
+    for n in (*SIZES, *OTHERS):
+        (x[:n] * 2.0).realize()
+    assert len(framed) == len({*SIZES, *OTHERS})
