@@ -110,7 +110,7 @@ def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
                 finally:
                     backend().hurry(False)
                 kept.write(apart, plan)
-        if len(backend().kernels) > MAX_KERNELS:
+        if backend().kernel_count() > MAX_KERNELS:
             forget()
         _plans.keep(pattern.key, plan, plan.table_bytes)
     return plan

@@ -171,6 +171,10 @@ class Backend(ABC):
         """The kernels that are in memory: those that something refers to, and some that were asked for last."""
 
     @abstractmethod
+    def kernel_count(self) -> int:
+        """About how many these are, at no cost."""
+
+    @abstractmethod
     def counts(self) -> tuple[int, int]:
         """How many kernels were compiled, and how many were found on disk, each time that they were; starts nothing."""
 

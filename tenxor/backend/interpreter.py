@@ -77,6 +77,9 @@ class Interpreter(OnHost):
     def kernels(self) -> Mapping[Kernel, Interpreted]:
         return self._kernels.alive
 
+    def kernel_count(self) -> int:
+        return len(self._kernels)
+
     def counts(self) -> tuple[int, int]:
         return 0, 0
 

@@ -43,6 +43,10 @@ class Kernels(Generic[C]):
         with self._lock:
             return {kernel: found for kernel, made in self._known.items() if (found := made()) is not None}
 
+    def __len__(self) -> int:
+        """How many there are, with those that died since one was asked for."""
+        return len(self._known)
+
     def get(self, kernel: Any) -> C:
         """What runs the kernel: one that is alive, or made now."""
         with self._lock:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..backend.llvm.compiler import compiler
+from ..backend.llvm.compiler import MachineCode, compiler
 from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..locking import taken_at_once
@@ -292,16 +292,16 @@ def rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     call = step.filling
     if not isinstance(call, Call):
         return None
-    own, kernel = call.arguments, call.compiled.kernel
-    if not hasattr(call.compiled, "address"):  # another back end has no addresses
+    if not isinstance(call.compiled, MachineCode):
         return None
+    own, kernel = call.arguments, call.compiled.facts
     itemsizes = kernel.itemsizes
     rows: list[tuple[int, ...]] = [
         (MEMORY, k, at, itemsize, more * itemsize)
         for (k, at, more), itemsize in zip([(step.number, *own.out), *own.sources], itemsizes, strict=False)
     ]
     rows[0] = (out, *rows[0][1:])
-    rows += [(FLAG, 0, 0, 0, 0)] * call.flagged
+    rows += [(FLAG, 0, 0, 0, 0)] * kernel.flagged
     rows += [(LITERAL, 0, 0, 0, table.offsets.ctypes.data) for table in own.tables]
     rows += [(_kind_of(dtype, imag), k, 0, 0, 0) for (k, imag), dtype in zip(own.scalars, kernel.scalars, strict=True)]
     rows += [(LITERAL, 0, 0, 0, size) for size in (*own.sizes, *[0] * kernel.listens)]

@@ -259,17 +259,23 @@ def _add_pending(f: Function, node: Value, recipe: Value) -> None:
 
 
 def _add_form(f: Function, form: Value) -> None:
-    """Whether there is a form, and which numbers its layouts have."""
-
-    def add() -> None:
-        layout = f.get(form, "Form.layout")
-        for slot in ("tables", "base"):
-            f.require(f.is_the(f.get(layout, f"Layout.{slot}"), "None"))
-        _add_axes(f, f.get(layout, "Layout.shape"), f.get(layout, "Layout.strides"))
-
+    """Which numbers the layouts of a form have, one after another if it is a chain; none if there is none."""
+    none = f.the("None")
     there_is = ~f.is_the(form, "None")
-    _add(f, there_is.cast("zext", I64))
-    f.when(there_is, add)
+    first = f.choose(there_is, lambda: [f.get(form, "Form.layout")], lambda: [none])[0]
+    is_chain = f.both(there_is, lambda: ~f.is_the(f.get(first, "Layout.base"), "None"))
+    place = f.local(POINTER, first)
+
+    def one() -> None:
+        layout = place.load(POINTER)
+        f.require(f.is_the(f.get(layout, "Layout.tables"), "None"))
+        _add(f, 1)
+        _add_axes(f, f.get(layout, "Layout.shape"), f.get(layout, "Layout.strides"))
+        f.when(is_chain, lambda: _add(f, _numbered(f, f.get(layout, "Layout.offset"))))
+        place.store(f.get(layout, "Layout.base"))
+
+    f.as_long_as(lambda: ~f.is_the(place.load(POINTER), "None"), one)
+    _add(f, 0)
 
 
 def _graph_with_numbers(f: Function) -> None:

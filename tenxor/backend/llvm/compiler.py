@@ -47,14 +47,14 @@ class MachineCode:
     The code is unloaded when nothing refers to this any more, so whoever runs it holds it.
     """
 
-    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "listens", "moment", "origin")
+    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "facts", "kernel", "moment", "origin")
 
-    def __init__(self, kernel: Kernel | Facts, library: Linked, origin: str) -> None:
-        self.kernel, self.address = kernel, library[ENTRY]
+    def __init__(self, kernel: Kernel | Facts, facts: Facts, library: Linked, origin: str) -> None:
+        self.kernel, self.facts, self.address = kernel, facts, library[ENTRY]
         self.call: Held = _held(self.address)
         self.call_free: Free = _free(self.address)
         self._library = library  # the code lives as long as this does
-        self.origin, self.listens = origin, kernel.listens
+        self.origin = origin
         self.moment = 0  # the work that threads do in a moment, as far as is known: see `share`
 
 
@@ -104,31 +104,29 @@ class Compiler:
         """The kernel's machine code, from memory, found, or made now. Of what is known by its facts it has to be found: NotAtHand."""
         return self.kernels.get(kernel)
 
-    def facts(self, code: MachineCode) -> Facts:
-        """What a kernel is found again by."""
-        kernel = code.kernel
-        if isinstance(kernel, Facts):
-            return kernel
-        text_hash, product = cache.hash_of(fingerprint(kernel)), kernel.product
+    def _facts(self, kernel: Kernel, text: str) -> Facts:
+        """What is asked of a kernel when it runs, and what its code is found again by."""
+        product = kernel.product
         twins = None if product is None else Twins(product.twins)
         least = kernel.grain(self.target.sharing) if kernel.split >= 0 else 0
         order = kernel.name, kernel.itemsizes, kernel.scalars, kernel.flagged, kernel.listens, kernel.split, kernel.shared
-        return Facts(text_hash, *order, twins, least)
+        return Facts(cache.hash_of(text), *order, twins, least)
 
     def _make(self, kernel: Kernel | Facts) -> MachineCode:
         if isinstance(kernel, Facts):
             found = self._found(kernel.text_hash, (ENTRY,))
             if found is None:
                 raise NotAtHand(kernel.name)
-            library, origin = found
+            facts, (library, origin) = kernel, found
         else:
-            whole = kernel
-            library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(whole), (ENTRY,))
+            whole, text = kernel, fingerprint(kernel)
+            facts = self._facts(kernel, text)
+            library, origin = self._library(kernel.name, text, lambda: self.llvm_ir(whole), (ENTRY,))
         if origin == "compiled":
             self.compiled += 1
         else:
             self.loaded += 1
-        return MachineCode(kernel, library, origin)
+        return MachineCode(kernel, facts, library, origin)
 
     def sharing(self) -> Any:
         """The code by which threads share loops; None if the system lacks what it calls."""

@@ -40,6 +40,9 @@ class Native(OnHost):
     def kernels(self) -> Mapping[Any, MachineCode]:
         return {kernel: code for kernel, code in compiler().kernels.alive.items() if not isinstance(kernel, Facts)}
 
+    def kernel_count(self) -> int:
+        return len(compiler().kernels)
+
     def counts(self) -> tuple[int, int]:
         return counts()
 
@@ -58,7 +61,7 @@ class Native(OnHost):
 
     def facts(self, compiled: Compiled) -> Facts:
         assert isinstance(compiled, MachineCode)
-        return compiler().facts(compiled)
+        return compiled.facts
 
     def find(self, facts: Facts) -> MachineCode | None:
         try:
@@ -145,13 +148,13 @@ class _Bound:
     )
 
     def __init__(self, code: MachineCode, arguments: Arguments) -> None:
-        kernel = code.kernel
+        kernel = code.facts
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.scalars)
         self.looked_up = [t.offsets for t in arguments.tables]  # whose memory lives as long as this
         tables = [offsets.ctypes.data for offsets in self.looked_up]
         self.code, self.flagged = code, kernel.flagged
         self.tables = struct.pack(f"={len(tables)}q", *tables)
-        self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes) + GO_ON * code.listens
+        self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes) + GO_ON * kernel.listens
         before = f"={len(kernel.itemsizes)}q{len(self.tables)}s{codes}"
         self.pack = struct.Struct(f"{before}{len(self.sizes)}s").pack
         self.told = struct.calcsize(before) + 8 * len(arguments.sizes)  # where it finds whether it is to stop
@@ -165,7 +168,7 @@ class _Bound:
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.target = target = compiler().target
         self.brief = self.work < target.sharing.hold_lock
-        self.grain = kernel.grain(target.sharing) if kernel.split >= 0 else 0  # 0 if no loop runs in pieces
+        self.grain = kernel.least  # 0 if no loop runs in pieces
         self.in_order = kernel.shared < 0
         self.time = self.work if kernel.product is None else self.work // target.costs.product
         self.uneven = 2 if kernel.product is not None and kernel.product.twins else 1  # the first rows of half of all results are long
@@ -259,7 +262,7 @@ class _Bound:
         work, grain, alone = self.shares(threads)
         block: Block = packed
         stop = None
-        if self.code.listens:
+        if self.code.facts.listens:
             block = ctypes.create_string_buffer(packed, len(packed))
             stop = partial(ctypes.memmove, ctypes.addressof(block) + self.told, STOP, len(STOP))
         is_short = work < min(self.code.moment or sharing.first, sharing.first)
