@@ -85,6 +85,8 @@ _OF_SIZES: dict[str, Callable[[Any, int], Any]] = {
     "x[:n] * 2 + x[1:n + 1]": lambda x, n: x[:n] * 2 + x[1 : n + 1],
     "x[:n] @ x[1:n + 1]": lambda x, n: x[:n] @ x[1 : n + 1],
     "x[:n].mean()": lambda x, n: x[:n].mean(),
+    **{f"x[:{m} n] * 2 + x[1:{m} n + 1]": lambda x, n, m=m: x[: m * n] * 2 + x[1 : m * n + 1] for m in (100, 2000)},
+    **{f"x[:{m} n].sum()": lambda x, n, m=m: x[: m * n].sum() for m in (100, 2000, 20_000)},
 }
 
 
@@ -93,7 +95,7 @@ def passes(peers: Sequence[Peer]) -> dict[str, dict[str, list[float]]]:
     in the second, by line and library.
     """
     found: dict[str, dict[str, list[float]]] = {}
-    for shape, lines in (((400, 300), _OF_ROWS), ((2_000,), _OF_SIZES)):
+    for shape, lines in (((400, 300), _OF_ROWS), ((6_000_000,), _OF_SIZES)):
         array = np.random.default_rng(0).random(shape)
         for name, line in lines.items():
             for peer in peers:

@@ -30,6 +30,11 @@ class Form:
         self.is_single = layout.tables is None and layout.base is None and not any(layout.strides)
         self.specs: dict[object, Any] = {}
 
+    def part(self) -> None:
+        """Forget what leads back to it. Machine code makes forms, and what is known by them, that Python's collector does not look at."""
+        self.specs.clear()
+        self.layout._form = None
+
     def __repr__(self) -> str:
         return f"Form({self.layout})"
 
@@ -49,10 +54,12 @@ class _Forms(Remembered[Form]):
         """Forget all but that of a single element, which some keep. Whoever has another keeps it, and from then on it is another object
         than the one that is found for its numbers.
         """
-        point = self.get(_POINT)
+        point, gone = self.pop(_POINT, None), list(self.values())
         super().clear()
         if point is not None:
             self[_POINT] = point
+        for form in gone:
+            form.part()
         for forget in forgotten:
             forget()
 

@@ -347,6 +347,13 @@ class Function(Builder):
         """The same in memory of the interpreter's, with nothing in its slots; not held, and null where there was no memory."""
         return self.call("PyType_GenericAlloc", POINTER, [self.the(name), self.number(0)])
 
+    def unseen(self, *xs: Value) -> None:
+        """Have the collector not look at these, which are to stay: what they refer to does not lead back to them, or is parted from them
+        when they are forgotten. Else a stream of new sizes would have it look at everything again and again.
+        """
+        for x in xs:
+            self.call("PyObject_GC_UnTrack", VOID, [x])
+
     def tuple_of(self, *items: Value) -> Value:
         """A new tuple, which is held, of items whose references go with it."""
         made = self.made(self.call("PyTuple_New", POINTER, [self.number(len(items))]))

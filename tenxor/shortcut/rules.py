@@ -67,6 +67,8 @@ def _recipe(f: Function) -> None:
 
     f.when(is_data, is_its_own)
     f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
+    f.unseen(key)
+    f.when(~is_data, lambda: f.unseen(recipe))  # that of data refers to itself
     f.let_go(key)
     f.keeps(recipe)
     f.give(recipe)
@@ -114,6 +116,7 @@ def _sources(f: Function) -> None:
         def number() -> list[Value]:
             value = f.made(f.call("PyFloat_FromDouble", POINTER, [next_word(cursor).cast("sitofp", DOUBLE)]))
             scalar = f.new("Scalar", value=value, dtype=f.own(item))
+            f.unseen(scalar)
             f.keeps(scalar)
             return [scalar]
 
@@ -122,6 +125,7 @@ def _sources(f: Function) -> None:
     has_any = f.fold(f.word(sources, SIZE), f.number(0), lambda k, before: before | is_number(k).cast("zext", I64))
     f.when_giving(has_any.equals(0), lambda: f.own(sources))
     found = f.filled(f.word(sources, SIZE), source)
+    f.unseen(found)
     f.keeps(found)
     f.give(found)
 
@@ -134,11 +138,13 @@ def _step(f: Function) -> None:
     form = lambda k: f.call("form_at", POINTER, [f.item(dtypes, k), f.integer(f.item(ranks, k)), cursor])  # noqa: E731
     forms = f.filled(f.word(ranks, SIZE), form)
     through = f.made(f.call("form_at", POINTER, [dtype, f.integer(target), cursor]))
+    f.when(f.word(ranks, SIZE) > 0, lambda: f.unseen(forms))
     recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, forms, through, keeps_order]))
     f.let_go(shape, forms, through)
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
     read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
     found = f.tuple_of(recipe, read, begins, f.own(follows))
+    f.unseen(found)
     f.keeps(found)
     f.give(found)
 
@@ -170,6 +176,7 @@ def _give_frame(f: Function) -> None:
 
     def write() -> None:
         f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))  # first, as frames have no kernel without
+        f.unseen(key)
         f.choose(is_alone, alone, summed)
 
     def alone() -> list[Value]:
@@ -178,7 +185,9 @@ def _give_frame(f: Function) -> None:
         return []
 
     def summed() -> list[Value]:
-        f.require(f.call("PyDict_SetItem", I32, [f.get(product, "Recipe.summed"), recipe, frame]).equals(0))
+        known = f.get(product, "Recipe.summed")
+        f.require(f.call("PyDict_SetItem", I32, [known, recipe, frame]).equals(0))
+        f.unseen(known)
         return []
 
     f.when(f.call("PyDict_Size", I64, [f.the("framed")]) >= MAX_FRAMES, lambda: f.ask_python("forget frames"))
@@ -205,6 +214,7 @@ def _made(f: Function) -> None:
     own |= dict.fromkeys(("host", "kind", "number", "plan"), f.the("None"))
     for slot, x in own.items():
         f.set(made, f"Made.{slot}", f.own(x))
+    f.when(f.word(like, SIZE) > 0, lambda: f.unseen(steps))
 
     def give(k: Value) -> None:
         each = f.item(frames, k)
@@ -230,6 +240,7 @@ def _made(f: Function) -> None:
         f.let_go(frame)
 
     f.each(f.word(frames, SIZE), give)
+    f.unseen(made)
     f.let_go(steps)
     f.keeps(made)
     f.give(made)
@@ -292,11 +303,14 @@ def _remember(f: Function) -> None:
     def begin() -> list[Value]:
         every = f.made(f.call("PyDict_New", POINTER, []))
         f.require(f.call("PyDict_SetItem", I32, [table, operation, every]).equals(0))
+        f.unseen(table)
         f.let_go(every)
         return [every]
 
     (every,) = f.choose(f.is_null(known), begin, lambda: [known])
     f.require(f.call("PyDict_SetItem", I32, [every, beside, made]).equals(0))
+    f.unseen(every)
+    f.when(f.is_a(beside, "tuple"), lambda: f.unseen(beside))
     f.give(f.constant(I1, True))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from ..dtypes import DType
 from ..layout import form_of_numbers
 from ..layout.coords import Shape
@@ -155,7 +155,9 @@ def _made(f: Function) -> None:
         parts |= {"known": f.the("None"), "writable": f.the("False")}
         for slot, x in parts.items():
             f.set(spec, f"Spec.{slot}", f.own(x))
-        f.require(f.call("PyDict_SetItem", I32, [f.get(form, "Form.specs"), dtype, spec]).equals(0))
+        specs = f.get(form, "Form.specs")
+        f.require(f.call("PyDict_SetItem", I32, [specs, dtype, spec]).equals(0))
+        f.unseen(specs, reach, spec)
         f.keeps(spec)
         return [spec]
 
@@ -183,6 +185,7 @@ def _form_with(f: Function) -> None:
         f.set(form, f"Form.{slot}", f.own(x))
     f.set(layout, "Layout._form", f.own(form))
     f.require(f.call("PyDict_SetItem", I32, [forms, key, form]).equals(0))
+    f.unseen(key, layout, form)
     f.let_go(key)
     f.keeps(form)
     f.give(form)
@@ -205,6 +208,6 @@ def _integers(f: Function) -> None:
     """A tuple of so many integers."""
     numbers, count = f.arguments
     found = f.filled(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
-    f.when(count > 0, lambda: f.call("PyObject_GC_UnTrack", VOID, [found]))  # as the collector would: integers refer to nothing
+    f.when(count > 0, lambda: f.unseen(found))  # as the collector would: integers refer to nothing
     f.keeps(found)
     f.give(found)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sys
 
 import numpy as np
 import pytest
 
 import tenxor as tx
 from tenxor import shortcut, spec
+from tenxor.layout.form import _forms
+from tenxor.node import _recipes
+from tenxor.realize import forget
 
 from .programs import Program
 
@@ -47,3 +52,40 @@ def test_forms_that_come_and_go() -> None:
         assert (y.shape, y.sum().item()) == ((shape[0] - 1, shape[1]), (n + 2) * (shape[0] - 1) * shape[1])
         x[0] = y[0] if shape[0] > 1 else 0
         assert x[0, 0].item() == (n + 2 if shape[0] > 1 else 0)
+
+
+def sized(n: int) -> None:
+    x = X[:n]
+    ((x * 2 + X[1 : n + 1]).sum() + x.mean() + (x @ X[1 : n + 1])).realize()
+    x[: n // 2] = 1.0
+
+
+X = tx.asarray(np.linspace(0, 1, 9000)).realize()
+
+
+@pytest.mark.usefixtures("on")
+def test_the_collector_does_not_look_at_what_is_known_of_other_sizes() -> None:
+    for n in range(40, 80):
+        sized(n)
+    gc.collect()
+    before = len(gc.get_objects())
+    for n in range(80, 580):
+        sized(n)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 1500  # a size has dozens of objects; one is of data, which refers to itself
+
+
+@pytest.mark.usefixtures("on")
+def test_what_the_collector_does_not_look_at_goes_when_it_is_forgotten() -> None:
+    left = []
+    for many in (300, 300, 1200, 1200):
+        for n in range(40, 40 + many):
+            sized(n)
+        forget()  # plans, and recipes with their frames
+        spec.forget()
+        _forms.clear()
+        _recipes.clear()
+        gc.collect()
+        left.append(sys.getallocatedblocks())
+    few, many = left[1] - left[0], left[3] - left[2]  # what is learnt anew leaves names in the interpreter, however many sizes there are
+    assert many - few < 300, left
