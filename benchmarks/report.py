@@ -209,8 +209,8 @@ def _passes(results: Results) -> str:
     rows = [["float64", *[f"{result['titles'][p]}, {which}" for p in peers for which in ("first", "second")]]]
     rows += [[f"`{line}`", *[shown(seconds) for p in peers for seconds in row[p]]] for line, row in found.items()]
     return (
-        "## First and second pass\n\nSmall work on each of 100 rows of 300 elements, or of sizes n from 50 to 150, and as many times as large:"
-        " medians of the first pass over them and of the second. 50 others were met before.\n\n" + grid(rows)
+        "## First and second pass\n\nSmall work on each of 100 rows of 300 elements, or of sizes n from 50 to 150, and as many times as"
+        " large: medians of the first pass over them and of the second. 50 others were met before.\n\n" + grid(rows)
     )
 
 

@@ -29,6 +29,7 @@ from .keywords import spelled
 from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
+from .sizes import Size
 from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, number_of, one_of, truth
@@ -325,6 +326,8 @@ def is_followed(x: Any) -> TypeGuard[Tensor]:
 
 def _real(op: str, x: Any) -> float:
     """A number that has no imaginary part."""
+    if isinstance(x, Size):
+        return x  # type: ignore[return-value]
     value = number_of(x, op)
     if isinstance(value, complex):
         raise DTypeError(f"{op}: {value} is complex; use a real number, and arithmetic on the result")
@@ -356,19 +359,23 @@ def arange(
     start, stop, step = _real("arange", start), _real("arange", stop), _real("arange", step)
     if step == 0:
         raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
-    integral = all(isinstance(x, int) for x in (start, stop, step))
+    integral = all(isinstance(x, (int, Size)) for x in (start, stop, step))
+    count: Any
     try:
         count = -(-(stop - start) // step) if integral else (stop - start) / step
     except OverflowError:  # an integer that no float holds, and a float
         count = inf
-    if not integral and not isfinite(count):
-        raise ArgumentError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
-    count = max(ceil(count), 0)
+    if not integral:
+        if not isfinite(count):
+            raise ArgumentError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
+        count = ceil(count)
+    count = max(count, 0)
     check_count("arange", (count,))
     d = dtype_of((DEFAULT_INT if integral else DEFAULT_FLOAT) if dtype is None else dtype)
     if integral and d.is_integer and count:
-        check_fits(start, d, "arange")
-        check_fits(start + (count - 1) * step, d, "arange")
+        for x in (start, start + (count - 1) * step):
+            if d is not DEFAULT_INT or not isinstance(x, Size):  # with 64 bits these are counted, too
+                check_fits(x, d, "arange")
     found = positions((count,))
     if not integral:
         first, each = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]

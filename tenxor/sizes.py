@@ -228,6 +228,15 @@ class Trace:
         self.divisions[key] = found
         return found
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether one of the given numbers was asked for as it is: what was found is for that one alone."""
+        return any([isinstance(line, Condition) and line.how == "==" and self._is_given(line.terms) for line in self.lines])
+
+    def _is_given(self, terms: Terms) -> bool:
+        *constant, (monomial, _) = terms
+        return len(constant) <= 1 and len(monomial) == 1 and monomial[0] < len(self.given) and (not constant or not constant[0][0])
+
     def text(self, value: Any) -> str:
         """A number, or a tuple of such, as it is worked out."""
         if isinstance(value, tuple):
@@ -306,10 +315,15 @@ def _exactly(terms: Terms, by: Terms) -> Terms | None:
 
 
 class Found(Protocol):
-    """What was found for some numbers: its own `found` says what that is for others, or None if it would not have been found for these."""
+    """What was found for some numbers: its own `found` says what that is for others, or None if it would not have been found for these. It
+    `is_pinned` if it is for some of them as they are.
+    """
 
     @property
     def found(self) -> Callable[..., tuple[Any, ...] | None]: ...
+
+    @property
+    def is_pinned(self) -> bool: ...
 
 
 F = TypeVar("F", bound=Found)
@@ -317,7 +331,8 @@ F = TypeVar("F", bound=Found)
 
 class Known(Generic[F]):
     """What was found of one structure for some numbers, and holds for others: last first. It takes some times as long to find what holds
-    for others, too, so between two times that that is done others are seen to for themselves.
+    for others, too, so between two times that that is done others are seen to for themselves; more and more of them where that has not held
+    for many.
     """
 
     __slots__ = ("first", "general", "most", "once")
@@ -354,4 +369,6 @@ class Known(Generic[F]):
         found = made.found(*numbers)
         assert found is not None, "what was found of some numbers suits them"
         self.general.insert(0, made)
+        if made.is_pinned:
+            self.first *= 2  # it may be that others never suit
         return made, found

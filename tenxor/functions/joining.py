@@ -15,13 +15,14 @@ from ..dtypes import DTypeLike, result_type
 from ..errors import ArgumentError, ShapeError
 from ..keywords import spelled
 from ..layout import Layout
+from ..layout.coords import Shape
 from ..layout.table import SMALL_TABLE
 from ..ops import OPS
 from ..realize import glance
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, ints
-from ..tensor.copying import Joiner, Move, joiners
+from ..tensor.copying import Joiner, Move, Way, joiners
 from ..tensor.core import Operand
 from ..tensor.pieces import (
     Piece,
@@ -42,8 +43,7 @@ from .into import cast, into
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
 P = ParamSpec("P")
-# What was put together, and where each piece went, if that is known.
-Joined = tuple[Tensor, Callable[[], Iterable[Move]] | None]
+Joined = tuple[Tensor, Way | None]  # what was put together, and how, if that is known
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 _POSITIVE = OPS["positive"]
@@ -78,10 +78,10 @@ def _again(alone: bool) -> Callable[[Callable[P, Joined]], Callable[P, Tensor]]:
 
 def _learnt(own: Callable[..., Joined], joiner: Joiner, *args: Any, **named: Any) -> Tensor:
     """What is put together, which machine code does the next time, if it is known how."""
-    found, moves = own(*args, **named)
-    if moves is not None:
+    found, way = own(*args, **named)
+    if way is not None:
         pieces = args[:1] if isinstance(args[0], Tensor) else args[0]
-        joiner.learn(own.__name__, pieces, (*args[1:], *named.values(), *named), found, moves())
+        joiner.learn(own.__name__, pieces, (*args[1:], *named.values(), *named), found, way)
     return found
 
 
@@ -111,12 +111,17 @@ def concat(
         parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
         return into("concat", out, _concatenated(parts, axis)[0], casting), None
     found, place = _concatenated(arrays, axis)
-    return found, _moves(arrays, place, found)
+    return found, _way(arrays, place, _shape_end_to_end)
 
 
-def _moves(arrays: Sequence[Any], axis: int | None, found: Tensor) -> Callable[[], Iterable[Move]] | None:
-    """Where each of some arrays went; of what is walked otherwise than a list, or but once, that is not told."""
-    return (lambda: moves_of(arrays, axis, found.layout)) if isinstance(arrays, (list, tuple)) else None
+def _way(arrays: Sequence[Any], axis: int | None, whole: Callable[[Sequence[Shape], int | None], Shape]) -> Way | None:
+    """How pieces like some arrays are put together; of what is walked otherwise than a list, or but once, that is not told."""
+
+    def way(pieces: Sequence[Tensor]) -> tuple[Layout, Iterable[Move]]:
+        layout = Layout.contiguous(whole(_shapes(pieces), axis))
+        return layout, moves_of(pieces, axis, layout)
+
+    return way if isinstance(arrays, (list, tuple)) else None
 
 
 def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, int | None]:
@@ -146,11 +151,17 @@ def _put_together(parts: list[Piece], axis: int | None, quickly: Callable[[], Te
 
 def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tensor:
     parts = _readable(parts) if types == {np.ndarray} else parts
-    shapes, first = _shapes(parts), parts[0].shape
+    shapes = _shapes(parts)
+    if axis is not None:
+        _check_fit("concat", shapes, axis)
+    return _joined("concat", parts, axis, _shape_end_to_end(shapes, axis))
+
+
+def _shape_end_to_end(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    first = shapes[0]
     if axis is None:
-        return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),))
-    _check_fit("concat", shapes, axis)
-    return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :]))
+        return (sum([prod(shape) for shape in shapes]),)
+    return (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :])
 
 
 cat = concatenate = concat
@@ -181,7 +192,7 @@ def stack(
         parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
         return into("stack", out, _stacked(parts, axis)[0], casting), None
     found, place = _stacked(arrays, axis)
-    return found, _moves(arrays, place, found)
+    return found, _way(arrays, place, _shape_side_by_side)
 
 
 def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
@@ -195,9 +206,14 @@ def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
 
 def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
     parts = _readable(parts) if types == {np.ndarray} else parts
-    _check_fit("stack", _shapes(parts), None)
-    first = parts[0].shape
-    return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:]))
+    shapes = _shapes(parts)
+    _check_fit("stack", shapes, None)
+    return _joined("stack", parts, axis, _shape_side_by_side(shapes, axis))
+
+
+def _shape_side_by_side(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    assert axis is not None
+    return (*shapes[0][:axis], len(shapes), *shapes[0][axis:])
 
 
 def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
@@ -221,7 +237,7 @@ def _readable(parts: list[Any]) -> list[Piece]:
     return parts if are_arrays(parts) else [a if are_arrays([a]) else asarray(a) for a in parts]
 
 
-def _shapes(parts: list[Piece]) -> list[tuple[int, ...]]:
+def _shapes(parts: Sequence[Piece]) -> list[Shape]:
     return [p.layout.shape if type(p) is Tensor else p.shape for p in parts]
 
 
@@ -279,13 +295,17 @@ def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim:
         shifts *= len(axes)
     if x.size * x.dtype.itemsize >= LAZY and max(x.shape) <= SMALL_TABLE and not have_past([x]):
         return _rolled_later(x, shifts, tuple(axes)), None
-    moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
-    for a in set(axes):
-        moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
-    layout, whole = x.layout, Layout.contiguous(x.shape)
-    keys = [((*(of for of, _ in pieces), ...), (*(to for _, to in pieces), ...)) for pieces in product(*moves)]
-    boxes = [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
-    return moved(Tensor, "roll", x, boxes, x.shape), lambda: boxes
+
+    def way(pieces: Sequence[Tensor]) -> tuple[Layout, list[Move]]:
+        (x,) = pieces
+        moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
+        for a in set(axes):
+            moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
+        layout, whole = x.layout, Layout.contiguous(x.shape)
+        keys = [((*(of for of, _ in parts), ...), (*(to for _, to in parts), ...)) for parts in product(*moves)]
+        return whole, [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
+
+    return moved(Tensor, "roll", x, way([x])[1], x.shape), way
 
 
 @called_again

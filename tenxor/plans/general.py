@@ -38,10 +38,10 @@ class General:
     `template` is that of frames that do the same (`shortcut/frames.py`).
     """
 
-    __slots__ = ("found", "outline", "template")
+    __slots__ = ("found", "is_pinned", "outline", "template")
 
-    def __init__(self, outline: Plan, found: Callable[..., Numbers | None]) -> None:
-        self.outline, self.found = outline, found
+    def __init__(self, outline: Plan, found: Callable[..., Numbers | None], is_pinned: bool) -> None:
+        self.outline, self.found, self.is_pinned = outline, found, is_pinned
         self.template: Any = None
 
     def plan(self, numbers: Numbers) -> Plan:
@@ -120,7 +120,7 @@ def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
         traced = Traced(numbers)
         outline = outlined(pattern, stand_ins(pattern, traced))
         found = traced.trace.written(tuple(map(numbers_of, outline.steps)))
-        return General(outline.with_steps(list(map(_without_numbers, outline.steps))), found)
+        return General(outline.with_steps(list(map(_without_numbers, outline.steps))), found, traced.trace.is_pinned)
     except TypeError:  # something does not know such numbers
         return None
 

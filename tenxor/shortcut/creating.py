@@ -9,9 +9,11 @@ from .blocks import LARGEST
 from .call import given_in_all, names_behind, with_arguments
 from .compute import in_memory
 from .function import Function
+from .kinds import as_bytes, find_kind, numbers
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of, with_bytes
 from .rule import MOST_AXES
+from .rules import recipe_of_data
 from .specs import no_numbers, spec_with
 
 MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
@@ -23,6 +25,8 @@ def write(module: Module, objects: Objects) -> None:
     parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
     _created(Function(module, objects, "created", parameters))
     by_name = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
+    by_rule = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("given", I64), ("names", POINTER)]
+    _by_rule(Function(module, objects, "created_by_rule", by_rule))
     _created_by_name(Function(module, objects, "created_by_name", by_name))
     _blank(Function(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
     _fill_line(Function(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("are_floats", I1)], I1))
@@ -87,14 +91,29 @@ def _created(f: Function) -> None:
 
     f.each(given, one)
     f.when(~no_names, lambda: f.at(key, ITEMS).at(given + 1, POINTER).store(f.own(names)))
-    made = f.found_in(table, key)
-    f.refuse(f.is_null(made))
-    f.hold(made)
+    known = f.found_in(table, key)
+    by_rule = lambda: [f.call("created_by_rule", POINTER, [table, key, name, args, given, names])]  # noqa: E731
+    (made,) = f.choose(f.is_null(known), by_rule, lambda: [f.own(known)], (1, 1000))
+    f.made(made)
     f.let_go(key)
     found = f.made(f.call("in_steps", POINTER, [made, f.the("()")]))
     f.let_go(made)
     f.keeps(found)
     f.give(found)
+
+
+def _by_rule(f: Function) -> None:
+    """What a function of this name makes of these arguments by a rule, which the table has from now on."""
+    table, key, name, args, given, names = f.arguments
+    f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
+    f.require(find_kind(f, name, args, given, names))
+    kind = as_bytes(f)
+    made = f.made(f.call("made_of_kind", POINTER, [kind, numbers(f)[1]]))
+    f.let_go(kind)
+    f.require(f.call("PyDict_SetItem", I32, [table, key, made]).equals(0))
+    f.unseen(key)
+    f.keeps(made)
+    f.give(made)
 
 
 def _blank_for_python(f: Function) -> None:
@@ -201,8 +220,7 @@ def _kept_blank(f: Function) -> None:
     f.fold(ndim, f.number(1), axis)
     spec = spec_with(f, dtype, ndim, numbers)
     f.require(f.integer(f.get(spec, "Spec.nbytes")) <= LARGEST)
-    empty, none = f.the("()"), f.the("None")
-    recipe = f.made(f.call("recipe_like", POINTER, [f.the("DATA"), shape, dtype, empty, empty, none, f.the("True")]))
+    recipe = recipe_of_data(f, shape, dtype)
     pair = f.tuple_of(recipe, spec)
     f.require(f.call("PyDict_SetItem", I32, [table, key, pair]).equals(0))
     f.keeps(pair)

@@ -56,6 +56,7 @@ from .learn import (
     TRUE,
     is_computed,
     key_of_creation,
+    learn_creation,
     learning,
     learning_any_operation,
     learning_in_place,
@@ -275,7 +276,8 @@ class ShortWay:
         kinds, of_graphs, made_by = (self._function(name, Kind.SOME) for name in ("kind_of_call", "kind_of_graph", "made_by"))
         self.machine = likewise.Machine(kinds, of_graphs, made_by, self.aside)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
-        self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
+        creating = [self._function(name, Kind.SOME) for name in CREATING]
+        self.maker = Maker(*creating, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         self.calling = Calling(self.library)

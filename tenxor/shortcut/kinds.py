@@ -18,8 +18,9 @@ from .rule import MOST_AXES, MOST_NUMBERS
 from .walk import NODE, count, number_of, table
 
 MOST_WORDS = 512  # of a kind
+SMALL = 16  # integers below are as they are, unless tensors have them
 BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on
-TENSOR, INTEGER, NUMBER, TUPLE, FLOAT, OBJECT = range(6)  # what the next words are of; a number is an integer that tensors have, too
+TENSOR, INTEGER, NUMBER, TUPLE, FLOAT, OBJECT = range(6)  # what the next words are of; a number is one of those written down
 _PLAIN = ("NoneType", "DType", "str", "type")
 
 
@@ -138,10 +139,10 @@ def _seen(f: Function) -> None:
 
 
 def _integer(f: Function) -> None:
-    """An integer: which number it is, or else as it is."""
+    """An integer: which number it is, or else as it is if it is small: it may be an axis, or how many times something is done."""
     value, fits = f.bounded(f.arguments[0])
     f.require(fits)
-    which = f.call("which_number", I64, [value, f.constant(I1, False)])
+    which = f.call("which_number", I64, [value, value >= SMALL])
     is_number = which > 1
     _add(f, f.selected(is_number, f.number(NUMBER), f.number(INTEGER)))
     _add(f, f.selected(is_number, which, value))

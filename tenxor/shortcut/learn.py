@@ -163,6 +163,13 @@ def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) ->
     return keys if keys is None else (name, *keys, tuple(named)) if named else (name, *keys)
 
 
+def learn_creation(name: str, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """A function of no tensors has `made` something: sometimes look what it would make of other sizes."""
+    like = Call.of(name, (*args, *named.values()), tuple(named))
+    if like is not None:
+        like.learn(made, own, args, named)
+
+
 def keys_of(given: Sequence[Any]) -> tuple[Any, ...] | None:
     """What stands for some arguments in keys; None if something has no key."""
     keys = tuple([key_of(x) for x in given])

@@ -131,7 +131,7 @@ class Call(NamedTuple):
 def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
     """The rule by which Python's own method makes something of such arguments, of which the result is its only one."""
     traced = Traced(numbers)
-    given, by_name = [_stand_in(traced, x) for x in args], {name: _stand_in(traced, x) for name, x in named.items()}
+    given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
     tensors = [x for x in (*given, *by_name.values()) if type(x) is Tensor]
     with machine[0].aside():
         began = next_number()
@@ -166,7 +166,7 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
     return frames
 
 
-def _stand_in(traced: Traced, x: Any) -> Any:
+def stand_in(traced: Traced, x: Any) -> Any:
     """What stands for an argument: for a tensor one that has no memory."""
     if type(x) is Tensor:
         layout, held = traced.layout(x.spec.layout), traced.numbers(x.storage.node.shape)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ..dtypes import boolean, int8, int16, int32, int64, uint8, uint16, uint32
+from ..dtypes import DType, boolean, int8, int16, int32, int64, uint8, uint16, uint32
 from ..host.loops import one_step
 from ..layout import Layout
-from ..node import DATA, recipe_of
+from ..node import DATA, Recipe, recipe_of
+from ..plans.general import Traced
+from ..records import NamedTuple
+from ..sizes import Number
 from ..spec import Made, Spec, remember, spec_of
 from ..tensor import Tensor
-from ..tensor.copying import LARGE, Move, is_shared
+from ..tensor.copying import LARGE, Way, is_shared
 from ..tensor.gathering import FEW as LOOKED_AT
 from .blocks import LARGEST
 from .boxes import box_of
 from .learn import keys_of
+from .likewise import Call, stand_in
+from .rule import OWN, Rule
 
 ARRAYS = frozenset((Tensor, list))  # keys that select rows
 INDICES = (int64, int32, uint8, int16, int8, uint16, uint32)
@@ -34,9 +39,14 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
     if type(key) is list and set(map(type, key)) != {int}:
         return
     by: Spec | int = len(key) if type(key) is list else key.spec  # type: ignore[union-attr]
-    if by not in x.spec.called.get("picked", ()) and not x.spec.form.passing:
-        made = _picked(x.spec, (by,), 1, 0, int64.itemsize, int64.itemsize) if isinstance(by, int) else _of_tensor(x.spec, by)
-        remember(x.spec.called, "picked", by, made or Made(x.spec))
+    if by in x.spec.called.get("picked", ()) or x.spec.form.passing:
+        return
+    picked = _picked_by(x.spec, by)
+    made = Made(x.spec) if picked is None else picked.made()
+    remember(x.spec.called, "picked", by, made)
+    like = None if picked is None else Call.of("picked", (x, by if type(key) is list else key))
+    if like is not None:
+        like.learn_made(made, lambda: _picked_rule(like.numbers, x.spec, by, made))
 
 
 def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
@@ -85,7 +95,37 @@ def learn_rows(made: Made, count: int) -> None:
         remember(made.spec.called, "rows", count, Made(found, recipe_of(DATA, shape, found.dtype)))
 
 
-def _of_tensor(spec: Spec, key: Spec) -> Made | None:
+class _Moved(NamedTuple):
+    """What elements are together: its spec, and its recipe if that is known; and the words of a frame that say where they lie."""
+
+    spec: Spec
+    recipe: Recipe | None
+    words: tuple[Number, ...]
+
+    def made(self) -> Made:
+        """As it is written down."""
+        return Made(self.spec, self.recipe, frame=struct.pack(f"={len(self.words)}q", *self.words))
+
+    def rule(self, traced: Traced, like: Made) -> Rule:
+        """As it is for all sizes, where this has `Size`s, and there is something `like` it of others."""
+        steps = () if self.recipe is None else ((self.recipe, (), (), True),)
+        return Rule(traced.trace, Made(self.spec, steps=steps), like, [(OWN, None, self.words, None)])
+
+
+def _picked_rule(numbers: Sequence[int], spec: Spec, by: Spec | int, made: Made) -> Rule | None:
+    """How it is with other sizes, where this is `made` of these."""
+    traced = Traced(numbers)
+    sized = traced.numbers((by,))[0] if isinstance(by, int) else spec_of(traced.layout(by.layout), by.dtype)
+    found = _picked_by(spec_of(traced.layout(spec.layout), spec.dtype), sized)
+    return None if found is None else found.rule(traced, made)
+
+
+def _picked_by(spec: Spec, by: Spec | int) -> _Moved | None:
+    """Where the rows lie that a tensor like this, or so many indices, selects."""
+    return _of_tensor(spec, by) if isinstance(by, Spec) else _picked(spec, (by,), 1, 0, int64.itemsize, int64.itemsize)
+
+
+def _of_tensor(spec: Spec, key: Spec) -> _Moved | None:
     """Where the rows lie that a mask or indices like these select."""
     if key.strides is None or key.form.passing or not key.size:
         return None
@@ -100,7 +140,7 @@ def _of_tensor(spec: Spec, key: Spec) -> Made | None:
     return _picked(spec, key.shape, 1, INDICES.index(key.dtype), item, step * item) if known else None
 
 
-def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: int, key_step: int) -> Made | None:
+def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: int, key_step: int) -> _Moved | None:
     """Where the rows lie that a key of some shape selects along the first axes."""
     if spec.strides is None or len(spec.shape) < axes or not spec.size:
         return None
@@ -113,13 +153,13 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
         return None
     size = prod(spec.shape[:axes])
     apart = abs(step) >= prod(rest) or size == 1
-    frame = struct.pack("=9q", kind, count, key_item, key_step, size, item, step * item, prod(rest) * item, apart)
+    words = kind, count, key_item, key_step, size, item, step * item, prod(rest) * item, apart
     if kind == MASK:
-        return Made(spec_of(Layout.contiguous(rest), spec.dtype), frame=frame)
-    return Made(spec_of(Layout.contiguous(whole), spec.dtype), recipe_of(DATA, whole, spec.dtype), frame=frame)
+        return _Moved(spec_of(Layout.contiguous(rest), spec.dtype), None, words)
+    return _Moved(spec_of(Layout.contiguous(whole), spec.dtype), recipe_of(DATA, whole, spec.dtype), words)
 
 
-def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], found: Tensor, moves: Iterable[Move]) -> None:
+def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], found: Tensor, way: Way) -> None:
     """Write down how pieces like these are put together; or that it is not known."""
     if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor}:
         return
@@ -131,21 +171,40 @@ def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], fou
     every = specs[0].called.get(op, {})
     if any([spec.form.passing for spec in specs]) or every.get(key) is not None:
         return
-    is_new = len(pieces) > FEW_PIECES and key not in every
-    remember(specs[0].called, op, key, None if is_new else _joined(pieces, found, list(moves)) or Made(found.spec))
+    if len(pieces) > FEW_PIECES and key not in every:
+        remember(specs[0].called, op, key, None)
+        return
+    moved = _joined(pieces, found.dtype, way)
+    is_known = moved is not None and found.spec is moved.spec and not found.offset and not _waits_for_kernels(found)
+    made = moved.made() if moved is not None and is_known else Made(found.spec)
+    remember(specs[0].called, op, key, made)
+    like = Call.of(op, (*others, *pieces)) if is_known else None
+    if like is not None:
+        like.learn_made(made, lambda: _joined_rule(like.numbers, pieces, found.dtype, way, made))
 
 
-def _joined(pieces: Sequence[Tensor], found: Tensor, moves: Sequence[Move]) -> Made | None:
-    """How pieces are put together, box by box, of which none is so large that threads share it, or kernels write it when it is needed."""
-    spec, item = found.spec, found.dtype.itemsize
-    if is_shared(spec.nbytes, len(moves)) or (spec.nbytes >= LARGE and found.storage.node.buffer is None):
-        return None
-    if not spec.size or found.offset or spec.layout != Layout.contiguous(spec.shape):
+def _waits_for_kernels(found: Tensor) -> bool:
+    """Whether it is so large that kernels write it when it is needed."""
+    return found.spec.nbytes >= LARGE and found.storage.node.buffer is None
+
+
+def _joined_rule(numbers: Sequence[int], pieces: Sequence[Tensor], dtype: DType, way: Way, made: Made) -> Rule | None:
+    """How pieces of other sizes are put together, where this is `made` of these."""
+    traced = Traced(numbers)
+    moved = _joined([stand_in(traced, x) for x in pieces], dtype, way)
+    return None if moved is None else moved.rule(traced, made)
+
+
+def _joined(pieces: Sequence[Tensor], dtype: DType, way: Way) -> _Moved | None:
+    """How pieces are put together, box by box, of which none is so large that threads share it."""
+    whole, moves = way(pieces)
+    spec, item, moves = spec_of(whole, dtype), dtype.itemsize, list(moves)
+    if is_shared(spec.nbytes, len(moves)) or not spec.size:
         return None
     boxes = []
     for piece, read, written in moves:
         x = pieces[piece]
-        if x.dtype is not found.dtype or read.base is not None or read.tables is not None:
+        if x.dtype is not dtype or read.base is not None or read.tables is not None:
             return None
         if not read.size:
             continue
@@ -154,4 +213,4 @@ def _joined(pieces: Sequence[Tensor], found: Tensor, moves: Sequence[Move]) -> M
             return None
         boxes.append(box)
     words = [n for box in boxes for n in box]
-    return Made(spec, recipe_of(DATA, spec.shape, spec.dtype), frame=struct.pack(f"={1 + len(words)}q", len(boxes), *words))
+    return _Moved(spec, recipe_of(DATA, spec.shape, dtype), (len(boxes), *words))

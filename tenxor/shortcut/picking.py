@@ -15,10 +15,14 @@ from ..dtypes import float64, int64
 from .blocks import data_of
 from .compute import in_memory
 from .function import Function
-from .moves import COUNT, INDICES, ITEM, KEY_ITEM, KEY_STEP, KIND, MASK, SIZE, STEP, WIDTH, WRITABLE
-from .objects import BYTES, Objects
+from .moves import COUNT, INDICES, ITEM, KEY_ITEM, KEY_STEP, KIND, MASK, MOST_SELECTED, STEP, WIDTH, WRITABLE
+from .moves import SIZE as OF_KEY
+from .objects import BYTES, SIZE, Objects
 from .read import address_of
 from .record import ask_all, found_made
+from .rule import MOST_AXES
+from .rules import new_made, recipe_of_data
+from .specs import no_numbers, spec_with
 from .write import compute_storage, number_for, own_memory
 
 ABREAST = 8  # indices
@@ -43,6 +47,7 @@ def write(module: Module, objects: Objects) -> None:
         each = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
         _move_some(Function(module, objects, f"{name}_selected", [*each, ("bits", I64)], I1), towards)
     _of_rows(Function(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
+    _rows_anew(Function(module, objects, "rows_anew", [("rest", POINTER), ("number", POINTER)], I1))
     _content(Function(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
     _picked(Function(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
     _add(Function(module, objects, "add_rows", [*rows, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
@@ -134,7 +139,7 @@ def _select(f: Function) -> None:
     """How many rows a key selects, whose elements are in a node's memory, and for indices where they lie; none if one is out of range."""
     key, node, frame, places = f.arguments
     program = f.at(frame, BYTES)
-    own = [f.word(program, SIZE), f.word(program, STEP), places]
+    own = [f.word(program, OF_KEY), f.word(program, STEP), places]
     f.when_giving(f.is_a(key, "list"), lambda: f.call("at_list", I64, [key, *own]))
     start, count, kind = _start_of_key(f, key, node, program), f.word(program, COUNT), f.word(program, KIND)
     f.when_giving(kind.equals(MASK), lambda: f.call("count_selected", I64, [start, count]))
@@ -261,15 +266,44 @@ def _of_rows(f: Function) -> None:
     is_mask = f.word(f.at(f.get(made, "Made.frame"), BYTES), KIND).equals(MASK)
     f.when_giving(~is_mask, lambda: made)
     number = f.as_object(count)
-    called = f.get(f.get(made, "Made.spec"), "Spec.called")
+    rest = f.hold(f.get(made, "Made.spec"))
 
     def look() -> Value:
-        every = f.found_in(called, f.the("'rows'"))
+        every = f.found_in(f.get(rest, "Spec.called"), f.the("'rows'"))
         return f.choose(f.is_null(every), lambda: [every], lambda: [f.found_in(every, number)])[0]
 
-    found = f.own(f.known(look, lambda: f.ask_python("learn_rows", made, number)))
-    f.let_go(number, made)
+    def make() -> None:
+        f.when(~f.call("rows_anew", I1, [rest, number]), lambda: f.ask_python("learn_rows", made, number))
+
+    found = f.own(f.known(look, make))
+    f.let_go(number, rest, made)
     f.give(found)
+
+
+def _rows_anew(f: Function) -> None:
+    """Write down what so many rows like these are together: whether they are few enough."""
+    rest, number = f.arguments
+    count, ndim, numbers = f.integer(number), f.word(f.get(rest, "Spec.shape"), SIZE), no_numbers(f)
+    f.require(ndim < MOST_AXES)
+    f.require(count <= MOST_SELECTED)
+    numbers.at(0, I64).store(count)
+    numbers.at(MOST_AXES, I64).store(f.number(1))
+
+    def axis(k: Value, step: Value) -> Value:
+        size = f.integer(f.item(f.get(rest, "Spec.shape"), k))
+        numbers.at(k + 1, I64).store(size)
+        numbers.at(k + 1 + MOST_AXES, I64).store(f.integer(f.item(f.get(rest, "Spec.strides"), k)))
+        return step * f.selected(size.equals(0), f.number(1), size)
+
+    numbers.at(MOST_AXES, I64).store(f.fold(ndim, f.number(1), axis))
+    spec = spec_with(f, f.get(rest, "Spec.dtype"), ndim + 1, numbers)
+    f.require(f.integer(f.get(spec, "Spec.nbytes")) <= MOST_SELECTED)
+    recipe = recipe_of_data(f, f.get(spec, "Spec.shape"), f.get(spec, "Spec.dtype"))
+    made = new_made(f, spec=spec, recipe=recipe)
+    f.unseen(made)
+    f.require(f.call("remember", I1, [f.get(rest, "Spec.called"), f.the("'rows'"), number, made]))
+    f.let_go(made, recipe, spec)
+    f.give(f.constant(I1, True))
 
 
 def _content(f: Function) -> None:
@@ -307,8 +341,10 @@ def _found(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
     def of_list() -> list[Value]:
         return [f.call("PyLong_FromLongLong", POINTER, [f.length(key)])]
 
-    by = f.made(f.choose(f.is_a(key, "list"), of_list, of_tensor)[0])
-    made = f.hold(found_made(f, f.get(f.get(x, "Tensor.spec"), "Spec.called"), f.the("'picked'"), by))
+    is_list = f.is_a(key, "list")
+    by = f.made(f.choose(is_list, of_list, of_tensor)[0])
+    called = f.get(f.get(x, "Tensor.spec"), "Spec.called")
+    made = f.hold(found_made(f, called, f.the("'picked'"), by, x, f.selected(is_list, by, key)))
     f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
     f.let_go(by)
 

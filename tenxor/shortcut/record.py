@@ -105,21 +105,16 @@ def holds_a_node(f: Function, storage: Value) -> Value:
     return f.either(f.is_a(storage, "Storage"), lambda: f.is_a(storage, "Watched"))
 
 
-def found_made(f: Function, table: Value, op: Value, beside: Value) -> Value:
-    """What a table says is made."""
-    return made_or_by_rule(f, table, op, beside, lambda: [f.nothing()])
-
-
-def _operation_made(f: Function, table: Value, op: Value, beside: Value, *given: Value) -> Value:
-    """The same of an operation, or what it makes by rule of what is given: of numbers their types. Python may run."""
+def found_made(f: Function, table: Value, name: Value, beside: Value, *given: Value) -> Value:
+    """What a table says is made, or what is by rule of what is given: of numbers their types. Python may run."""
 
     def by_rule() -> list[Value]:
         every = f.local(array(POINTER, len(given)))
         for k, x in enumerate(given):
             every.at(k, POINTER).store(x)
-        return [f.call("made_by_rule", POINTER, [table, op, beside, every, f.number(len(given)), f.nothing()])]
+        return [f.call("made_by_rule", POINTER, [table, name, beside, every, f.number(len(given)), f.nothing()])]
 
-    return made_or_by_rule(f, table, op, beside, by_rule)
+    return made_or_by_rule(f, table, name, beside, by_rule)
 
 
 def made_or_by_rule(f: Function, table: Value, op: Value, beside: Value, by_rule: Callable[[], Sequence[Value]]) -> Value:
@@ -137,7 +132,7 @@ def _unary(f: Function) -> None:
     f.require(f.is_a(x, "Tensor"))
     key, thing, is_node, offset = operand(f, x)
     f.hold(thing)
-    made = _operation_made(f, f.get(key, "Spec.made"), op, f.the("None"), x)
+    made = found_made(f, f.get(key, "Spec.made"), op, f.the("None"), x)
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset),))
     source = as_source(f, thing, is_node, f.item(f.get(recipe, "Recipe.dtypes"), 0))
@@ -159,7 +154,7 @@ def _binary(f: Function) -> None:
     f.hold(thing), f.hold(beside.thing)
     other = f.selected(f.is_a(y, "Tensor"), y, beside.key)
     given = select(after, other, x), select(after, x, other)
-    made = _operation_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key, *given)
+    made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key, *given)
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset), beside), after)

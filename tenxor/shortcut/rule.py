@@ -15,14 +15,15 @@ from ..spec import Made
 
 MOST_AXES = 4  # of a tensor
 MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS = 30, 64, 384  # of a rule
-Words = tuple[int, int | None, Sequence[Number], Plan]  # of a frame: of which step, and of which product that sums; the words; their plan
+# Of a frame: of which step it is, and of which product that sums; its words, and the plan that has its kernel, if there is one.
+Words = tuple[int, int | None, Sequence[Number], Plan | None]
 OWN = -1  # in the place of a step: the frame is that of what is made itself
 
 
 class Program:
     """A function of the numbers of tensors, in words."""
 
-    __slots__ = ("program",)
+    __slots__ = ("is_pinned", "program")
     worked_out: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # machine code
 
     def __init__(self, trace: Trace, results: Sequence[Number]) -> None:
@@ -30,6 +31,7 @@ class Program:
         if len(results) > MOST_RESULTS or len(trace.names) > MOST_ATOMS or len(trace.given) > MOST_NUMBERS:
             raise TypeError("a rule has no room for so many numbers")
         self.program = struct.pack(f"={len(program)}q", *program)
+        self.is_pinned = trace.is_pinned
 
     def found(self, *numbers: int) -> tuple[int, ...] | None:
         """What it gives for such numbers; None if it does not suit them."""
@@ -37,14 +39,15 @@ class Program:
 
 
 class Frame(NamedTuple):
-    """A frame without sizes: its words, with 0 in the places of those that depend on sizes; these; and the plan that has its kernels."""
+    """A frame without sizes: its words, with 0 in the places of those that depend on sizes; these; and the plan that has its
+    kernels, if there are any."""
 
     words: bytes
     places: tuple[int, ...]
-    plan: Plan
+    plan: Plan | None
 
     @classmethod
-    def of(cls, words: Sequence[Number], plan: Plan) -> Frame:
+    def of(cls, words: Sequence[Number], plan: Plan | None) -> Frame:
         """That of a frame with `Size`s among its words."""
         places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
         return cls(struct.pack(f"={len(words)}q", *[0 if isinstance(word, Size) else word for word in words]), places, plan)

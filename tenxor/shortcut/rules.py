@@ -52,10 +52,15 @@ def _recipe(f: Function) -> None:
     count, nbytes = f.as_object(size), f.as_object(size * f.integer(f.get(dtype, "DType.itemsize")))
     number = f.made(f.call("PyObject_CallNoArgs", POINTER, [f.the("next recipe")]))
     is_data = f.is_the(op, "DATA")
-    empty, none = f.the("()"), f.the("None")
-    of_data = [f.the("DATA"), shape, dtype, empty, empty, none, f.the("True")]
-    (done,) = f.choose(is_data, lambda: [f.own(none)], lambda: [f.call("recipe_like", POINTER, of_data)])
-    f.made(done)
+    none = f.the("None")
+
+    def of_data() -> list[Value]:
+        done = recipe_of_data(f, shape, dtype)
+        f.keeps(done)
+        return [done]
+
+    (done,) = f.choose(is_data, lambda: [f.own(none)], of_data)
+    f.holding(done)
     recipe = f.new("Recipe", size=count, nbytes=nbytes, number=number, done=done)
     parts = {**dict(zip(_OF_A_RECIPE, f.arguments, strict=True)), "passing": f.the("False")}
     for slot, x in {**parts, **dict.fromkeys(("frame", "summed", "needs", "apart"), none)}.items():
@@ -198,6 +203,22 @@ def _give_frame(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
+def new_made(f: Function, **slots: Value) -> Value:
+    """A `Made`, held, with this in its slots, and nothing in the others."""
+    made = f.new("Made")
+    nothing = {"parts": "()", "steps": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
+    nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan"), "None")
+    for slot, x in {**{slot: f.the(name) for slot, name in nothing.items()}, **slots}.items():
+        f.set(made, f"Made.{slot}", f.own(x))
+    return made
+
+
+def recipe_of_data(f: Function, shape: Value, dtype: Value) -> Value:
+    """The recipe of what is in memory, held."""
+    empty = f.the("()")
+    return f.made(f.call("recipe_like", POINTER, [f.the("DATA"), shape, dtype, empty, empty, f.the("None"), f.the("True")]))
+
+
 def _made(f: Function) -> None:
     """What a rule makes, whose results begin there."""
     rule, results = f.arguments
@@ -206,14 +227,11 @@ def _made(f: Function) -> None:
     spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
     shift = f.as_object(next_word(cursor))
     steps = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
-    made = f.new("Made", spec=spec, shift=shift)
     single = f.is_the(f.get(rule, "Rule.is_single"), "True")
     (recipe,) = f.choose(single, lambda: [f.item(f.item(steps, 0), 0)], lambda: [f.the("None")])
-    own = {"recipe": recipe, "steps": f.selected(single, f.the("()"), steps), "parts": f.the("()")}
-    own |= {"low": f.get(rule, "Rule.low"), "high": f.get(rule, "Rule.high"), "loop": f.the("never"), "frame": f.the("never")}
-    own |= dict.fromkeys(("host", "kind", "number", "plan"), f.the("None"))
-    for slot, x in own.items():
-        f.set(made, f"Made.{slot}", f.own(x))
+    bounds = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high")}
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=f.selected(single, f.the("()"), steps), **bounds)
+    f.let_go(spec, shift)
     f.when(f.word(like, SIZE) > 0, lambda: f.unseen(steps))
 
     def give(k: Value) -> None:

@@ -59,15 +59,18 @@ class Move(NamedTuple):
     written: Layout
 
 
+# How pieces are put together, by their layouts: that of the whole, and where each goes.
+Way = Callable[[Sequence[Any]], tuple[Layout, Iterable[Move]]]
+
+
 class Joiner(NamedTuple):
     """Machine code (`shortcut/joining.py`) that makes what a function made of a few small tensors before. It takes the function's name, and
     a tuple and a dictionary of its arguments, of which the tensors, as a list or a tuple, or the only one, are the first; it gives None
-    for what it has not met. What it learns from is what the function made, of which other arguments and their names, and where the pieces
-    went.
+    for what it has not met. What it learns from is what the function made, of which other arguments and their names, and which way.
     """
 
     again: Callable[..., Any]
-    learn: Callable[[str, Sequence[Any], tuple[Any, ...], Any, Iterable[Move]], None]
+    learn: Callable[[str, Sequence[Any], tuple[Any, ...], Any, Way], None]
 
 
 joiners: list[Joiner] = []  # one, or none

@@ -11,7 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut, spec
-from tenxor.errors import DTypeError, ShapeError
+from tenxor.errors import DTypeError, OutOfBounds, ShapeError
 from tenxor.layout import Layout, form_of_numbers
 from tenxor.locking import taken_at_once
 from tenxor.shortcut import frames, likewise, writes
@@ -58,6 +58,15 @@ LINES: dict[str, Line] = {
     "repeated": lambda x, y, n, m: x[0].expand((3, m)),
     "flipped": lambda x, y, n, m: tx.flip(x),
     "side by side": lambda x, y, n, m: tx.concat([x, y], axis=1),
+    "stacked": lambda x, y, n, m: tx.stack([x, y.T.reshape(n, m), x], axis=1),
+    "flat, one after another": lambda x, y, n, m: tx.concat([x, y[1:]], axis=None),
+    "rolled": lambda x, y, n, m: tx.roll(x, 2, axis=1),
+    "rows of a list": lambda x, y, n, m: x[[0, n - 1, 0]],
+    "rows of a longer list": lambda x, y, n, m: x[[*range(n), *range(n)]],
+    "rows by indices": lambda x, y, n, m: x[tx.asarray([*range(n - 1, -1, -1)]).realize()[::2]],
+    "rows by a mask": lambda x, y, n, m: x[(x[:, 0] > 2).realize()],
+    "elements by a mask": lambda x, y, n, m: x[(x > 2).realize()],
+    "rows written by indices": lambda x, y, n, m: written(x, tx.asarray([*range(n)]).realize(), y),
     "padded": lambda x, y, n, m: tx.pad(x, ((1, 1), (0, 2))),
     "norm": lambda x, y, n, m: tx.linalg.vector_norm(x),
     "written": lambda x, y, n, m: written(x, slice(1, n), 7.5),
@@ -88,7 +97,7 @@ def bits(line: Line, n: int, m: int) -> bytes:
     return bytes(line(*matrices(n, m), n, m).to_numpy().tobytes())
 
 
-NO_RULES = ("half a degree", "side by side", "padded")  # a number that is no integer, and what is made in memory at once
+NO_RULES = ("half a degree", "padded", "rows of a longer list")  # a number that is no integer, what is made at once, and few sizes
 SIZES = [(5, 7), (6, 9), (8, 11), (9, 9), (12, 5), (7, 40), (40, 7), (33, 17), (17, 33), (21, 22), (64, 3), (3, 64), (16, 16), (2, 9)]
 OTHERS = [(10, 13), (13, 10), (11, 11), (35, 19), (19, 35), (2, 2), (66, 3), (3, 70), (2, 31), (31, 2), (24, 24), (1, 12), (12, 1)]
 
@@ -327,3 +336,67 @@ def test_an_update_of_a_part_is_known_after_forms_were_forgotten() -> None:
         x[4:] += 1.0
         assert k < 4 or x[4:].spec.writable
     assert x.to_numpy().sum() == 8 * 9 * 9
+
+
+CREATED: dict[str, Callable[[int, int], Any]] = {
+    "zeros": lambda n, m: tx.zeros(n),
+    "zeros of rows": lambda n, m: tx.zeros((n, m), dtype=tx.float32),
+    "ones": lambda n, m: tx.ones((3, n, m), dtype="int8"),
+    "full": lambda n, m: tx.full((n, 2), 2.5),
+    "full of integers": lambda n, m: tx.full((n,), 7, dtype=tx.uint64),
+    "arange": lambda n, m: tx.arange(n),
+    "arange from": lambda n, m: tx.arange(2, n, dtype=tx.float32),
+    "arange in steps": lambda n, m: tx.arange(0, n, 3),
+    "arange backwards": lambda n, m: tx.arange(n, -1, -1),
+    "arange of two sizes": lambda n, m: tx.arange(n, n + m, dtype=tx.uint64),
+    "arange of floats": lambda n, m: tx.arange(0.0, n),
+    "linspace": lambda n, m: tx.linspace(-1.0, 1.0, n),
+    "eye": lambda n, m: tx.eye(n, m, k=1),
+    "zeros like": lambda n, m: tx.zeros_like(tx.ones((n, m))[:, 1:]),
+}
+BY_RULE = ("zeros", "zeros of rows", "ones", "full", "full of integers", "arange", "arange in steps", "zeros like")
+
+
+def made(found: Any) -> tuple[str, tuple[int, ...], bytes]:
+    return str(found.dtype), found.shape, found.to_numpy().tobytes()
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("name", CREATED)
+def test_what_is_created_by_a_rule_is_what_is_learnt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shortcut.made is not None
+    rules, create, asked = shortcut.made.maker.rules, CREATED[name], list[str]()
+    own = shortcut.made.maker.learn
+    monkeypatch.setattr(shortcut.made.maker, "learn", lambda name, *given: [asked.append(name), own(name, *given)])
+    rules.clear()
+    sizes = [(n, n % 23 + 17) for n in (*range(16, 60), 100, 1000, 1024, 5, 1, 2, 300, 301)]
+    for size in sizes:
+        create(*size)
+    asked.clear()
+    others = [(n, n % 19 + 18) for n in (61, 77, 128, 129, 200, 257, 1001, 2000, 3, 3000, 4000)]
+    found = [made(create(*size)) for size in others]
+    assert len(asked) <= 6 or name not in BY_RULE, asked  # of the last three, by two functions
+    by_rule = dict(rules)
+    rules.clear()
+    forget()
+    monkeypatch.setattr(likewise, "MOST_TRACES", 0)
+    assert [made(create(*size)) for size in others] == found
+    compared = [is_alike(by_rule[key], known) for key, known in rules.items() if key in by_rule]
+    assert compared and all(compared)
+    with shortcut.aside():
+        assert [made(create(*size)) for size in others] == found
+
+
+def test_wrong_sizes_are_told_whatever_is_known_of_others() -> None:
+    for n in range(16, 40):
+        tx.zeros(n), tx.arange(n)
+        assert tx.arange(n, dtype=tx.int8).tolist() == list(range(n))
+    with pytest.raises(ShapeError, match="negative"):
+        tx.zeros(-17)
+    with pytest.raises(OutOfBounds, match="int8"):
+        tx.arange(400, dtype=tx.int8)
+    with pytest.raises(MemoryError):
+        tx.zeros(1 << 60).realize()
+    with pytest.raises(MemoryError):
+        tx.arange(1 << 62)
+    assert tx.arange(-20).shape == (0,) and tx.arange((1 << 63) - 20, 1 << 63).tolist()[-1] == (1 << 63) - 1
