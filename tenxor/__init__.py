@@ -139,7 +139,7 @@ else:
         "functions.selecting": "argwhere isin nonzero take take_along_axis",
         "functions.sets": "mode unique_all unique_counts unique_inverse unique_values",
         "functions.sorting": "argsort lexsort sort topk",
-        "functions.spacing": "diag geomspace gradient logspace",
+        "functions.spacing": "diag geomspace gradient logspace meshgrid",
         "functions.stacking": (
             "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"
         ),

@@ -32,7 +32,7 @@ from .ops import OPS
 from .sizes import Size
 from .spec import P, called_again
 from .tensor import Tensor
-from .tensor.arguments import ints, number_of, one_of, truth
+from .tensor.arguments import ints, number_of, truth
 from .tensor.core import MAX_SIZE, Operand, check_count
 from .tensor.exchange import CPU, makers
 
@@ -48,7 +48,6 @@ __all__ = [
     "full",
     "full_like",
     "linspace",
-    "meshgrid",
     "ones",
     "ones_like",
     "tensor",
@@ -483,24 +482,3 @@ def tril(x: Operand, /, k: int = 0) -> Tensor:
 def triu(x: Operand, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")
-
-
-def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tuple[Tensor, ...]:
-    """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
-    first two. With NumPy's `sparse` each has size 1 along the axes of the others, and may be written.
-
-    >>> import tenxor as tx
-    >>> x, y = tx.meshgrid(tx.arange(3), tx.arange(2)); x.tolist(), y.tolist()
-    ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
-    """
-    indexing = one_of("meshgrid", "indexing", indexing, "xy", "ij")
-    lines = [asarray(a) for a in arrays]
-    for k, a in enumerate(lines):
-        if a.ndim > 1:
-            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D")
-    shape = tuple(a.size for a in lines)
-    n = len(lines)
-    grids = [a.reshape(*(a.size if j == k else 1 for j in range(n))) for k, a in enumerate(lines)]
-    if not truth("meshgrid", "sparse", sparse):
-        grids = [g.expand(shape) for g in grids]
-    return tuple([g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids)

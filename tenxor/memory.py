@@ -68,6 +68,15 @@ class Buffer:
         return self._typed
 
 
+class Nowhere:
+    """In the place of a buffer: who asks where it is, or what it has, finds that there is nothing."""
+
+    pins, nbytes, frozen = 0, 0, False
+
+
+NOWHERE = Nowhere()
+
+
 def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None) -> Buffer:
     """A buffer of at least `nbytes` bytes, aligned to 64, its content undefined.
 

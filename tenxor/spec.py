@@ -157,18 +157,18 @@ def forget() -> None:
 class Caller(NamedTuple):
     """Machine code (`shortcut/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It takes
     the function's name, and a tuple and a dictionary of its arguments, the first of which is in the tuple; it gives None for what it has
-    not met. What it learns from is the function, called by what `learning` gives for its name and itself. On the way it `hears` of which
-    tensors NumPy computed which others, what computes arrays of arrays like it, and which of NumPy's loops does so in place. By `telling`
-    it learns from nothing but what it hears.
+    not met. What it learns from is the function, called by what `learning` gives for its name and itself, and what `hearers` hear on the
+    way. By `telling` it learns from nothing but that.
     """
 
     again: Callable[..., Any]
     learning: Callable[[str, Callable[..., Any]], Callable[..., Any]]
     telling: Callable[[str, Callable[..., Any]], Callable[..., Any]]
-    hears: Callable[[Any, Any, Callable[..., Any] | None, Any], None]
 
 
 callers: list[Caller] = []  # one, or none
+# Who hears of which tensors NumPy computed which others, what computes arrays of arrays like it, and which of its loops does so in place.
+hearers: list[Callable[[Any, Any, Callable[..., Any] | None, Any], None]] = []  # one, or none
 
 
 def told_again(own: Callable[P, T]) -> Callable[P, T]:

@@ -13,10 +13,11 @@ from ..host import HOST, run
 from ..host.inplace import InPlace, in_one_go, in_place
 from ..host.running import Operand, has_batches, of_few, results_of, work_of
 from ..host.table import HostOp, whole
-from ..node import Hosted, Node, hosted_node, tracking, watchers
+from ..memory import NOWHERE, Nowhere
+from ..node import DATA, Hosted, Node, hosted_node, recipe_of, tracking, watchers
 from ..past import past_of
 from ..realize import realize
-from ..spec import callers
+from ..spec import hearers
 from ..tensor import Tensor
 from .joining import stack
 
@@ -49,31 +50,44 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
             return _of_a_member(op, operands, sizes, options)
     few = COPIED if op.into and len(op.results) > 1 else FEW
     are_few = sum([t.size for t in operands]) < few and (not sizes or max(sizes.values()) < FEW)
-    if are_few and not has_batches(op, [t.ndim for t in operands]):
+    are_few = are_few and not has_batches(op, [t.ndim for t in operands])
+    if any([isinstance(t.storage.node.buffer, Nowhere) for t in operands]):
+        return _nowhere(op, operands, sizes, (_of_few if are_few else _of_many)(op, operands, sizes, options))
+    if are_few:
         compute = of_few(op, op.dtypes_of(operands[0].dtype), options)
         arrays = compute(*[t.to_numpy() for t in operands])
         if arrays is not None:
             results = tuple(map(Tensor._of_array, arrays))
-            for caller in () if op.found else callers:
-                caller.hears(operands, results, compute, in_place(op, [t.dtype for t in operands], options))
+            for hears in () if op.found else hearers:
+                hears(operands, results, compute, _of_few(op, operands, sizes, options))
             return _seen(op, operands, results)
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
     results = tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
-    for caller in callers:
-        how = in_place(op, [t.dtype for t in operands], options, operands[0].shape[-1] if operands[0].ndim else 0)
-        how = how and in_one_go(how, *work_of(op, [t.shape for t in operands], operands[0].dtype, sizes))
+    for hears in hearers:
+        how = _of_many(op, operands, sizes, options)
         if how is not None:
-            caller.hears(operands, results, None, how)
+            hears(operands, results, None, how)
     return _seen(op, operands, results)
+
+
+def _of_few(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> InPlace | None:
+    """What does the same in place, for few elements."""
+    return in_place(op, [t.dtype for t in operands], options)
+
+
+def _of_many(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> InPlace | None:
+    """The same for more, if it is done in one go."""
+    how = in_place(op, [t.dtype for t in operands], options, operands[0].shape[-1] if operands[0].ndim else 0)
+    return how and in_one_go(how, *work_of(op, [t.shape for t in operands], operands[0].dtype, sizes))
 
 
 def tell(how: InPlace | None, operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
     """Tell in which way machine code could have made these results of operands, where they lie, if there is one."""
     if how is None or watchers or any([t.storage.node.past is not None for t in operands]):
         return
-    for caller in callers:
+    for hears in hearers:
         realize(*[t.node for t in results])
-        caller.hears(operands, results, None, how)
+        hears(operands, results, None, how)
 
 
 def at_once(
@@ -89,8 +103,18 @@ def at_once(
     if any([t.storage.node.past is not None or t.dtype is bfloat16 for t in operands]):
         return None
     results = tuple(map(Tensor._of_array, compute(*[t.to_numpy() for t in operands])))
-    for caller in callers:
-        caller.hears(operands, results, compute, how)
+    for hears in hearers:
+        hears(operands, results, compute, how)
+    return results
+
+
+def _nowhere(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], how: InPlace | None) -> tuple[Tensor, ...]:
+    """What stands for the results for operands that are nowhere: who hears of it learns how they lie."""
+    shapes, dtypes = results_of(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
+    nodes = [Node(recipe_of(DATA, shape, dtype), buffer=NOWHERE) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type: ignore[arg-type]
+    results = tuple([Tensor._of(node) for node in nodes])
+    for hears in hearers:
+        hears(operands, results, None, how)
     return results
 
 

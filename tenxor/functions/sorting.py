@@ -239,8 +239,7 @@ def _is_few(x: Tensor) -> bool:
     """Whether NumPy is to sort rows as they are; also those of a function that is traced, of which nobody knows what they are like."""
     if x.dtype is bfloat16:
         return False
-    merged = x.size * (x.shape[-1] // SHORT).bit_length() if x.ndim else 0
-    return x.size < FEW or x.node.traced or merged < WHOLE
+    return x.size < FEW or x.node.traced or x.size * (x.shape[-1] // SHORT).bit_length() < WHOLE
 
 
 def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""Numbers at even distances, or by even factors; slopes of what is known at places; matrices with a diagonal."""
+"""Numbers at even distances, or by even factors; grids; slopes of what is known at places; matrices with a diagonal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..errors import ArgumentError, ShapeError
 from ..keywords import spelled
 from ..layout.coords import checked_int
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axes_of, truth
+from ..tensor.arguments import Axes, axes_of, one_of, truth
 from ..tensor.core import Operand
 from .joining import concat
 from .manipulation import broadcast_arrays
 from .statistics import diff
 
-__all__ = ["diag", "geomspace", "gradient", "logspace"]
+__all__ = ["diag", "geomspace", "gradient", "logspace", "meshgrid"]
 
 
 @spelled
@@ -176,3 +176,24 @@ def diag(x: Operand, /, k: int = 0) -> Tensor:
     found = zeros((size, size), dtype=x.dtype)
     found.diagonal(k)[...] = x
     return found
+
+
+def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tuple[Tensor, ...]:
+    """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
+    first two. With NumPy's `sparse` each has size 1 along the axes of the others, and may be written.
+
+    >>> import tenxor as tx
+    >>> x, y = tx.meshgrid(tx.arange(3), tx.arange(2)); x.tolist(), y.tolist()
+    ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
+    """
+    indexing = one_of("meshgrid", "indexing", indexing, "xy", "ij")
+    lines = [asarray(a) for a in arrays]
+    for k, a in enumerate(lines):
+        if a.ndim > 1:
+            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D")
+    shape = tuple(a.size for a in lines)
+    n = len(lines)
+    grids = [a.reshape(*(a.size if j == k else 1 for j in range(n))) for k, a in enumerate(lines)]
+    if not truth("meshgrid", "sparse", sparse):
+        grids = [g.expand(shape) for g in grids]
+    return tuple([g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids)

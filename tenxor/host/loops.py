@@ -297,6 +297,14 @@ def program(
     reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite. Those
     that lie in memory `apart`, so many bytes from its beginning, are no tensors: all operands, and then as many results as it tells of.
     """
+    words = words_of(loop, operands, results, floats, apart)
+    return None if words is None else struct.pack(f"={len(words)}q", *words) + loop.between
+
+
+def words_of(
+    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
+) -> list[int] | None:
+    """The words of that, but for a constant that a loop has behind them."""
     found = geometry(loop, [*[seen for *_, seen in operands], *results])
     if found is None:
         return None
@@ -315,5 +323,4 @@ def program(
     head = (CALL, loop.function, loop.data, len(arguments), *[8 * k for k in (at_dimensions, at_steps, at_constant)])
     head += (looked_at, steps[first + loop.failed] if loop.fails else 0, floats if loop.finite else 0, first + loop.failed)
     head += (first + loop.counts, dimensions[0] if loop.counts >= 0 else 0, int(loop.lets_in))
-    words = [*head, *[word for argument in arguments for word in argument], *dimensions, *steps]
-    return struct.pack(f"={len(words)}q", *words) + loop.between
+    return [*head, *[word for argument in arguments for word in argument], *dimensions, *steps]

@@ -9,7 +9,6 @@ from what NumPy found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,9 @@ from .factors import lstsq, qr
 from .selection import best, best_places
 
 Array = np.ndarray[Any, Any]
+
+
+NEVER = 1 << 62  # nanoseconds
 
 
 class HostOp:
@@ -48,7 +50,7 @@ class HostOp:
         call: Callable[..., Any],
         cost: int,
         weight: str,
-        most: float = inf,
+        most: float = NEVER,
         *,
         into: bool = False,
         in_place: bool = False,
@@ -57,7 +59,7 @@ class HostOp:
     ) -> None:
         operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
         self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
-        self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, most, into, in_place
+        self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, int(most), into, in_place
         self.fails = fails
         self.quiet = quiet or in_place or fails or set(self.dtypes) == {"index"}  # what may fail asks NumPy to be told, and of that alone
         self._known: dict[DType, list[DType]] = {}

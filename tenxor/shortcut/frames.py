@@ -18,6 +18,7 @@ from ..backend.llvm.compiler import MachineCode, compiler
 from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..locking import taken_at_once
+from ..memory import NOWHERE
 from ..node import DATA, UNFINISHED, Node, Recipe, Scalar
 from ..plans.call import Call
 from ..plans.general import general_for, general_of_sizes, numbers_of
@@ -153,15 +154,6 @@ class Alone(NamedTuple):
             for held, dtype in zip(self.memory, reads.dtypes, strict=True)
         ]
         return _pattern_alone(self.recipe, self.product, sources, (0,) * len(sources))
-
-
-class Nowhere:
-    """In the place of a buffer: who asks where it is finds that there is none."""
-
-    pins, nbytes, frozen = 0, 0, False
-
-
-NOWHERE = Nowhere()
 
 
 SizedFrame = tuple[Sequence[Number], Plan]  # a frame for all sizes: its words, of which some are `Size`s, and the plan that has the kernel

@@ -54,14 +54,26 @@ def made_in_place(
     """How the same is made where it lies; None if it is not, or what a function gave is not what was made so. What is looked for may be the
     only one of some `numbers` among the arguments.
     """
-    parts = found if isinstance(found, tuple) else (found,)
-    if len(parts) != len(results):
+    parts, lying = parts_of(found, results), how_they_lie(how, tensors, operands, numbers)
+    if parts is None or lying is None:
         return None
-    for part, result in zip(parts, results, strict=True):
-        if type(part) is not Tensor or part.storage is not result.storage or part.dtype is not result.dtype:
+    seen, number = lying
+    written = program_of(how, seen, [lies(t) for t in results], floats_of(operands), [t.dtype.itemsize for t in results])
+    if written is None:
+        return None
+    if isinstance(how, Count):
+        if any([t.ndim != 1 or t.offset for t in parts]):
             return None
-        if part.spec.strides is None or passes(part.spec) or part.spec.size != result.spec.size:
-            return None
+        return Made(tensors[0].spec, parts=tuple([sized(t.dtype) for t in parts]), kind=kind_of(found), loop=written)  # type: ignore[misc]
+    return Made(tensors[0].spec, parts=made_parts(parts), kind=kind_of(found), loop=written, number=number)
+
+
+def how_they_lie(
+    how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], numbers: Sequence[Any] = ()
+) -> tuple[list[tuple[int, int, Seen]], DType | None] | None:
+    """Which of the tensors each operand is, from where on, and how it lies; and in which dtype the only number is read that is one of them.
+    None if operands are anything else, or not all is read.
+    """
     read, seen, number = set[int](), list[tuple[int, int, Seen]](), None
     is_looked_for = isinstance(how, Order) and how.name == "searchsorted" and len(numbers) == 1 and is_number(operands[-1], numbers[0])
     for t in operands:
@@ -77,16 +89,30 @@ def made_in_place(
     is_finite = isinstance(how, Loop) and how.finite
     if read != set(range(len(tensors))) or (is_finite and not (operands[0].spec.gapless and len(operands) == 1)):
         return None
-    floats = operands[0].size * (2 if operands[0].dtype.is_complex else 1)
-    written = program_of(how, seen, [lies(t) for t in results], floats, [t.dtype.itemsize for t in results])
-    if written is None:
+    return seen, number
+
+
+def floats_of(operands: Sequence[Tensor]) -> int:
+    """How many floats the first has."""
+    return operands[0].size * (2 if operands[0].dtype.is_complex else 1)
+
+
+def parts_of(found: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """What a function gave, if it is what was made, or views of all of that."""
+    parts = found if isinstance(found, tuple) else (found,)
+    if len(parts) != len(results):
         return None
-    if isinstance(how, Count):
-        if any([t.ndim != 1 or t.offset for t in parts]):
+    for part, result in zip(parts, results, strict=True):
+        if type(part) is not Tensor or part.storage is not result.storage or part.dtype is not result.dtype:
             return None
-        return Made(tensors[0].spec, parts=tuple([sized(t.dtype) for t in parts]), kind=kind_of(found), loop=written)  # type: ignore[misc]
-    every = [Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts]
-    return Made(tensors[0].spec, parts=tuple(every), kind=kind_of(found), loop=written, number=number)
+        if part.spec.strides is None or passes(part.spec) or part.spec.size != result.spec.size:
+            return None
+    return parts
+
+
+def made_parts(parts: Sequence[Tensor]) -> tuple[Made, ...]:
+    """The same, as it is written down."""
+    return tuple([Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts])
 
 
 class Sized(dict[int, Made]):

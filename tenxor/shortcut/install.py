@@ -36,7 +36,7 @@ from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
 from ..realize import forgetting, lock, short_ways
-from ..spec import Caller, Made, Spec, callers, spec_of
+from ..spec import Caller, Made, Spec, callers, hearers, spec_of
 from ..spec import forget as forget_made
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
@@ -271,7 +271,7 @@ class ShortWay:
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.is_basic = self._function("is_basic", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
-        self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling, hears)
+        self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling)
         Program.worked_out = self._function("worked_out", Kind.SOME)
         kinds, of_graphs, made_by = (self._function(name, Kind.SOME) for name in ("kind_of_call", "kind_of_graph", "made_by"))
         self.machine = likewise.Machine(kinds, of_graphs, made_by, self.aside)
@@ -346,6 +346,7 @@ class ShortWay:
         short_again[:] = [self.again]
         copiers[:] = [self.copier]
         callers[:] = [self.caller]
+        hearers[:] = [hears]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
         likewise.machine[:] = [self.machine]
@@ -374,6 +375,7 @@ class ShortWay:
         short_again.clear()
         copiers.clear()
         callers.clear()
+        hearers.clear()
         joiners.clear()
         makers.clear()
         machine.functions.clear()

@@ -15,16 +15,36 @@ from ..errors import IndexOutOfRange, TenxorError
 from ..keywords import names_of
 from ..node import UNFINISHED, Node, data, is_pinned, next_number, tracking
 from ..ops import Op
+from ..plans.general import Traced
 from ..realize import realize
-from ..spec import Made, found_with, remember
+from ..spec import Made, found_with, hearers, remember
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.arguments import Default
+from . import likewise
 from .blocks import LARGEST
-from .hosting import Heard, key_of_made, kind_of, listening, made_in_place, numbers_of, passes, place_of, share, turned
-from .likewise import Call
+from .hosting import (
+    Heard,
+    floats_of,
+    how_they_lie,
+    key_of_made,
+    kind_of,
+    lies,
+    listening,
+    made_in_place,
+    made_parts,
+    numbers_of,
+    parts_of,
+    passes,
+    place_of,
+    share,
+    turned,
+)
+from .likewise import Call, stand_in
 from .madeof import several, steps_of, view_of
 from .patience import patient
+from .programs import words_of_program
+from .rule import LOOP, Rule
 from .writes import compute_if_small, done_again, is_part, learn_write
 
 MOST_FLOATS = 64  # floats that a method is given: more are no constants of a program
@@ -62,6 +82,8 @@ def learning(
             hosted = _hosted(own, args, named, found, heard)
             if hosted is not None:
                 remember(x.spec.called, name, key_of_made(key, given, hosted), hosted)
+                if hosted.loop and hosted.number is None and FOLLOWED not in key:
+                    _learn_hosted(hosted, Call.of(name, (x, *given), tuple(named)), own, args, named)
             elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
                 like = None if frame_of is not None or FOLLOWED in key else Call.of(name, (x, *given), tuple(named))
@@ -136,6 +158,34 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
         compute = turned(compute, read, shapes)  # type: ignore[arg-type]
     every = [Made(t.spec, t.storage.node.recipe) for t in parts]
     return Made(args[0].spec, parts=tuple(every), host=compute, kind=kind_of(found))
+
+
+def _learn_hosted(made: Made, like: Call | None, own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
+    """Sometimes look how what was `made` in place is done with other sizes."""
+    if like is not None:
+        like.learn_made(made, lambda: _hosted_rule(made, like.numbers, own, args, named))
+
+
+def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> Rule | None:
+    """How the same is done in place with other sizes, where it was `made` of these."""
+    traced, outer = Traced(numbers), list(hearers)
+    given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
+    tensors = [x for x in (*given, *by_name.values()) if type(x) is Tensor]
+    with likewise.machine[0].aside(), listening() as heard:
+        try:
+            hearers[:] = outer
+            found = own(*given, **by_name)
+        finally:
+            hearers.clear()
+    how = heard[0][3] if len(heard) == 1 else None
+    if how is None:
+        return None
+    operands, results, *_ = heard[0]
+    parts, lying = parts_of(found, results), how_they_lie(how, tensors, operands)
+    words = None if lying is None else words_of_program(how, lying[0], [lies(t) for t in results], floats_of(operands))
+    if parts is None or words is None:
+        return None
+    return Rule(traced.trace, Made(tensors[0].spec, parts=made_parts(parts)), made, [(LOOP, None, words, None)])
 
 
 def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from ..layout.coords import Shape
 from ..locking import taken_at_once
+from ..memory import NOWHERE
 from ..node import DATA, Node, Recipe, Scalar, next_number, recipe_of
 from ..plans.general import Traced
 from ..plans.parts import PRODUCT, SUM
@@ -26,7 +27,7 @@ from ..sizes import Known
 from ..spec import Made
 from ..storage import Storage
 from ..tensor import Tensor
-from .frames import NOWHERE, Alone, frame_of_sizes
+from .frames import Alone, frame_of_sizes
 from .madeof import steps_of, view_of
 from .rule import Program, Rule, Words
 
@@ -179,9 +180,11 @@ def stand_in(traced: Traced, x: Any) -> Any:
 
 def is_alike(one: Made, other: Made) -> bool:
     """Whether the same is made: in the same steps, with the same numbers."""
-    if (one.frame, one.low, one.high) != (other.frame, other.low, other.high):
+    if (one.frame, one.loop, one.low, one.high) != (other.frame, other.loop, other.low, other.high):
         return False
-    if one.spec.dtype is not other.spec.dtype or one.spec.layout != other.spec.layout or one.shift != other.shift or other.parts:
+    if one.spec.dtype is not other.spec.dtype or one.spec.layout != other.spec.layout or one.shift != other.shift:
+        return False
+    if len(one.parts) != len(other.parts) or not all([is_alike(a, b) for a, b in zip(one.parts, other.parts, strict=True)]):
         return False
     if len(one.steps) != len(other.steps) or (one.recipe is None) != (other.recipe is None):
         return False

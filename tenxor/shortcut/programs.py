@@ -10,7 +10,7 @@ from ..dtypes import float32, float64
 from ..host.counts import COUNTED, Count
 from ..host.factoring import Factors
 from ..host.inplace import InPlace
-from ..host.loops import CALL, Loop, Seen, one_step, program
+from ..host.loops import CALL, Loop, Seen, one_step, program, words_of
 from ..host.machine import bits_of, words_of_ends
 from ..host.orders import SEARCHED, Order, is_counted
 from .boxes import box_of
@@ -34,17 +34,27 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
         return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
     if isinstance(how, Factors):
         return _factor(how, operands[0], results, items[0])
-    if isinstance(how, Count):
-        words = _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
-    elif how.name == "interp":
-        words = _interpolate(how, operands)
-    elif how.name in _LOOKED_FOR:
-        words = _search(how, operands)
-    elif how.name == "lexsort":
-        words = _by_keys(how, operands)
-    else:
-        words = _best(how, operands[0]) if how.name == "topk" else _sort(how, operands[0])
+    words = _words_of(how, operands)
     return None if words is None else struct.pack(f"={len(words)}q", *words)
+
+
+def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> Sequence[int] | None:
+    """The words of that, where sizes may be numbers that remember; None if it is more than these."""
+    if isinstance(how, Loop):
+        return None if how.wider or how.between else words_of(how, operands, results, floats)
+    return None if isinstance(how, Factors) else _words_of(how, operands)
+
+
+def _words_of(how: Order | Count, operands: Given) -> Sequence[int] | None:
+    if isinstance(how, Count):
+        return _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
+    if how.name == "interp":
+        return _interpolate(how, operands)
+    if how.name in _LOOKED_FOR:
+        return _search(how, operands)
+    if how.name == "lexsort":
+        return _by_keys(how, operands)
+    return _best(how, operands[0]) if how.name == "topk" else _sort(how, operands[0])
 
 
 def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:

@@ -17,7 +17,7 @@ MOST_AXES = 4  # of a tensor
 MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS = 30, 64, 384  # of a rule
 # Of a frame: of which step it is, and of which product that sums; its words, and the plan that has its kernel, if there is one.
 Words = tuple[int, int | None, Sequence[Number], Plan | None]
-OWN = -1  # in the place of a step: the frame is that of what is made itself
+OWN, LOOP = -1, -2  # in the place of a step: the frame is that of what is made itself, or the program by which that is done in place
 
 
 class Program:
@@ -76,16 +76,18 @@ class FrameRule(Program):
 class Rule(Program):
     """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after another
     those of the spec, which has this `dtype` and so many axes; from where on a view begins; of each of the `steps` the shape, the forms
-    that it reads through, the one that it writes through, its offsets, and numbers among its sources; and of each of the `frames` the words
-    that depend on sizes.
+    that it reads through, the one that it writes through, its offsets, and numbers among its sources; those of each of the `parts`; and of
+    each of the `frames` the words that depend on sizes.
 
     A step is an operation, dtype, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
     keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, and how many
-    offsets. A frame is of which step, or `OWN`, which step the product is that this one sums, the words, the places of those that depend on
-    sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
+    offsets. A part is a dtype, how many axes it has, and how many the node has that holds it, whose shape comes behind the numbers of the
+    part; together they are of a `kind`. A frame is of which step, or `OWN`, which step the product is that this one sums, the words, the
+    places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe, for integers from `low` to
+    `high`.
     """
 
-    __slots__ = ("dtype", "frames", "high", "is_single", "low", "ndim", "steps")
+    __slots__ = ("dtype", "frames", "high", "is_single", "kind", "low", "ndim", "parts", "steps")
 
     def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words]) -> None:
         """That by which something was `made` of tensors with sizes, in whose place was something `like` it. TypeError for what has more to
@@ -93,7 +95,7 @@ class Rule(Program):
         """
         layout = made.spec.layout
         results: list[Any] = [*_numbers(layout), made.shift]
-        steps, written = [], []
+        steps, parts, written = [], [], []
         for recipe, sources, starts, follows in made.steps:
             if recipe.passing or len(recipe.shape) > MOST_AXES:
                 raise TypeError("what is not remembered for itself has no rule")
@@ -104,6 +106,11 @@ class Rule(Program):
             read = tuple([s.dtype if _is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
             its = (recipe.op, recipe.dtype, recipe.dtypes, read, follows, recipe.keeps_order)
             steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts)))
+        for part in made.parts:
+            if part.recipe is None:
+                raise TypeError("what is no node has no rule")
+            results += [*_numbers(part.spec.layout), part.shift, *part.recipe.shape]
+            parts.append((part.spec.dtype, len(part.spec.shape), len(part.recipe.shape)))
         for step, product, words, plan in frames:
             frame = Frame.of(words, plan)
             results += [words[k] for k in frame.places]
@@ -111,6 +118,7 @@ class Rule(Program):
         super().__init__(trace, results)
         self.dtype, self.ndim, self.steps, self.frames = made.spec.dtype, len(layout.shape), tuple(steps), tuple(written)
         self.is_single, self.low, self.high = like.recipe is not None, like.low, like.high
+        self.parts, self.kind = tuple(parts), like.kind
 
 
 def _is_of_sizes(source: Scalar | int) -> bool:

@@ -13,7 +13,7 @@ from . import kinds
 from .frames import MAX_FRAMES
 from .function import Function
 from .objects import BYTES, SIZE, Objects
-from .rule import MOST_AXES, MOST_RESULTS
+from .rule import LOOP, MOST_AXES, MOST_RESULTS, OWN
 from .specs import no_numbers
 from .working import following, next_word, numbers_of
 
@@ -30,6 +30,7 @@ def write(module: Module, objects: Objects) -> None:
     _step(Function(module, objects, "step_like", [("step", POINTER), ("cursor", POINTER)]))
     _frame(Function(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
     _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
+    _part(Function(module, objects, "part_like", [("part", POINTER), ("cursor", POINTER)]))
     _made(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
     _of_kind(Function(module, objects, "made_of_kind", [("kind", POINTER), ("numbers", POINTER)]))
     module.globals["counted"] = "@counted = internal global i64 0"
@@ -219,6 +220,21 @@ def recipe_of_data(f: Function, shape: Value, dtype: Value) -> Value:
     return f.made(f.call("recipe_like", POINTER, [f.the("DATA"), shape, dtype, empty, empty, f.the("None"), f.the("True")]))
 
 
+def _part(f: Function) -> None:
+    """A part of what is made, which is in memory."""
+    part, cursor = f.arguments
+    dtype, ndim, rank = (f.item(part, k) for k in range(3))
+    spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
+    shift = f.as_object(next_word(cursor))
+    shape = f.made(f.call("integers_at", POINTER, [f.integer(rank), cursor]))
+    recipe = recipe_of_data(f, shape, dtype)
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe)
+    f.unseen(made)
+    f.let_go(spec, shift, shape, recipe)
+    f.keeps(made)
+    f.give(made)
+
+
 def _made(f: Function) -> None:
     """What a rule makes, whose results begin there."""
     rule, results = f.arguments
@@ -229,9 +245,13 @@ def _made(f: Function) -> None:
     steps = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
     single = f.is_the(f.get(rule, "Rule.is_single"), "True")
     (recipe,) = f.choose(single, lambda: [f.item(f.item(steps, 0), 0)], lambda: [f.the("None")])
-    bounds = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high")}
-    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=f.selected(single, f.the("()"), steps), **bounds)
-    f.let_go(spec, shift)
+    like_parts = f.get(rule, "Rule.parts")
+    parts = f.filled(f.word(like_parts, SIZE), lambda k: f.call("part_like", POINTER, [f.item(like_parts, k), cursor]))
+    same = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high", "kind")}
+    own_steps = f.selected(single, f.the("()"), steps)
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=own_steps, parts=parts, **same)
+    f.when(f.word(like_parts, SIZE) > 0, lambda: f.unseen(parts))
+    f.let_go(spec, shift, parts)
     f.when(f.word(like, SIZE) > 0, lambda: f.unseen(steps))
 
     def give(k: Value) -> None:
@@ -240,11 +260,15 @@ def _made(f: Function) -> None:
         frame = f.made(f.call("frame_like", POINTER, [words, places, cursor]))
         of = f.integer(at)
 
+        def instead(slot: str, x: Value) -> None:
+            before = f.get(made, f"Made.{slot}")
+            f.set(made, f"Made.{slot}", f.own(x))
+            f.drop(before)
+
         def own_frame() -> list[Value]:
-            for slot, x in (("frame", frame), ("plan", plan)):
-                before = f.get(made, f"Made.{slot}")
-                f.set(made, f"Made.{slot}", f.own(x))
-                f.drop(before)
+            f.when(of.equals(LOOP), lambda: instead("loop", frame))
+            f.when(of.equals(OWN), lambda: instead("frame", frame))
+            f.when(of.equals(OWN), lambda: instead("plan", plan))
             return []
 
         def of_step() -> list[Value]:

@@ -230,6 +230,7 @@ def test_a_gather_is_computed_is_inlined() -> None:
         assert len(kernels_of(found)) == 1
 
 
+@pytest.mark.usefixtures("plain")
 def test_single_elements_are_fetched_once() -> None:
     t, _ = table(1000)
     i = tx.asarray(np.arange(MANY) % 1000)
