@@ -84,15 +84,17 @@ def learning(
                 remember(x.spec.called, name, key_of_made(key, given, hosted), hosted)
                 if hosted.loop and hosted.number is None and FOLLOWED not in key:
                     _learn_hosted(hosted, Call.of(name, (x, *given), tuple(named)), own, args, named)
-            elif type(found) is Tensor:
+                return found
+            if type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
-                like = None if frame_of is not None or FOLLOWED in key else Call.of(name, (x, *given), tuple(named))
-                if like is not None:
-                    like.learn(x.spec.called.get(name, {}).get(key), own, args, named)
             elif isinstance(found, tuple):
+                parts = found
                 if any(map(_is_pinned, (x, *given))):
-                    _, found, began = _told_apart(own, args, named)
-                remember(x.spec.called, name, key, several(x, args, named, found, began))
+                    _, parts, began = _told_apart(own, args, named)
+                remember(x.spec.called, name, key, several(x, args, named, parts, began))
+            like = None if frame_of is not None or FOLLOWED in key else Call.of(name, (x, *given), tuple(named))
+            if like is not None:
+                like.learn(x.spec.called.get(name, {}).get(key), own, args, named)
         return found
 
     return method

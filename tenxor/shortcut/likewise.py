@@ -28,7 +28,7 @@ from ..spec import Made
 from ..storage import Storage
 from ..tensor import Tensor
 from .frames import Alone, frame_of_sizes
-from .madeof import steps_of, view_of
+from .madeof import several, steps_of, view_of
 from .rule import Program, Rule, Words
 
 MAX_KINDS = 1024
@@ -137,7 +137,10 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
     with machine[0].aside():
         began = next_number()
         found = own(*given, **by_name)
-        made = (view_of(tensors[0], found) if len(tensors) == 1 else None) or steps_of(tensors, found, began)
+        if isinstance(found, tuple):
+            made = several(tensors[0], given, by_name, found, began)
+        else:
+            made = (view_of(tensors[0], found) if len(tensors) == 1 else None) or steps_of(tensors, found, began)
     if made is None or made.spec.strides is None or (like.recipe is not None and len(made.steps) != 1):
         return None
     return Rule(traced.trace, made, like, _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors))

@@ -82,9 +82,9 @@ class Rule(Program):
     A step is an operation, dtype, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
     keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, and how many
     offsets. A part is a dtype, how many axes it has, and how many the node has that holds it, whose shape comes behind the numbers of the
-    part; together they are of a `kind`. A frame is of which step, or `OWN`, which step the product is that this one sums, the words, the
-    places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe, for integers from `low` to
-    `high`.
+    part, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, which step the product is that
+    this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe,
+    for integers from `low` to `high`.
     """
 
     __slots__ = ("dtype", "frames", "high", "is_single", "kind", "low", "ndim", "parts", "steps")
@@ -107,10 +107,11 @@ class Rule(Program):
             its = (recipe.op, recipe.dtype, recipe.dtypes, read, follows, recipe.keeps_order)
             steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts)))
         for part in made.parts:
-            if part.recipe is None:
-                raise TypeError("what is no node has no rule")
-            results += [*_numbers(part.spec.layout), part.shift, *part.recipe.shape]
-            parts.append((part.spec.dtype, len(part.spec.shape), len(part.recipe.shape)))
+            if part.steps or part.shift is None:
+                raise TypeError("parts are views, or in memory")
+            held = None if part.recipe is None else part.recipe.shape
+            results += [*_numbers(part.spec.layout), part.shift, *(held or ())]
+            parts.append((part.spec.dtype, len(part.spec.shape), -1 if held is None else len(held)))
         for step, product, words, plan in frames:
             frame = Frame.of(words, plan)
             results += [words[k] for k in frame.places]

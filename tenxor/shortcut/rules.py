@@ -221,16 +221,24 @@ def recipe_of_data(f: Function, shape: Value, dtype: Value) -> Value:
 
 
 def _part(f: Function) -> None:
-    """A part of what is made, which is in memory."""
+    """A part of what is made, which is in memory, or a view."""
     part, cursor = f.arguments
     dtype, ndim, rank = (f.item(part, k) for k in range(3))
     spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
     shift = f.as_object(next_word(cursor))
-    shape = f.made(f.call("integers_at", POINTER, [f.integer(rank), cursor]))
-    recipe = recipe_of_data(f, shape, dtype)
+
+    def in_memory() -> list[Value]:
+        shape = f.made(f.call("integers_at", POINTER, [f.integer(rank), cursor]))
+        recipe = recipe_of_data(f, shape, dtype)
+        f.let_go(shape)
+        f.keeps(recipe)
+        return [recipe]
+
+    (recipe,) = f.choose(f.integer(rank) < 0, lambda: [f.own(f.the("None"))], in_memory)
+    f.holding(recipe)
     made = new_made(f, spec=spec, shift=shift, recipe=recipe)
     f.unseen(made)
-    f.let_go(spec, shift, shape, recipe)
+    f.let_go(spec, shift, recipe)
     f.keeps(made)
     f.give(made)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise, repeat
+from itertools import chain, pairwise
 from typing import Any, Self
 
 from ..dtypes import DType, shown_integer
@@ -203,7 +203,7 @@ class Movement(Exchange):
                 raise ShapeError(
                     f"split: axis {axis} of size {size} does not divide into {sections} equal parts; give the indices to split at"
                 )
-            ends: Iterable[int] = range(size // sections, size, size // sections) if size else repeat(0, sections - 1)
+            ends: Iterable[int] = [size // sections * k for k in range(1, sections)]
         else:
             ends = ints("split", (sections,))
         before = (slice(None),) * axis
