@@ -287,7 +287,6 @@ def _rows_anew(f: Function) -> None:
     f.require(ndim < MOST_AXES)
     f.require(count <= MOST_SELECTED)
     numbers.at(0, I64).store(count)
-    numbers.at(MOST_AXES, I64).store(f.number(1))
 
     def axis(k: Value, step: Value) -> Value:
         size = f.integer(f.item(f.get(rest, "Spec.shape"), k))
