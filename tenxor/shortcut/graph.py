@@ -68,8 +68,12 @@ def _computed_whole(f: Function) -> None:
 
 def have_framed(f: Function, frames: str, by_python: str, root: Value) -> None:
     """Have a frame made of a graph that is not among these, as the walk that was just made knows: by a rule, or by Python."""
-    made = f.call("framed_by_rule", I1, [f.the(frames)])
-    f.when(~made, lambda: f.ask_python(by_python, root))
+
+    def ask() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
+        f.ask_python(by_python, root)
+
+    f.when(~f.call("framed_by_rule", I1, [f.the(frames)]), ask)
 
 
 def _by_rule(f: Function) -> None:

@@ -177,3 +177,23 @@ def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.Mon
     for n in (*SIZES, *OTHERS):
         (x[:n] * 2.0).realize()
     assert len(framed) == len({*SIZES, *OTHERS})
+
+
+@pytest.mark.usefixtures("afresh")
+def test_a_frame_for_which_there_is_no_memory_is_left_to_python() -> None:
+    memory = pytest.importorskip("_testcapi", reason="CPython comes without what has allocations fail")
+    x = operands()[0]
+    for n in SIZES:
+        (x[:n] * 2.0 + 1.0).realize()
+    told = 0
+    for n in range(5000, 5030):  # sizes that are new
+        y = x[:n] * 2.0 + 1.0
+        memory.set_nomemory(n - 5000, n - 5000 + 1)
+        try:
+            y.realize()
+        except MemoryError:
+            told += 1
+        finally:
+            memory.remove_mem_hooks()
+        assert y.numpy().tobytes() == (X[:n] * 2.0 + 1.0).tobytes()
+    assert told < 15
