@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -177,6 +179,34 @@ def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.Mon
     for n in (*SIZES, *OTHERS):
         (x[:n] * 2.0).realize()
     assert len(framed) == len({*SIZES, *OTHERS})
+
+
+def test_numbers_of_a_kind_stay_though_a_collection_has_others_written_down() -> None:
+    x, sizes = operands()[0], count(3001)
+
+    class Left:
+        """What computes something of a new size when it is collected."""
+
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            n = next(sizes)
+            (x[:n] * 2.0 + x[7 : n + 7]).realize()
+
+    graph = (x[3:6003].reshape(60, 100).T[::2, ::3] * x[:8000].reshape(80, 100)[30:50, :50].T + 1.0).node
+    kind_of_graph, frames, before = likewise.machine[0].kind_of_graph, wholes.graphs, gc.get_threshold()
+    wanted, found = kind_of_graph(frames, graph), []
+    assert wanted is not None
+    try:
+        for _ in range(200):
+            gc.set_threshold(0)
+            Left()
+            gc.set_threshold(1)
+            found.append(kind_of_graph(frames, graph))  # kept, so that memory for a tuple is asked for
+    finally:
+        gc.set_threshold(*before)
+    assert found == [wanted] * 200
 
 
 @pytest.mark.usefixtures("afresh")
