@@ -181,6 +181,23 @@ def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.Mon
     assert len(framed) == len({*SIZES, *OTHERS})
 
 
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("shape", [(8, 3), (90, 40), (300, 300)])
+def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwise(shape: tuple[int, int]) -> None:
+    """It is made of much, so it would be, else; but then the sum goes through it the other way."""
+    m, (rows, columns) = operands()[2], shape
+
+    def step() -> list[Any]:
+        turned = m[:rows, :columns][::-1] * 1.7
+        largest = m[:rows, :columns].max(axis=0)
+        sums = turned.sum(axis=0), (turned * 0.5).sum(), (turned * largest).sum(axis=0) + largest
+        return [bits(found) for found in (*sums, turned, largest)]
+
+    found = [step() for _ in range(3)]
+    with shortcut.aside():
+        assert found == [step()] * 3
+
+
 def test_numbers_of_a_kind_stay_though_a_collection_has_others_written_down() -> None:
     x, sizes = operands()[0], count(3001)
 
