@@ -233,14 +233,19 @@ def test_a_frame_for_which_there_is_no_memory_is_left_to_python() -> None:
     for n in SIZES:
         (x[:n] * 2.0 + 1.0).realize()
     told = 0
-    for n in range(5000, 5030):  # sizes that are new
-        y = x[:n] * 2.0 + 1.0
-        memory.set_nomemory(n - 5000, n - 5000 + 1)
-        try:
-            y.realize()
-        except MemoryError:
-            told += 1
-        finally:
-            memory.remove_mem_hooks()
-        assert y.numpy().tobytes() == (X[:n] * 2.0 + 1.0).tobytes()
+    gc.disable()  # the collector says of itself that there was no memory for it
+    try:
+        for fails in range(1, 31):
+            n = 5000 + fails  # a size that is new
+            y = x[:n] * 2.0 + 1.0
+            try:
+                memory.set_nomemory(fails, fails + 1)
+                y.realize()
+            except MemoryError:
+                told += 1
+            finally:
+                memory.remove_mem_hooks()
+            assert y.numpy().tobytes() == (X[:n] * 2.0 + 1.0).tobytes()
+    finally:
+        gc.enable()
     assert told < 15
