@@ -13,6 +13,8 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
+from tenxor.backend import threads as threads_of
+from tenxor.backend.threads import changed
 from tenxor.shortcut import likewise, wholes
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
@@ -170,6 +172,25 @@ def test_rules_go_with_the_number_of_threads(threads: Callable[[int], None]) -> 
     assert not wholes.graphs and not wholes.plans and not likewise._known
     for n in OTHERS:
         assert (x[:n] * 2.0).numpy().tobytes() == (X[:n] * 2.0).tobytes()
+
+
+@pytest.mark.usefixtures("afresh")
+def test_no_rule_is_left_by_which_another_thread_makes_a_frame_meanwhile(
+    threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = operands()[0]
+
+    def compute(n: int = 130_000) -> None:
+        """Enough for two threads to share."""
+        tx.exp(x[:n]).realize()
+
+    for n in range(120_000, 120_100, 5):
+        compute(n)
+    assert all(wholes.graphs.values()) and any([known.general for known in likewise._known.values()])
+    first = changed.index(wholes.forget_at_once) + 1
+    monkeypatch.setattr(threads_of, "changed", [*changed[:first], compute, *changed[first:]])
+    threads(2)
+    assert not any(wholes.graphs.values())
 
 
 @pytest.mark.usefixtures("afresh")
