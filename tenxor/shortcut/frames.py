@@ -35,9 +35,7 @@ LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = ran
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
 HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 5, 11, 3, 5, 3
 MOST = 128  # arguments
-MOST_STEPS = 16  # kernels of a graph
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
-MOST_NODES = 256  # of a graph, with those that its plan makes
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame

@@ -6,6 +6,8 @@ which the collector does not know.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .blocks import DATA, LARGEST
@@ -26,7 +28,7 @@ MUCH = 2  # what a frame says of a node that is inlined and takes long
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
-    _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
+    _run_graph(Function(module, objects, "run_graph", [*[(name, POINTER) for name in ("root", "out", "frames")], ("stores", I1)], I64))
     _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
     _computed_whole(Function(module, objects, "computed_whole", [("root", POINTER)], I1))
 
@@ -39,15 +41,21 @@ def _computed_whole(f: Function) -> None:
     f.require(lock_is_free(f))
     out = f.made(f.call("new_buffer", POINTER, [recipe]))
 
-    def run() -> list[Value]:
-        return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
+    def run(stores: bool = False) -> list[Value]:
+        return [f.call("run_graph", I64, [root, out, f.the("graphs"), f.constant(I1, stores)])]
 
     def make() -> list[Value]:
         have_framed(f, "graphs", "have_graph_framed", root)
         return run()
 
+    def store() -> list[Value]:
+        """What is inlined, takes long and others have is stored now, and not the next time as by Python; but not where sums might tell."""
+        have_all_in_order(f, root)
+        run(stores=True)
+        return run()
+
     (found,) = run()
-    for other, go_on in ((AGAIN, run), (UNKNOWN, make)):
+    for other, go_on in ((UNKNOWN, make), (AGAIN, store), (UNKNOWN, make)):
         (found,) = f.choose(found.equals(other), go_on, lambda found=found: [found])  # type: ignore[misc]
 
     def after_what_is_held() -> Value:
@@ -68,8 +76,12 @@ def _computed_whole(f: Function) -> None:
 
 def have_framed(f: Function, frames: str, by_python: str, root: Value) -> None:
     """Have a frame made of a graph that is not among these, as the walk that was just made knows: by a rule, or by Python."""
-    made = f.call("framed_by_rule", I1, [f.the(frames)])
-    f.when(~made, lambda: f.ask_python(by_python, root))
+
+    def ask() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
+        f.ask_python(by_python, root)
+
+    f.when(~f.call("framed_by_rule", I1, [f.the(frames)]), ask)
 
 
 def _by_rule(f: Function) -> None:
@@ -91,7 +103,7 @@ def _by_rule(f: Function) -> None:
 
 def _run_graph(f: Function) -> None:
     """Compute a node into a buffer, which is the node's then; or say that none of these frames is its. Python runs nothing till the end."""
-    root, out, frames = f.arguments
+    root, out, frames, stores = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(root, "Node.buffer"), "None"))
     f.require(f.integer(f.get(out, "Buffer.nbytes")).equals(f.integer(f.get(f.get(root, "Node.recipe"), "Recipe.nbytes"))))
@@ -106,18 +118,30 @@ def _run_graph(f: Function) -> None:
     table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
     first, again = program.at(2, I64), f.local(I64, f.number(0))
 
-    def look(k: Value) -> None:
-        """What others have, too, is to be kept: what has memory on the way, and what is inlined, the next time or, if that is much, now."""
-        here = first.at(k * LOOK, I64)
-        node = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
-        others = f.owners(node).cast("zext", I64).differs(f.word(here, 8))
-        inlined = f.word(here, 16).differs(0)
-        f.when(others, lambda: f.choose(inlined, lambda: _store_next_time(f, node), lambda: _note_held(f, node)))
-        f.when(f.both(others, lambda: f.word(here, 16).equals(MUCH)), lambda: again.store(f.number(1)))
+    def what_others_have(do: Callable[[Value, Value], object]) -> None:
+        """Do something with each node that is looked at and that others have, too: what has memory on the way, and what is inlined, how."""
 
-    f.each(looks, look)
-    f.when_giving(again.load(I64).differs(0), lambda: f.number(AGAIN))
-    f.when_giving(table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
+        def look(k: Value) -> None:
+            here = first.at(k * LOOK, I64)
+            node = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
+            f.when(f.owners(node).cast("zext", I64).differs(f.word(here, 8)), lambda: do(node, f.word(here, 16)))
+
+        f.each(looks, look)
+
+    def note(node: Value, inlined: Value) -> None:
+        f.when(inlined.equals(0), lambda: _note_held(f, node))
+        f.when(inlined.equals(MUCH), lambda: again.store(f.number(1)))
+
+    def look_first() -> list[Value]:
+        """Nothing is stored where something is to be computed before, or who called decides."""
+        what_others_have(note)
+        f.when_giving(again.load(I64).differs(0), lambda: f.number(AGAIN))
+        f.when_giving(table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
+        return []
+
+    f.choose(stores, list, look_first)
+    what_others_have(lambda node, inlined: f.when(inlined.differs(0), lambda: _store_next_time(f, node)))
+    f.when_giving(stores, lambda: f.number(AGAIN))
     step, left = f.local(POINTER, first.at(looks * LOOK, I64)), f.local(I64, steps)
 
     def run() -> None:
@@ -133,16 +157,14 @@ def _run_graph(f: Function) -> None:
     f.give(f.number(DONE))
 
 
-def _store_next_time(f: Function, node: Value) -> list[Value]:
+def _store_next_time(f: Function, node: Value) -> None:
     before = f.get(node, "Node.stored")
     f.set(node, "Node.stored", f.own(f.the("True")))
     f.drop(before)
-    return []
 
 
-def _note_held(f: Function, node: Value) -> list[Value]:
+def _note_held(f: Function, node: Value) -> None:
     table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64))
-    return []
 
 
 def _run_step(f: Function) -> None:

@@ -339,7 +339,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
-        changed[:] = [wholes.forget_at_once, likewise.forget, forget_made]
+        changed[:] = [likewise.forget, wholes.forget_at_once, forget_made]  # rules first, as other threads may make frames by them
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I64, POINTER, VOID
+from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from .compute import VALUE
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
@@ -297,9 +297,11 @@ def _graph_for_python(f: Function) -> None:
 
 
 def _tuple_of_numbers(f: Function) -> Value:
-    """The numbers that are written down, held. Python may run."""
-    count, first = numbers(f)
-    return f.made(f.call("integers", POINTER, [first, count.load(I64)]))
+    """The numbers that are written down, held. Python may run, and have other numbers written there."""
+    place, first = numbers(f)
+    count, own = place.load(I64), f.local(array(I64, MOST_NUMBERS))
+    f.each(count, lambda k: own.at(k, I64).store(first.at(k, I64).load(I64)))
+    return f.made(f.call("integers", POINTER, [own, count]))
 
 
 def _add_shape(f: Function, shape: Value) -> None:

@@ -110,6 +110,16 @@ class TestBits:
         found, wanted = use(x.mT @ x).to_numpy(), use(x.mT @ y).to_numpy()
         assert found.tobytes() == wanted.tobytes() and is_symmetric(found)
 
+    @pytest.mark.parametrize("n", [65, 100, 240])
+    def test_of_one_block_of_rows_with_several_of_columns(self, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The first columns take only some of the rows, the others more, and rows are packed once for all columns else."""
+        tune(monkeypatch, blocks={"near": 1 << 18, "few": 0, "direct_columns": 16})
+        for steps in (256, 500):
+            x = normal(steps, n, dtype=float64).mT.copy().realize()
+            found, wanted = (x @ x.mT).to_numpy(), (x @ another(x).mT).to_numpy()
+            assert found.tobytes() == wanted.tobytes() and is_symmetric(found)
+            assert abs(found - x.to_numpy() @ x.to_numpy().T).max() < 1e-9
+
     @pytest.mark.parametrize("steps", [40, 1000, 40_000])
     def test_on_any_number_of_threads(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(monkeypatch, sharing={"share": 0, "alone": 0})

@@ -78,7 +78,7 @@ def test_the_collector_does_not_look_at_what_is_known_of_other_sizes() -> None:
 @pytest.mark.usefixtures("on")
 def test_what_the_collector_does_not_look_at_goes_when_it_is_forgotten() -> None:
     left = []
-    for many in (300, 300, 1200, 1200):
+    for many in (300, 300, 300, 1200, 1200):
         for n in range(40, 40 + many):
             sized(n)
         forget()  # plans, and recipes with their frames
@@ -87,5 +87,5 @@ def test_what_the_collector_does_not_look_at_goes_when_it_is_forgotten() -> None
         _recipes.clear()
         gc.collect()
         left.append(sys.getallocatedblocks())
-    few, many = left[1] - left[0], left[3] - left[2]  # what is learnt anew leaves names in the interpreter, however many sizes there are
-    assert many - few < 300, left
+    few, many = left[2] - left[1], left[4] - left[3]  # what is learnt anew leaves names in the interpreter, however many sizes there are
+    assert many - max(few, 0) < 300, left  # there may be less from round to round, as of tests before

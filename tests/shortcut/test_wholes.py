@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
+from tenxor.backend import threads as threads_of
+from tenxor.backend.threads import changed
 from tenxor.shortcut import likewise, wholes
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
@@ -171,9 +175,98 @@ def test_rules_go_with_the_number_of_threads(threads: Callable[[int], None]) -> 
 
 
 @pytest.mark.usefixtures("afresh")
+def test_no_rule_is_left_by_which_another_thread_makes_a_frame_meanwhile(
+    threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = operands()[0]
+
+    def compute(n: int = 130_000) -> None:
+        """Enough for two threads to share."""
+        tx.exp(x[:n]).realize()
+
+    for n in range(120_000, 120_100, 5):
+        compute(n)
+    assert all(wholes.graphs.values()) and any([known.general for known in likewise._known.values()])
+    first = changed.index(wholes.forget_at_once) + 1
+    monkeypatch.setattr(threads_of, "changed", [*changed[:first], compute, *changed[first:]])
+    threads(2)
+    assert not any(wholes.graphs.values())
+
+
+@pytest.mark.usefixtures("afresh")
 def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.MonkeyPatch, framed: list[bytes]) -> None:
     monkeypatch.setattr(wholes.FrameRule, "made", lambda self, numbers: b"another")
     x = operands()[0]
     for n in (*SIZES, *OTHERS):
         (x[:n] * 2.0).realize()
     assert len(framed) == len({*SIZES, *OTHERS})
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("shape", [(8, 3), (90, 40), (300, 300)])
+def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwise(shape: tuple[int, int]) -> None:
+    """It is made of much, so it would be, else; but then the sum goes through it the other way."""
+    m, (rows, columns) = operands()[2], shape
+
+    def step() -> list[Any]:
+        turned = m[:rows, :columns][::-1] * 1.7
+        largest = m[:rows, :columns].max(axis=0)
+        sums = turned.sum(axis=0), (turned * 0.5).sum(), (turned * largest).sum(axis=0) + largest
+        return [bits(found) for found in (*sums, turned, largest)]
+
+    found = [step() for _ in range(3)]
+    with shortcut.aside():
+        assert found == [step()] * 3
+
+
+def test_numbers_of_a_kind_stay_though_a_collection_has_others_written_down() -> None:
+    x, sizes = operands()[0], count(3001)
+
+    class Left:
+        """What computes something of a new size when it is collected."""
+
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            n = next(sizes)
+            (x[:n] * 2.0 + x[7 : n + 7]).realize()
+
+    graph = (x[3:6003].reshape(60, 100).T[::2, ::3] * x[:8000].reshape(80, 100)[30:50, :50].T + 1.0).node
+    kind_of_graph, frames, before = likewise.machine[0].kind_of_graph, wholes.graphs, gc.get_threshold()
+    wanted, found = kind_of_graph(frames, graph), []
+    assert wanted is not None
+    try:
+        for _ in range(200):
+            gc.set_threshold(0)
+            Left()
+            gc.set_threshold(1)
+            found.append(kind_of_graph(frames, graph))  # kept, so that memory for a tuple is asked for
+    finally:
+        gc.set_threshold(*before)
+    assert found == [wanted] * 200
+
+
+@pytest.mark.usefixtures("afresh")
+def test_a_frame_for_which_there_is_no_memory_is_left_to_python() -> None:
+    memory = pytest.importorskip("_testcapi", reason="CPython comes without what has allocations fail")
+    x = operands()[0]
+    for n in SIZES:
+        (x[:n] * 2.0 + 1.0).realize()
+    told = 0
+    gc.disable()  # the collector says of itself that there was no memory for it
+    try:
+        for fails in range(1, 31):
+            n = 5000 + fails  # a size that is new
+            y = x[:n] * 2.0 + 1.0
+            try:
+                memory.set_nomemory(fails, fails + 1)
+                y.realize()
+            except MemoryError:
+                told += 1
+            finally:
+                memory.remove_mem_hooks()
+            assert y.numpy().tobytes() == (X[:n] * 2.0 + 1.0).tobytes()
+    finally:
+        gc.enable()
+    assert told < 15

@@ -124,8 +124,10 @@ class _Work:
 
             def block(top: Value, bottom: Value) -> None:
                 if s.left.packed and not (s.left.fixed or s.steps_first):
-                    em.inmost()  # a single block of rows is still there for the next columns
+                    em.inmost()  # a single block of rows is still there for the next columns, unless these take more of it
                     missing = first.equals(columns[0]) | (bottom - top < rows[1] - rows[0])
+                    if self.symmetric is not None:
+                        missing |= self.symmetric
                     em.only_if(missing, lambda: self.left.fill(top, bottom))
                 block_of = self.steps_first if s.steps_first else self.block
                 block_of((top, bottom), (first, last))
