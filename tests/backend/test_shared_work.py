@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tenxor as tx
+from tenxor.backend import helpers
 from tenxor.backend.llvm import launch
 from tenxor.backend.llvm.compiler import MachineCode
 from tenxor.target import Sharing
@@ -78,3 +79,19 @@ def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     t[1:] = x
     assert t.nonzero()[0].tolist() == list(range(641, 778))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_product_of_a_millisecond_starts_no_thread(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tx.num_threads()
+    tx.set_num_threads(threads)
+    try:
+        a, b = (tx.full((1000, 32, 32), value, dtype=tx.float32).realize() for value in (2.0, 3.0))
+        apart: list[object] = []
+        monkeypatch.setattr(helpers, "stoppable", lambda run, stop: (apart.append(run), run()))
+        monkeypatch.setattr(launch.apart, "stoppable", helpers.stoppable)
+        for _ in range(3):  # how long it takes is known from the second time on
+            assert bool(((a @ b) == 192).all())
+        assert not apart
+    finally:
+        tx.set_num_threads(before)
