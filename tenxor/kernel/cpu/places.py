@@ -19,7 +19,7 @@ def short_places(nest: Nest) -> Nest:
     found = {f.accumulator: f.values for f in nest.reductions if _is_short(nest, f.accumulator, f.values)}
     if not found:
         return nest
-    read = {Result(k, 1, int64): _widened(Result(k, 1, int32)) for k in found}
+    read: dict[Expr, Expr] = {Result(k, 1, int64): _widened(Result(k, 1, int32)) for k in found}
     kept = [f._replace(states=(f.states[0], int32)) if k in found else f for k, f in enumerate(nest.accumulators)]
     body = with_expressions(nest.body, lambda e: replaced(e, read))
     return nest._replace(accumulators=tuple(kept), body=tuple([_narrowed(s, kept) for s in body]))
