@@ -15,11 +15,12 @@ from .exponential import (
     exp_tail,
     reduce_by_ln2,
     reduce_by_ln2_exactly,
+    reduce_by_ln2_in_two,
     scale_of,
     scaled,
 )
 from .logarithm import log1p_tail
-from .tables import look_up
+from .tables import intervals
 
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
@@ -33,9 +34,8 @@ CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.17514991
 GELU_IS_0 = {32: 14.5, 64: 38.7}  # gelu(-a) rounds to 0
 GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # over it, all gelu(-a) are normal
 
-# -gelu(-a) e**(a**2/2) in float32, 0 <= a < GELU_IS_0. Sizes are counted by 32 intervals, four to a doubling, from FIRST on: by their bits
-# above the lowest 21. The centre of each is a float32 whose value is very nearly a float32, too; that of the first is 0.
-STEP_BITS = 21
+# -gelu(-a) e**(a**2/2) in float32, 0 <= a < GELU_IS_0. Sizes are counted by 32 intervals, four to a doubling, from FIRST on. The centre
+# of each is a float32 whose value is very nearly a float32, too; that of the first is 0.
 FIRST = SINGLE.to_bits(0.0625)
 END_OF_FIRST = 0.078125
 CENTRES = (
@@ -192,17 +192,18 @@ def gelu(x: Value) -> Value:
 
 def gelu_tail_from_table(size: Value, exponent: Value, exponent_low: Value) -> tuple[Value, Value]:
     """gelu(-size), but for the power of two that `shifted` says: by a polynomial around the nearest of some centres."""
-    place = larger((size.as_bits() - FIRST) >> STEP_BITS, 0)
-    d = size - look_up(CENTRES, place)
-    slope = look_up(NEAR_CENTRES[-1], place)
+    entry = intervals(size, FIRST)
+    d = size - entry(CENTRES)
+    slope = entry(NEAR_CENTRES[-1])
     for table in NEAR_CENTRES[-2::-1]:
-        slope = fma(slope, d, look_up(table, place))
-    at, most = -look_up(AT_CENTRES, place), select(size < END_OF_FIRST, d * -0.5, 0.0)
+        slope = fma(slope, d, entry(table))
+    at, most = -entry(AT_CENTRES), select(size < END_OF_FIRST, d * -0.5, 0.0)
     step = fma(slope, -d, most)
     step_low = fma(slope, -d, most - step)
-    (r, r_low), shifted = reduce_by_ln2_exactly(exponent, exponent_low)
-    more = exp_tail(r) + r_low
+    (r, r_low), shifted = reduce_by_ln2_in_two(exponent, exponent_low)
+    tail = exp_tail(r)
     e, e_low = fast_sum(r.constant(1.0), r)
+    more = fma(r_low, e + tail, tail)
     return fma(at, e, step + fma(at, e_low + more, fma(step, r + more, step_low))), shifted
 
 
