@@ -95,3 +95,29 @@ def test_a_product_of_a_millisecond_starts_no_thread(threads: int, monkeypatch: 
         assert not apart
     finally:
         tx.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_shared"),
+    [
+        (lambda x: tx.exp(x[: 1 << 16]), False),  # a few instructions for 16 of them: helpers would take as long to come
+        (lambda x: tx.sigmoid(x[: 1 << 16]), False),
+        (lambda x: (x * x + x)[: 1 << 16] * 0.5 - 1.0, False),
+        (lambda x: x[: 1 << 19].sum(), False),
+        (lambda x: tx.gelu(x[: 1 << 17]), True),
+        (lambda x: tx.exp(x), True),
+        (lambda x: x.sum(), True),
+    ],
+)
+def test_what_helpers_would_not_shorten_is_done_alone(
+    shared: list[int], expression: Callable[[tx.Tensor], tx.Tensor], is_shared: bool
+) -> None:
+    t = expression(tx.ones(1 << 20, dtype=tx.float32).realize())
+    before = tx.num_threads()
+    tx.set_num_threads(2)
+    try:
+        shared.clear()
+        t.realize()
+        assert bool(shared) == is_shared
+    finally:
+        tx.set_num_threads(before)
