@@ -141,12 +141,12 @@ def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs]
 
 def _somewhere(states: Exprs, dtype: DType) -> Expr:
     """The position found; the first if no element was better than the identity, as then all are equal to it."""
-    return where(call("equal", states[1], _nowhere()), 0, states[1])
+    return where(call("equal", states[1], _nowhere(int64)), 0, states[1])
 
 
 @cache
-def _nowhere() -> Expr:
-    return Const(int64.highest, int64)
+def _nowhere(dtype: DType) -> Expr:
+    return Const(dtype.highest, dtype)
 
 
 def _one(of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
@@ -172,7 +172,7 @@ def _argument(name: str, worst: Callable[[DType], Const], better: str, not_bette
     return Reduction(
         name,
         lambda d: (d, int64),
-        lambda s: (worst(s[0]), _nowhere()),
+        lambda s: (worst(s[0]), _nowhere(s[1])),
         lambda x, i, s: (x, i),
         combine,
         lambda d: int64,

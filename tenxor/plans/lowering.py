@@ -18,6 +18,7 @@ from .call import Call
 from .pattern import given
 
 _ALONE: Mapping[Node, int] = {}
+BROUGHT = 10  # bytes of elements to which a number is added while one is read from a cache, or written there
 
 
 class Reads(NamedTuple):
@@ -104,7 +105,7 @@ def call_of(kernel: Kernel, binding: Binding, number_of: Mapping[Node, int], sca
     """The call of a kernel, which is compiled if it is not there."""
     (_, out), *operands = binding.operands
     sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
-    cost = 2 + sum(map(work, expressions(kernel.body)))
+    cost = _cost(kernel)
     arguments = Arguments(
         given(out),
         sources,
@@ -116,6 +117,16 @@ def call_of(kernel: Kernel, binding: Binding, number_of: Mapping[Node, int], sca
         binding.scratch,
     )
     return Call(backend().compile(kernel), arguments)
+
+
+def _cost(kernel: Kernel) -> int:
+    """What an element takes: to read it and write it 2, to reduce it 1. Vectors compute many at once, but fewer of wide ones; a product's
+    steps are counted as they are.
+    """
+    computing = sum(map(work, expressions(kernel.body)))
+    if kernel.product is not None:
+        return 2 + computing
+    return (1 if kernel.accumulators else 2) + computing * max(o.dtype.itemsize for o in kernel.operands) // BROUGHT
 
 
 def _order(met: dict[int, int], number: int) -> int:

@@ -252,6 +252,18 @@ def test_hypot_is_exact_where_it_can_be(dtype: type[np.floating]) -> None:
     assert compiled("hypot", dtype)(zero, -zero).tolist() == [0.0]
 
 
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu_tanh"])
+def test_neighbours_do_not_change_a_bit(name: str) -> None:
+    """What is rare is computed apart, for a whole vector: the other lanes are what they are without it."""
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.uniform(-86, 20, 992), any_numbers(rng, np.float32, 992, 80.0)]).astype(np.float32)
+    alone = compiled(name, np.float32)(x)
+    for rare in (-95.0, -200.0, -inf):
+        beside = np.insert(x.reshape(-1, 31), rng.integers(0, 31), rare, axis=1).astype(np.float32)
+        found = compiled(name, np.float32)(beside.reshape(-1)).reshape(beside.shape)
+        np.testing.assert_array_equal(found[beside != rare].view(np.int32), alone.view(np.int32))
+
+
 def test_inverses_of_pow_lose_nothing() -> None:
     """What `precise_log` takes for exact: m times the inverse, less 1, for the m at both ends of each interval and between."""
     for format in (power.SINGLE, power.DOUBLE):

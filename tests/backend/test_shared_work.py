@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tenxor as tx
+from tenxor.backend import helpers
 from tenxor.backend.llvm import launch
 from tenxor.backend.llvm.compiler import MachineCode
 from tenxor.target import Sharing
@@ -78,3 +79,45 @@ def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     t[1:] = x
     assert t.nonzero()[0].tolist() == list(range(641, 778))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_product_of_a_millisecond_starts_no_thread(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tx.num_threads()
+    tx.set_num_threads(threads)
+    try:
+        a, b = (tx.full((1000, 32, 32), value, dtype=tx.float32).realize() for value in (2.0, 3.0))
+        apart: list[object] = []
+        monkeypatch.setattr(helpers, "stoppable", lambda run, stop: (apart.append(run), run()))
+        monkeypatch.setattr(launch.apart, "stoppable", helpers.stoppable)
+        for _ in range(3):  # how long it takes is known from the second time on
+            assert bool(((a @ b) == 192).all())
+        assert not apart
+    finally:
+        tx.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_shared"),
+    [
+        (lambda x: tx.exp(x[: 1 << 16]), False),  # a few instructions for 16 of them: helpers would take as long to come
+        (lambda x: tx.sigmoid(x[: 1 << 16]), False),
+        (lambda x: (x * x + x)[: 1 << 16] * 0.5 - 1.0, False),
+        (lambda x: x[: 1 << 19].sum(), False),
+        (lambda x: tx.gelu(x[: 1 << 17]), True),
+        (lambda x: tx.exp(x), True),
+        (lambda x: x.sum(), True),
+    ],
+)
+def test_what_helpers_would_not_shorten_is_done_alone(
+    shared: list[int], expression: Callable[[tx.Tensor], tx.Tensor], is_shared: bool
+) -> None:
+    t = expression(tx.ones(1 << 20, dtype=tx.float32).realize())
+    before = tx.num_threads()
+    tx.set_num_threads(2)
+    try:
+        shared.clear()
+        t.realize()
+        assert bool(shared) == is_shared
+    finally:
+        tx.set_num_threads(before)

@@ -247,14 +247,14 @@ class _Bound:
         return found
 
     def shares(self, threads: int) -> tuple[int, int, bool]:
-        """How much work so many threads share, in steps of which grain, and whether one does it alone."""
+        """How long that takes which so many threads share, in steps of which grain, and whether one does it alone."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
         alone = work < sharing.share or self.in_order
         if self.scratch:  # each piece packs anew what it reads
             work //= sharing.longer
             pieces = threads * self.uneven * (work // sharing.slice + 1)
             grain *= -(-self.split // (grain * pieces))
-        return work, grain, alone
+        return min(work, self.time), grain, alone  # a product takes a fraction of its work, whether it packs or not
 
     def much(self, packed: bytes, threads: int) -> None:
         """Run with Python's lock released, on so many threads if it is very much."""

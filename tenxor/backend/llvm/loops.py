@@ -161,7 +161,7 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
         return
     short = bool(changed) and em.spans[s.axis].size <= em.target.loops.short_rows
     widest = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else em.target.loops.vectors
-    for unroll in widths.unrollings(s, em.target, across=bool(across), short_rows=short):
+    for unroll in (around.unroll,) if around is not None and across else widths.unrollings(s, em.target, short_rows=short):
         unroll = min(unroll, widest)
         em.lanes = Lanes(s.axis, width, unroll)
         begin = _in_chunks(em, s, begin, end, width * unroll)
@@ -183,7 +183,7 @@ def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[]
     """
     entered = {f: em.states[f] for f in across}
     widest = max(d.itemsize for f in across for d in em.kernel.accumulators[f].states)
-    em.lanes = Lanes(axis, em.target.lanes(widest), widths.ACROSS)
+    em.lanes = Lanes(axis, em.target.lanes(widest), widths.vectors_across([em.kernel.accumulators[f] for f in across]))
     for f in across:
         reductions.start(em, f)
     run()

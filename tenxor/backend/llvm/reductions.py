@@ -95,7 +95,7 @@ def lanes_inside(em: Emitter, loop: For) -> int | None:
     accumulators = set(carried(loop, em.kernel.accumulators))
     for s in loop.body:
         if isinstance(s, For) and accumulators & set(carried(s, em.kernel.accumulators)):
-            return s.axis if em.kernel.axes[s.axis].vector else lanes_inside(em, s)
+            return s.axis if em.kernel.axes[s.axis].vector and not s.block else lanes_inside(em, s)
     return None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...kernel.ir import (
     Accumulate,
+    Accumulator,
     For,
     Kept,
     Kernel,
@@ -21,6 +24,7 @@ from ...target import Costs, Target
 from .analysis import Needs, dependencies
 
 ACROSS = 2  # vectors of states of a reduction across the lanes: it decides bits
+PLACES = 4  # and where places are looked for, which are the same in any order: each step waits long for the one before
 
 
 def lane_count(kernel: Kernel, target: Target) -> int:
@@ -38,12 +42,15 @@ def lane_count(kernel: Kernel, target: Target) -> int:
     return target.lanes(widest)
 
 
-def unrollings(loop: For, target: Target, *, across: bool, short_rows: bool) -> tuple[int, ...]:
-    """How many vectors a step takes, and then the steps through the rest: always as many where reductions run across the lanes, else
-    more where each costs little. Short rows that are reduced into states are best read whole.
+def vectors_across(reductions: Iterable[Accumulator]) -> int:
+    """How many vectors of states reductions across the lanes have that share a loop."""
+    return PLACES if all(f.reduction.places for f in reductions) else ACROSS
+
+
+def unrollings(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
+    """How many vectors a step takes, and then the steps through the rest, where no reduction runs across the lanes: more where each costs
+    little. Short rows that are reduced into states are best read whole.
     """
-    if across:
-        return (ACROSS,)
     if any(isinstance(s, Accumulate) and not s.is_beside(loop.axis) for s in loop.body):
         return (1,)  # its lanes are written out one by one
     roots = list(expressions((loop,)))

@@ -17,11 +17,13 @@ def scheduled(nest: Nest, target: Target) -> Nest:
     from .abreast import abreast
     from .columns import by_rows
     from .keep import keeping
+    from .narrow import narrow
+    from .places import short_places
     from .prefetch import prefetching
     from .products import as_product
 
     product = as_product(nest, target)
     if product is not None:
         return streaming(product, target)
-    nest = by_rows(keeping(with_lanes(nest), target), target)
-    return abreast(prefetching(streaming(nest, target), target), target)
+    nest = by_rows(keeping(with_lanes(short_places(nest)), target), target)
+    return narrow(abreast(prefetching(streaming(nest, target), target), target))

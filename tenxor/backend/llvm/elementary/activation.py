@@ -4,9 +4,9 @@ All but softplus are x, or 1, over a sum of positive terms. The sum is carried a
 is corrected by its remainder; so little more than the last rounding is lost, in the far tails too.
 """
 
-from ..builder import Value, fma, larger, select
+from ..builder import Value, fma, larger, select, smaller
 from ..formats import SINGLE
-from .core import Pair, exact_product, exact_sum, fast_sum, polynomial
+from .core import Pair, exact_product, exact_sum, fast_sum, polynomial, unless_rare
 from .exponential import (
     EXP_RANGE,
     LN2,
@@ -15,14 +15,16 @@ from .exponential import (
     exp_tail,
     reduce_by_ln2,
     reduce_by_ln2_exactly,
+    reduce_by_ln2_in_two,
     scale_of,
     scaled,
 )
 from .logarithm import log1p_tail
-from .tables import look_up
+from .tables import intervals
 
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
+LOGISTIC_USUAL = -86.0  # from here on, 1 + e**-v and its inverse are normal numbers, in float32
 LOGISTIC_SCALE = {32: 2.0**-33, 64: 2.0**-64}  # times e**t, it is in range
 
 # sqrt(8/pi), and its product with 0.044715, each as the sum of two floats.
@@ -32,9 +34,8 @@ CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.17514991
 GELU_IS_0 = {32: 14.5, 64: 38.7}  # gelu(-a) rounds to 0
 GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # over it, all gelu(-a) are normal
 
-# -gelu(-a) e**(a**2/2) in float32, 0 <= a < GELU_IS_0. Sizes are counted by 32 intervals, four to a doubling, from FIRST on: by their bits
-# above the lowest 21. The centre of each is a float32 whose value is very nearly a float32, too; that of the first is 0.
-STEP_BITS = 21
+# -gelu(-a) e**(a**2/2) in float32, 0 <= a < GELU_IS_0. Sizes are counted by 32 intervals, four to a doubling, from FIRST on. The centre
+# of each is a float32 whose value is very nearly a float32, too; that of the first is 0.
 FIRST = SINGLE.to_bits(0.0625)
 END_OF_FIRST = 0.078125
 CENTRES = (
@@ -131,17 +132,36 @@ def gelu_tanh(x: Value) -> Value:
 
 def over_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
     """x / (1 + e**-v); v may be given as the sum of two floats."""
-    bits, one = v.format.bits, LOGISTIC_SCALE[v.format.bits]
+    if v.format.bits == 64:
+        return over_any_sum(x, v, v_low)
+    rare, bounded = v < LOGISTIC_USUAL, smaller(v, LOGISTIC_RANGE[32][1])
+    usual = over_precise_sum(x, *reduce_by_ln2(-bounded, low_part(v, v_low, bounded)))
+    (found,) = unless_rare(rare, [usual], lambda: [select(rare, over_any_sum(x, v, v_low), usual)])
+    return found
+
+
+def over_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
+    """The same where 1 + e**-v may be out of range, too, or the result subnormal."""
+    one = LOGISTIC_SCALE[v.format.bits]
     vanishes, bounded = clamped(v, LOGISTIC_RANGE)
-    if v_low is not None:
-        v_low = select(bounded.equals(v), -v_low, 0.0)
-    r, shifted = reduce_by_ln2(-bounded, v_low)
+    r, shifted = reduce_by_ln2(-bounded, low_part(v, v_low, bounded))
+    if v.format.bits == 32:
+        return select(vanishes, 0.0, over_precise_sum(x, r, shifted, one)) * one
     scale, tail = scale_of(shifted, one), exp_tail(r)
-    if bits == 64:
-        return select(vanishes, 0.0, x / fma(scale, r + tail, scale + one)) * one
+    return select(vanishes, 0.0, x / fma(scale, r + tail, scale + one)) * one
+
+
+def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
+    """What is to be added to -v, if v was not bounded."""
+    return None if v_low is None else select(bounded.equals(v), -v_low, 0.0)
+
+
+def over_precise_sum(x: Value, r: Value, shifted: Value, one: float = 1.0) -> Value:
+    """x / (1 + 2**n e**r), times 1 / `one`, a power of two, with a divisor nearly of twice the precision."""
+    scale, tail = scale_of(shifted, one), exp_tail(r)
     divisor = sum_of_products(fast_sum(scale, scale.constant(one)), scale, r, tail)
     inverse = 1.0 / divisor.high
-    return select(vanishes, 0.0, corrected(x * inverse, x, divisor, inverse)) * one
+    return corrected(x * inverse, x, divisor, inverse)
 
 
 def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
@@ -172,17 +192,18 @@ def gelu(x: Value) -> Value:
 
 def gelu_tail_from_table(size: Value, exponent: Value, exponent_low: Value) -> tuple[Value, Value]:
     """gelu(-size), but for the power of two that `shifted` says: by a polynomial around the nearest of some centres."""
-    place = larger((size.as_bits() - FIRST) >> STEP_BITS, 0)
-    d = size - look_up(CENTRES, place)
-    slope = look_up(NEAR_CENTRES[-1], place)
+    entry = intervals(size, FIRST)
+    d = size - entry(CENTRES)
+    slope = entry(NEAR_CENTRES[-1])
     for table in NEAR_CENTRES[-2::-1]:
-        slope = fma(slope, d, look_up(table, place))
-    at, most = -look_up(AT_CENTRES, place), select(size < END_OF_FIRST, d * -0.5, 0.0)
+        slope = fma(slope, d, entry(table))
+    at, most = -entry(AT_CENTRES), select(size < END_OF_FIRST, d * -0.5, 0.0)
     step = fma(slope, -d, most)
     step_low = fma(slope, -d, most - step)
-    (r, r_low), shifted = reduce_by_ln2_exactly(exponent, exponent_low)
-    more = exp_tail(r) + r_low
+    (r, r_low), shifted = reduce_by_ln2_in_two(exponent, exponent_low)
+    tail = exp_tail(r)
     e, e_low = fast_sum(r.constant(1.0), r)
+    more = fma(r_low, e + tail, tail)
     return fma(at, e, step + fma(at, e_low + more, fma(step, r + more, step_low))), shifted
 
 

@@ -3,12 +3,12 @@
 import math
 from math import nan
 
-from ..builder import Value, fma, larger, select, smaller
+from ..builder import Value, fma, select, smaller
 from ..formats import DOUBLE, SINGLE
 from .core import Pair, exact_sum, polynomial, power_of_two
 from .exponential import LOG2_E, integer, reduce_by_ln2, scale_of
 from .logarithm import log_of_sum
-from .tables import look_up
+from .tables import intervals
 
 # (sinh r - r) / r**3 and (cosh r - 1) / r**2 in terms of r**2, |r| <= ln2/2: relative errors of sinh and cosh
 # 2**-61.7 and 2**-58.0.
@@ -24,9 +24,8 @@ COSH_TAIL = (
 LARGE = 2.0**30  # beyond this, sqrt(x**2 + 1) is x to the last bit
 OVERFLOW = 710.5  # beyond this both are infinite
 
-# In float32, sizes are counted by 32 intervals, four to a doubling, from FIRST on: by their bits above the lowest 21. The
-# centre of each is a float32 whose tanh is very nearly a float32, too; that of the first is 0, and serves smaller sizes.
-STEP_BITS = 21
+# In float32, sizes are counted by 32 intervals, four to a doubling, from FIRST on. The centre of each is a float32
+# whose tanh is very nearly a float32, too; that of the first is 0, and serves smaller sizes.
 FIRST = SINGLE.to_bits(0.0390625)
 CENTRES = (
     0.0, 0.050782323, 0.05859232, 0.07030296, 0.08591008, 0.101566315, 0.11715865, 0.1404562, 0.17211723, 0.20315838,
@@ -66,12 +65,12 @@ def tanh(x: Value) -> Value:
 
 def tanh_from_table(size: Value) -> Value:
     """tanh(centre + d) = T + (1 - T**2) tanh(d) / (1 + T tanh(d)), T being the tanh of the centre: in float32."""
-    place = larger((size.as_bits() - FIRST) >> STEP_BITS, 0)
-    d = size - look_up(CENTRES, place)
+    entry = intervals(size, FIRST)
+    d = size - entry(CENTRES)
     z = d * d
     step = fma(polynomial(z, TANH_TAIL[32]), z * d, d)
-    at_centre = look_up(TANHS, place)
-    return at_centre + look_up(SLOPES, place) * step / fma(at_centre, step, 1.0)
+    at_centre = entry(TANHS)
+    return at_centre + entry(SLOPES) * step / fma(at_centre, step, 1.0)
 
 
 def tanh_in_two_parts(size: Value) -> Value:

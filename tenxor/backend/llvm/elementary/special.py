@@ -2,15 +2,14 @@
 
 import math
 
-from ..builder import Value, fma, larger, select, smaller
+from ..builder import Value, fma, select, smaller
 from ..formats import SINGLE
 from .core import exact_product, polynomial
 from .exponential import exp_near_zero, reduce_by_ln2, scaled
-from .tables import look_up
+from .tables import intervals
 
-# In float32, sizes are counted by 16 intervals, four to a doubling, from FIRST on: by their bits above the lowest 21. The
-# centre of each is a float32 whose erf is very nearly a float32, too; that of the first is 0, and serves smaller sizes.
-STEP_BITS = 21
+# In float32, sizes are counted by 16 intervals, four to a doubling, from FIRST on. The centre of each is a float32
+# whose erf is very nearly a float32, too; that of the first is 0, and serves smaller sizes.
 FIRST = SINGLE.to_bits(0.25)
 CENTRES = (
     0.0, 0.34315777, 0.40637589, 0.46852684, 0.562294, 0.6875229, 0.81173325, 0.93795013, 1.1255531, 1.3742485,
@@ -74,12 +73,12 @@ def erf(x: Value) -> Value:
 
 def erf_from_table(size: Value) -> Value:
     """A polynomial around the nearest of some centres: in float32."""
-    place = larger((size.as_bits() - FIRST) >> STEP_BITS, 0)
-    d = size - look_up(CENTRES, place)
-    slope = look_up(ERF_NEAR_CENTRES[-1], place)
+    entry = intervals(size, FIRST)
+    d = size - entry(CENTRES)
+    slope = entry(ERF_NEAR_CENTRES[-1])
     for table in ERF_NEAR_CENTRES[-2::-1]:
-        slope = fma(slope, d, look_up(table, place))
-    return look_up(ERFS, place) + fma(slope, d, d)
+        slope = fma(slope, d, entry(table))
+    return entry(ERFS) + fma(slope, d, d)
 
 
 def erf_in_two_parts(size: Value) -> Value:

@@ -4,11 +4,26 @@ Where vectors have 64 or 32 bytes, which is where AVX-512 or AVX2 is, a table st
 lanes from one of them, or two. Elsewhere it lies in memory, and the lanes are loaded one by one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from zlib import crc32
 
-from ..builder import Value, select
+from ..builder import Value, larger, select
 from ..types import DOUBLE, FLOAT, POINTER, array, vector
+
+STEP_BITS = 21  # the lowest of a float32, which do not count in its interval: there are four to a doubling
+
+
+def intervals(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
+    """What looks tables up that have an entry for each interval of float32, from the one on that begins with the bits `first`; the first
+    serves smaller sizes, too. Intervals are numbered by their bits, and tables turned until the numbers are places in them.
+    """
+    place = larger(size.as_bits(), first) >> STEP_BITS
+
+    def entry(table: Sequence[float]) -> Value:
+        begin = -(first >> STEP_BITS) % len(table)
+        return look_up((*table[begin:], *table[:begin]), place)
+
+    return entry
 
 
 def look_up(table: Sequence[float], places: Value) -> Value:

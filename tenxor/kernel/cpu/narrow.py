@@ -1,0 +1,54 @@
+"""Sums of narrow integers and truth values: in 32 bits for a while, so that a vector takes twice as many elements."""
+
+from __future__ import annotations
+
+from ...dtypes import boolean, int32, uint32
+from ...ops.expr import Call, Expr, call, cast
+from ..ir import Accumulator, For, Init, Prefetch, Result, State, Statement, Update, statements
+from ..nest import Body, Nest
+
+BLOCK = 1 << 15  # elements of 16 bits whose sum fits into 32 with a sign
+LEAST = 1 << 8  # elements from which it is worth a second loop
+SUMS = ("sum", "count_nonzero")
+
+
+def narrow(nest: Nest) -> Nest:
+    """The nest, with such a sum along lanes added up in blocks, each with a state of 32 bits, which joins that of 64."""
+    if len(nest.accumulators) != 1 or nest.in_order or any(isinstance(s, For) and s.abreast > 1 for s in statements(nest.body)):
+        return nest
+    (accumulator,), (f,) = nest.accumulators, nest.reductions
+    if accumulator.reduction.name not in SUMS or accumulator.row >= 0 or not f.axes:
+        return nest
+    inner = f.axes[-1]
+    if not nest.axes[inner].vector or nest.axes[inner].extent < LEAST:
+        return nest
+    added = _added(f.values[0])
+    if added is None:
+        return nest
+    wide, (dtype,) = accumulator.states[0], (d for d in (int32, uint32) if d.kind == accumulator.states[0].kind)
+    states = State(0, 0, wide), State(1, 0, dtype)
+    inside = Update(1, (call("add", states[1], cast(added, dtype)),))
+    after = Update(0, (call("add", states[0], cast(Result(1, 0, dtype), wide)),))
+
+    def changed(s: Statement) -> Statement:
+        if not isinstance(s, For):
+            return s
+        if s.axis != inner:
+            return s._replace(body=tuple(map(changed, s.body)))
+        before = tuple([p for p in s.body if isinstance(p, Prefetch)])
+        return For(inner, (Init(1), For(inner, (*before, inside)), after), BLOCK)
+
+    body: Body = tuple(map(changed, nest.body))
+    return nest._replace(accumulators=(accumulator, Accumulator(accumulator.reduction, (dtype,))), body=body)
+
+
+def _added(value: Expr) -> Expr | None:
+    """What is added to a state of 64 bits, if it is a truth value or an integer of up to 16 bits."""
+    if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.kind in ("int", "uint") and value.dtype.bits == 64):
+        return None
+    state, term = value.args
+    if not (isinstance(state, State) and isinstance(term, Call) and term.op.name == "cast"):
+        return None
+    (found,) = term.args
+    is_narrow = found.dtype is boolean or (found.dtype.kind in ("int", "uint") and found.dtype.bits <= 16)
+    return found if is_narrow else None

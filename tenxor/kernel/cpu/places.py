@@ -1,0 +1,63 @@
+"""Places of the largest and the smallest in 32 bits, where these say them: so a vector takes as many elements as it holds."""
+
+from __future__ import annotations
+
+from ...dtypes import int32, int64
+from ...ops.expr import Call, Const, Expr, call, cast, replaced, where
+from ..drafted import Access
+from ..ir import Accumulator, For, Result, State, Statement, Update, with_expressions
+from ..nest import Nest
+
+PLACED = ("argmax", "argmin")
+NOWHERE = int(int32.highest)  # the place of nothing, as that of 64 bits is
+
+
+def short_places(nest: Nest) -> Nest:
+    """The nest with the states of such reductions narrow, and wide again where they are read."""
+    if nest.around != nest.space:
+        return nest
+    found = {f.accumulator: f.values for f in nest.reductions if _is_short(nest, f.accumulator, f.values)}
+    if not found:
+        return nest
+    read: dict[Expr, Expr] = {Result(k, 1, int64): _widened(Result(k, 1, int32)) for k in found}
+    kept = [f._replace(states=(f.states[0], int32)) if k in found else f for k, f in enumerate(nest.accumulators)]
+    body = with_expressions(nest.body, lambda e: replaced(e, read))
+    return nest._replace(accumulators=tuple(kept), body=tuple([_narrowed(s, kept) for s in body]))
+
+
+def _is_short(nest: Nest, accumulator: int, values: tuple[Expr, ...]) -> bool:
+    """Whether a reduction looks for a place, beside a value of no more than 32 bits, and all its places are known to be small."""
+    f = nest.accumulators[accumulator]
+    if f.reduction.name not in PLACED or f.states[0].itemsize > int32.itemsize:
+        return False
+    place = _place(values)
+    if not isinstance(place, Access) or place.args:
+        return False
+    operand, address = nest.reads[place.index]
+    if operand >= 0 or address.then is not None or any(t.how != "step" for t in address.terms):
+        return False
+    ends = [t.value * (nest.axes[t.axis].extent - 1) for t in address.terms]
+    offset = address.offset or 0
+    return offset + sum(min(end, 0) for end in ends) >= 0 and offset + sum(max(end, 0) for end in ends) < NOWHERE
+
+
+def _place(values: tuple[Expr, ...]) -> Expr | None:
+    """Where the element is that a step looks at, given the next state."""
+    last = values[-1]
+    return last.args[1] if isinstance(last, Call) and last.op.name == "where" else None
+
+
+def _narrowed(s: Statement, kept: list[Accumulator]) -> Statement:
+    """A statement whose reductions keep narrow places, if it has such."""
+    if isinstance(s, For):
+        return s._replace(body=tuple([_narrowed(inner, kept) for inner in s.body]))
+    if not isinstance(s, Update) or kept[s.accumulator].states[-1] is not int32 or kept[s.accumulator].reduction.name not in PLACED:
+        return s
+    value, place = s.values
+    assert isinstance(place, Call)
+    wins, new, _ = place.args
+    return s._replace(values=(value, where(wins, cast(new, int32), State(s.accumulator, 1, int32))))
+
+
+def _widened(place: Expr) -> Expr:
+    return where(call("equal", place, Const(NOWHERE, int32)), Const(int64.highest, int64), cast(place, int64))

@@ -1,0 +1,72 @@
+"""Sums of narrow integers and truth values in blocks of 32 bits: none overflows, whatever is added and however it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import DType, boolean, int8, int16, int32, uint8, uint16
+from tenxor.kernel.cpu import narrow
+from tenxor.tensor import Tensor
+
+from .graphs import in_memory
+from .twins import check
+
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
+NARROW = (boolean, int8, uint8, int16, uint16)
+LENGTHS = (0, 1, 7, narrow.LEAST - 1, narrow.LEAST, narrow.LEAST + 1, 1000)
+
+
+def tensor(values: Any, dtype: DType) -> Tensor:
+    return Tensor._of(in_memory(np.asarray(values), dtype))
+
+
+def any_values(dtype: DType, *shape: int) -> Tensor:
+    low, high = (0, 1) if dtype is boolean else (int(dtype.lowest), int(dtype.highest))
+    return tensor(np.random.default_rng(len(shape)).integers(low, high + 1, shape), dtype)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_machine_code_and_interpreter_agree(length: int, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow, "BLOCK", 96)  # several, of which the last is not whole
+    x = any_values(dtype, 3, length)
+    views: list[Callable[[Tensor], Tensor]] = [lambda t: t, lambda t: t[:, ::-1], lambda t: t[::-1, ::2], lambda t: t[:, 1:]]
+    for view in views:
+        check(view(x).sum(axis=1).storage.node)
+        check(tx.count_nonzero(view(x), axis=1).storage.node)
+        check((view(x) > 0).sum().storage.node)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_no_block_overflows(dtype: DType) -> None:
+    """The largest and the smallest of elements, as many as fill some blocks."""
+    for value in (dtype.highest, dtype.lowest):
+        for length in (narrow.BLOCK - 1, narrow.BLOCK, 3 * narrow.BLOCK + 5):
+            x = tx.full((2, length), value, dtype=dtype).realize()
+            assert x.sum(axis=1).tolist() == [int(value) * length] * 2
+            assert x.sum().item() == 2 * int(value) * length
+            assert x[:, ::-1].sum(axis=1).tolist() == [int(value) * length] * 2
+
+
+def test_comparisons_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).normal(size=(5, 70_001)).astype(np.float32)
+    values[2, ::7] = np.nan
+    x = tx.asarray(values)
+    np.testing.assert_array_equal((x > 0.5).sum(axis=1).to_numpy(), (values > 0.5).sum(axis=1))
+    np.testing.assert_array_equal(tx.count_nonzero(tx.isnan(x), axis=1).to_numpy(), np.isnan(values).sum(axis=1))
+    assert (x == x).sum().item() == (values == values).sum()
+
+
+def test_only_what_is_narrow_and_long_has_two_states() -> None:
+    from tests.kernel.helpers import kernel_of
+
+    for dtype, length, states in ((uint8, 1000, 2), (boolean, 1000, 2), (uint8, 100, 1), (int32, 1000, 1)):
+        assert len(kernel_of(any_values(dtype, 3, length).sum(axis=1)).accumulators) == states
+    assert len(kernel_of(any_values(uint8, 300, 300).sum(axis=0)).accumulators) == 1  # columns
+    assert len(kernel_of(any_values(uint8, 3, 1000).max(axis=1)).accumulators) == 1
