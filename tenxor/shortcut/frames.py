@@ -21,10 +21,10 @@ from ..backend.llvm.compiler import compiler
 from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..locking import taken_at_once
-from ..node import DATA, UNFINISHED, Node, Recipe, Scalar, untracked
+from ..node import ALONE, DATA, UNFINISHED, Node, Recipe, Scalar, untracked
 from ..plans.call import Call
 from ..plans.general import general_for, general_of_sizes, numbers_of
-from ..plans.parts import ALONE, product_in
+from ..plans.parts import product_in
 from ..plans.pattern import Pattern, pattern_of, structured, taken
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step

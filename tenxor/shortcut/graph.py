@@ -6,10 +6,12 @@ which the collector does not know.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I64, POINTER, array
+from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from .blocks import DATA, LARGEST
-from .compute import have_all_in_order, lock_is_free, number_as, settled
+from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, settled
 from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, SCRATCH, STEP
 from .function import Function
 from .objects import BYTES, SIZE, Objects
@@ -75,21 +77,24 @@ def _run_graph(f: Function) -> None:
     f.require(f.word(frame, SIZE) > 0)
     program = f.at(frame, BYTES)
     looks, steps = program.load(I64), f.word(program, 8)
-    table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
-    first, again = program.at(2, I64), f.local(I64, f.number(0))
+    first, much = program.at(2, I64), f.local(I64, f.number(0))
 
-    def look(k: Value) -> None:
-        """What others have, too, is to be kept: what has memory on the way, and what is inlined, the next time or, if that is much, now."""
+    def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
+        """Do something with what others have, too: with the node, and what the frame says of it."""
         here = first.at(k * LOOK, I64)
         node = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
-        others = f.owners(node).cast("zext", I64).differs(f.word(here, 8))
-        inlined = f.word(here, 16).differs(0)
-        f.when(others, lambda: f.choose(inlined, lambda: _store_next_time(f, node), lambda: _note_held(f, node)))
-        f.when(f.both(others, lambda: f.word(here, 16).equals(MUCH)), lambda: again.store(f.number(1)))
+        f.when(f.owners(node).cast("zext", I64).differs(f.word(here, 8)), lambda: then(node, f.word(here, 16)))
 
-    f.each(looks, look)
-    f.when_giving(again.load(I64).differs(0), lambda: f.number(AGAIN))
+    def note(node: Value, inlined: Value) -> None:
+        f.when(inlined.equals(0), lambda: table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64)))
+        f.when(inlined.equals(MUCH), lambda: much.store(f.number(1)))
+
+    f.each(looks, lambda k: of_others(k, note))
     f.when_giving(table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
+    f.when(much.load(I64).differs(0), lambda: much.store(_may_be_stored_now(f, root).cast("zext", I64)))
+    f.each(looks, lambda k: of_others(k, lambda node, inlined: f.when(inlined.differs(0), lambda: _store_next_time(f, node))))
+    f.when_giving(much.load(I64).differs(0), lambda: f.number(AGAIN))
+    table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
     step, left = f.local(POINTER, first.at(looks * LOOK, I64)), f.local(I64, steps)
 
     def run() -> None:
@@ -105,16 +110,20 @@ def _run_graph(f: Function) -> None:
     f.give(f.number(DONE))
 
 
-def _store_next_time(f: Function, node: Value) -> list[Value]:
+def _may_be_stored_now(f: Function, root: Value) -> Value:
+    """Whether what is inlined, takes long, and others have, too, can be stored already: where sums of it come out the same. Those who ask
+    that walk, so it is walked again what there is to compute.
+    """
+    f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
+    found = f.call("are_in_order", I1, [root])
+    f.let_go(f.made(f.call("key_of_graph", POINTER, [root])))
+    return found
+
+
+def _store_next_time(f: Function, node: Value) -> None:
     before = f.get(node, "Node.stored")
     f.set(node, "Node.stored", f.own(f.the("True")))
     f.drop(before)
-    return []
-
-
-def _note_held(f: Function, node: Value) -> list[Value]:
-    table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64))
-    return []
 
 
 def _run_step(f: Function) -> None:
