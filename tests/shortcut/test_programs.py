@@ -252,3 +252,22 @@ def test_what_others_have_is_stored_when_python_would(size: int) -> None:
         found = [made() for _ in range(2)]
         with shortcut.aside():
             assert found == [made()] * 2
+
+
+@pytest.mark.parametrize("shape", [(9,), (1000,), (5, 7), (9, 4), (33, 20), (100, 70)])
+def test_sums_of_reversed_views_add_from_their_beginning(shape: tuple[int, ...]) -> None:
+    """Whether what is seen so waits or was computed, and whether the view itself was; but of a copy of rows in another order, and of every
+    other one, axes become one loop, and their partial sums are others.
+    """
+    values = np.random.default_rng(3).normal(size=shape)
+    x = tx.asarray(values).realize()
+    back = (slice(None, None, -1),)
+    for view in [back, back * len(shape), (..., *back)]:
+        for axis in (None, 0):
+            seen = [(x * 1.5)[view], (x * 1.5).realize()[view], x[view] * 1.5]
+            if view == back * len(shape) and axis is None:
+                seen.append((x[view] * 1.5).realize())
+            found = {t.sum(axis=axis).to_numpy().tobytes() for t in seen}
+            with shortcut.aside():
+                found |= {t.sum(axis=axis).to_numpy().tobytes() for t in ((x * 1.5)[view], x[view] * 1.5)}
+            assert len(found) == 1, (view, axis)
