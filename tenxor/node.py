@@ -128,6 +128,7 @@ REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as anothe
 UNFINISHED: Final = Special("unfinished")  # writing over what it read, which was broken off: its source says how that goes on
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
 # Up to where nodes may wait (`pending.py`).
+ALONE = 1 << 14  # bytes up to which any node may be computed for itself, also where it is part of more
 MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
 HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
 LARGE = 1 << 20  # and that of any other

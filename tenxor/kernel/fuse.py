@@ -14,15 +14,16 @@ from collections.abc import Callable, Sequence, Set
 from math import prod
 
 from ..layout import Layout
-from ..node import EMPTY, POSITION, UPDATE, Gather, Node, Scan, Scatter, stores, writes
-from ..ops import Op
+from ..node import ALONE, EMPTY, POSITION, UPDATE, Gather, Node, Scan, Scatter, stores, writes
+from ..ops import OPS, Op
 from ..ops.lengths import length
-from ..ops.reductions import Reduction
+from ..ops.reductions import REDUCTIONS, Reduction
 from ..records import NamedTuple
 from ..target import Fusing, Target
 from .reads import along_last, further_shape, loops_of, outermost, source_index_maps, times_computed, whole
 
 MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
+_SUM, _MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
 _FROM_MEMORY = frozenset(("reinterpret", "blocks"))  # operations whose sources are in memory
 
 
@@ -141,7 +142,7 @@ def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
 
 def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
     """The nodes that become kernels, if those in `roots` must; where each node is read; the kernels with reductions in others' loops."""
-    kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order)
+    kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order) | _of_numbers(order)
     weight = weights(order)
     constant = constants(order, weight, fusing)
     cost = costs(order)
@@ -250,6 +251,25 @@ def _scattered(order: Sequence[Node]) -> set[Node]:
             rows = kept > 0 and first.base is None and first.tables is None and first.strides[kept - 1] == 1
             if not rows or any(i is not None and i.strides[-1] for i in node.layouts[1:]):
                 found.add(node)
+    return found
+
+
+def _of_numbers(order: Sequence[Node]) -> set[Node]:
+    """What reductions read that is made of numbers alone, where nothing else may say in which order they add: so they do as memory lies.
+    Not where that is much; but factors of which each is in many of the products that are summed are read as quickly from there as others.
+    """
+    found: set[Node] = set()
+    of_numbers: set[Node] = set()
+    for node in order:
+        sources = _nodes(node)
+        through = zip(node.sources, node.recipe.forms, strict=False)  # of a store there is one more
+        if isinstance(node.op, Op) and node.sources and all([form is None or form.is_single or s in of_numbers for s, form in through]):
+            of_numbers.add(node)
+        if isinstance(node.op, Reduction):
+            is_sum_of_products = node.op is _SUM and sources[0].buffer is None and sources[0].op is _MULTIPLY
+            reads = sources[0] if is_sum_of_products else node
+            some = [s for s in _nodes(reads) if s in of_numbers and s.size > 1]
+            found.update(s for s in some if s.recipe.nbytes <= ALONE or s.size < reads.size)
     return found
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..node import POSITION, Node
+from ..node import ALONE, POSITION, Node
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 
-ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
-LARGE = 1 << 20  # and up to which it is, if a compiler would have to be started for a larger one
+LARGE = 1 << 20  # bytes up to which a node is computed by a kernel of its own, if a compiler would have to be started for a larger one
 MANY = 16  # nodes that are computed so, at most: each takes half a millisecond
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 
@@ -43,7 +42,7 @@ def sources_first(nodes: Iterable[Node]) -> list[Node]:
         reads = product or node
         sources = [s for s in reads.sources if type(s) is Node]
         met.add(node)
-        if len(met) > MANY or not _is_plain(node, reads) or (isinstance(node.op, Reduction) and not all(map(_lies_in_order, sources))):
+        if len(met) > MANY or not _is_plain(node, reads) or not (isinstance(node.op, Op) or is_in_order(node, reads)):
             return []
         largest = max(largest, node.recipe.nbytes)
         products += product is not None
@@ -63,17 +62,39 @@ def _is_plain(node: Node, reads: Node) -> bool:
     return fits and known and (reads is node or not any(node.offsets))
 
 
-def _lies_in_order(source: Node) -> bool:
-    """Whether the fused kernel would run through a source of a reduction as it runs through memory: if all that is read to make it, but
-    single elements, is as large, and lies so, up to other reductions, whose results are as good as in memory.
+def is_in_order(node: Node, reads: Node) -> bool:
+    """Whether a reduction adds up alone as in the fused kernel: of the sources of the node that `reads`, itself or a product that it sums.
+
+    What is made of numbers alone says nothing of the order, but mostly it is in memory in either (`kernel/fuse.py`); and a sum of all of
+    it has one loop in either.
     """
-    stack, looked_at = [source], 0
+    for source in reads.sources:
+        if type(source) is Node:
+            order = order_of(source)
+            is_all = node.size == 1 and reads is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
+            if order is False or (order is None and not (is_all or is_read_from_memory(source, reads))):
+                return False
+    return True
+
+
+def is_read_from_memory(source: Node, reads: Node) -> bool:
+    """Whether a kernel that sums what another node `reads` finds what is made of numbers alone in memory."""
+    return source.recipe.nbytes <= ALONE or source.size < reads.size
+
+
+def order_of(source: Node) -> bool | None:
+    """Whether the fused kernel would run through a source of a reduction as it runs through memory: if all that is read to make it, but
+    single elements, is as large, and lies so, up to other reductions, whose results are as good as in memory. None if nothing says
+    how, as it is made of numbers alone.
+    """
+    stack, looked_at, found = [(source, True)], 0, None
     while stack:
-        node = stack.pop()
-        if node.buffer is not None or isinstance(node.op, Reduction):
+        node, is_large = stack.pop()
+        if node.buffer is not None or isinstance(node.op, Reduction) or not node.sources:
+            found = is_large or found
             continue
         looked_at += 1
         if looked_at > MANY or not node.recipe.keeps_order:
             return False
-        stack += [s for s in node.sources if type(s) is Node]
-    return True
+        stack += [(s, is_large and s.size == node.size) for s in node.sources if type(s) is Node]
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
-from ..plans.parts import ALONE
+from ..node import ALONE
 from .blocks import LARGEST, NUMBER
 from .frames import EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
@@ -19,12 +19,13 @@ from .walk import is_met, meet
 VALUE = 16  # of a Python float
 MOST_BELOW = 512  # nodes of a graph in which it is looked for reductions
 MOST_LOOKED_AT = 64  # nodes that a reduction is made of, where what is read twice counts twice
+OTHERWISE, AS_MEMORY, OF_NUMBERS = range(3)  # how what a reduction is made of lies
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["nodes_in_order"] = "@nodes_in_order = internal global i64 0"
-    _lies_in_order(Function(module, objects, "lies_in_order", [("source", POINTER)], I1))
+    _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
     _are_in_order(Function(module, objects, "are_in_order", [("node", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
     _computed_alone(Function(module, objects, "computed_alone", [("node", POINTER)], I1))
@@ -102,14 +103,22 @@ def _computed_below(f: Function) -> None:
 
 
 def have_in_order(f: Function, node: Value) -> None:
-    """Decline a reduction that might come out otherwise for itself than together with more."""
+    """Decline a reduction that might come out otherwise for itself than together with more: `parts.is_in_order` says which."""
 
-    def lie_in_order() -> None:
-        sources = f.get(product_in(f, node), "Node.sources")
+    def be_in_order() -> None:
+        reads = product_in(f, node)
+        sources = f.get(reads, "Node.sources")
         _looked_at(f).store(f.number(0))
-        f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))
 
-    f.when(~f.is_a(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "Op"), lie_in_order)
+        def one(k: Value) -> None:
+            source = f.item(sources, k)
+            order = f.call("order_of", I64, [source])
+            f.refuse(order.equals(OTHERWISE))
+            f.when(order.equals(OF_NUMBERS), lambda: f.require(is_read_from_memory(f, source, reads)))
+
+        f.each(f.word(sources, SIZE), one)
+
+    f.when(~f.is_a(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "Op"), be_in_order)
 
 
 def have_all_in_order(f: Function, node: Value) -> None:
@@ -131,7 +140,7 @@ def _are_in_order(f: Function) -> None:
     have_in_order(f, node)
     product, sources = product_in(f, node), f.get(node, "Node.sources")
     is_read_elsewhere = f.both(product.differs(node), lambda: f.owners(product).differs(1))  # and may be in memory, then
-    f.when(is_read_elsewhere, lambda: f.require(f.call("lies_in_order", I1, [product])))
+    f.when(is_read_elsewhere, lambda: f.require(f.call("order_of", I64, [product]).equals(AS_MEMORY)))
     f.each(f.word(sources, SIZE), lambda k: f.require(f.call("are_in_order", I1, [f.item(sources, k)])))
     f.give(f.constant(I1, True))
 
@@ -147,24 +156,47 @@ def _looked_at(f: Function) -> Value:
     return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
 
 
-def _lies_in_order(f: Function) -> None:
-    """Whether the fused kernel would run through a source of a reduction as it runs through memory: then both add up in one order.
+def size_of(f: Function, node: Value) -> Value:
+    return f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size"))
 
-    So it is if all that is read to make it, but single elements, is as large, and lies so, up to other reductions, whose results are as
-    good as in memory. Of what is too much to look at it is not known.
+
+def is_read_from_memory(f: Function, source: Value, reads: Value) -> Value:
+    """See `parts.is_read_from_memory`."""
+    is_small = f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes")) <= ALONE
+    return f.either(is_small, lambda: size_of(f, source) < size_of(f, reads))
+
+
+def _order_of(f: Function) -> None:
+    """How the fused kernel would run through a source of a reduction: `AS_MEMORY` as it runs through that, so that both add up in one
+    order; `OTHERWISE`; or nothing says how, as it is made `OF_NUMBERS` alone. See `parts.order_of`. Of what is too much to look at it is
+    not known.
     """
     (source,) = f.arguments
-    f.when_giving(~f.is_a(source, "Node"), lambda: f.constant(I1, True))
-    f.when_giving(~f.is_the(f.get(source, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    f.when_giving(~f.is_a(source, "Node"), lambda: f.number(AS_MEMORY))
+    f.when_giving(~f.is_the(f.get(source, "Node.buffer"), "None"), lambda: f.number(AS_MEMORY))
     looked_at = _looked_at(f).load(I64)
-    f.require(looked_at < MOST_LOOKED_AT)
+    f.when_giving(looked_at >= MOST_LOOKED_AT, lambda: f.number(OTHERWISE))
     _looked_at(f).store(looked_at + 1)
     recipe = f.get(source, "Node.recipe")
-    f.when_giving(f.is_a(f.get(recipe, "Recipe.op"), "Reduction"), lambda: f.constant(I1, True))
-    f.require(f.is_the(f.get(recipe, "Recipe.keeps_order"), "True"))
-    sources = f.get(source, "Node.sources")
-    f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))
-    f.give(f.constant(I1, True))
+    f.when_giving(f.is_a(f.get(recipe, "Recipe.op"), "Reduction"), lambda: f.number(AS_MEMORY))
+    f.when_giving(~f.is_the(f.get(recipe, "Recipe.keeps_order"), "True"), lambda: f.number(OTHERWISE))
+    sources, size = f.get(source, "Node.sources"), f.integer(f.get(recipe, "Recipe.size"))
+    f.when_giving(f.word(sources, SIZE).equals(0), lambda: f.number(AS_MEMORY))
+    found = f.local(I64, f.number(OF_NUMBERS))
+
+    def one(k: Value) -> None:
+        its = f.item(sources, k)
+
+        def look() -> None:
+            order = f.call("order_of", I64, [its])
+            f.when(order.equals(OTHERWISE), lambda: found.store(f.number(OTHERWISE)))
+            tells = f.both(order.equals(AS_MEMORY), lambda: size_of(f, its).equals(size))
+            f.when(f.both(tells, lambda: found.load(I64).differs(OTHERWISE)), lambda: found.store(f.number(AS_MEMORY)))
+
+        f.when(f.is_a(its, "Node"), look)
+
+    f.each(f.word(sources, SIZE), one)
+    f.give(found.load(I64))
 
 
 def product_in(f: Function, node: Value) -> Value:

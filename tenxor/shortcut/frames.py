@@ -19,10 +19,10 @@ from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..locking import taken_at_once
 from ..memory import NOWHERE
-from ..node import DATA, UNFINISHED, Node, Recipe, Scalar
+from ..node import ALONE, DATA, UNFINISHED, Node, Recipe, Scalar
 from ..plans.call import Call
 from ..plans.general import general_for, general_of_sizes, numbers_of
-from ..plans.parts import ALONE, product_in
+from ..plans.parts import product_in
 from ..plans.pattern import Pattern, pattern_of, structured
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step

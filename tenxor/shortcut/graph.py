@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER, array
+from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from .blocks import DATA, LARGEST
-from .compute import have_all_in_order, lock_is_free, number_as, settled
+from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, settled
 from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, SCRATCH, STEP
 from .function import Function
 from .kinds import as_bytes, numbers
@@ -28,7 +28,7 @@ MUCH = 2  # what a frame says of a node that is inlined and takes long
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
-    _run_graph(Function(module, objects, "run_graph", [*[(name, POINTER) for name in ("root", "out", "frames")], ("stores", I1)], I64))
+    _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
     _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
     _computed_whole(Function(module, objects, "computed_whole", [("root", POINTER)], I1))
 
@@ -41,21 +41,15 @@ def _computed_whole(f: Function) -> None:
     f.require(lock_is_free(f))
     out = f.made(f.call("new_buffer", POINTER, [recipe]))
 
-    def run(stores: bool = False) -> list[Value]:
-        return [f.call("run_graph", I64, [root, out, f.the("graphs"), f.constant(I1, stores)])]
+    def run() -> list[Value]:
+        return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
 
     def make() -> list[Value]:
         have_framed(f, "graphs", "have_graph_framed", root)
         return run()
 
-    def store() -> list[Value]:
-        """What is inlined, takes long and others have is stored now, and not the next time as by Python; but not where sums might tell."""
-        have_all_in_order(f, root)
-        run(stores=True)
-        return run()
-
     (found,) = run()
-    for other, go_on in ((UNKNOWN, make), (AGAIN, store), (UNKNOWN, make)):
+    for other, go_on in ((AGAIN, run), (UNKNOWN, make)):
         (found,) = f.choose(found.equals(other), go_on, lambda found=found: [found])  # type: ignore[misc]
 
     def after_what_is_held() -> Value:
@@ -103,7 +97,7 @@ def _by_rule(f: Function) -> None:
 
 def _run_graph(f: Function) -> None:
     """Compute a node into a buffer, which is the node's then; or say that none of these frames is its. Python runs nothing till the end."""
-    root, out, frames, stores = f.arguments
+    root, out, frames = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(root, "Node.buffer"), "None"))
     f.require(f.integer(f.get(out, "Buffer.nbytes")).equals(f.integer(f.get(f.get(root, "Node.recipe"), "Recipe.nbytes"))))
@@ -115,33 +109,24 @@ def _run_graph(f: Function) -> None:
     f.require(f.word(frame, SIZE) > 0)
     program = f.at(frame, BYTES)
     looks, steps = program.load(I64), f.word(program, 8)
-    table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
-    first, again = program.at(2, I64), f.local(I64, f.number(0))
+    first, much = program.at(2, I64), f.local(I64, f.number(0))
 
-    def what_others_have(do: Callable[[Value, Value], object]) -> None:
-        """Do something with each node that is looked at and that others have, too: what has memory on the way, and what is inlined, how."""
-
-        def look(k: Value) -> None:
-            here = first.at(k * LOOK, I64)
-            node = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
-            f.when(f.owners(node).cast("zext", I64).differs(f.word(here, 8)), lambda: do(node, f.word(here, 16)))
-
-        f.each(looks, look)
+    def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
+        """Do something with what others have, too: with the node, and what the frame says of it."""
+        here = first.at(k * LOOK, I64)
+        node = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
+        f.when(f.owners(node).cast("zext", I64).differs(f.word(here, 8)), lambda: then(node, f.word(here, 16)))
 
     def note(node: Value, inlined: Value) -> None:
-        f.when(inlined.equals(0), lambda: _note_held(f, node))
-        f.when(inlined.equals(MUCH), lambda: again.store(f.number(1)))
+        f.when(inlined.equals(0), lambda: table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64)))
+        f.when(inlined.equals(MUCH), lambda: much.store(f.number(1)))
 
-    def look_first() -> list[Value]:
-        """Nothing is stored where something is to be computed before, or who called decides."""
-        what_others_have(note)
-        f.when_giving(again.load(I64).differs(0), lambda: f.number(AGAIN))
-        f.when_giving(table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
-        return []
-
-    f.choose(stores, list, look_first)
-    what_others_have(lambda node, inlined: f.when(inlined.differs(0), lambda: _store_next_time(f, node)))
-    f.when_giving(stores, lambda: f.number(AGAIN))
+    f.each(looks, lambda k: of_others(k, note))
+    f.when_giving(table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
+    f.when(much.load(I64).differs(0), lambda: much.store(_may_be_stored_now(f, root).cast("zext", I64)))
+    f.each(looks, lambda k: of_others(k, lambda node, inlined: f.when(inlined.differs(0), lambda: _store_next_time(f, node))))
+    f.when_giving(much.load(I64).differs(0), lambda: f.number(AGAIN))
+    table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
     step, left = f.local(POINTER, first.at(looks * LOOK, I64)), f.local(I64, steps)
 
     def run() -> None:
@@ -157,14 +142,20 @@ def _run_graph(f: Function) -> None:
     f.give(f.number(DONE))
 
 
+def _may_be_stored_now(f: Function, root: Value) -> Value:
+    """Whether what is inlined, takes long, and others have, too, can be stored already: where sums of it come out the same. Those who ask
+    that walk, so it is walked again what there is to compute.
+    """
+    f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
+    found = f.call("are_in_order", I1, [root])
+    f.let_go(f.made(f.call("key_of_graph", POINTER, [root])))
+    return found
+
+
 def _store_next_time(f: Function, node: Value) -> None:
     before = f.get(node, "Node.stored")
     f.set(node, "Node.stored", f.own(f.the("True")))
     f.drop(before)
-
-
-def _note_held(f: Function, node: Value) -> None:
-    table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64))
 
 
 def _run_step(f: Function) -> None:

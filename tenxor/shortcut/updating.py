@@ -101,7 +101,7 @@ def _run(f: Function) -> None:
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
     f.require(lock_is_free(f))
     f.hold(buffer)
-    done = f.call("run_graph", I64, [node, buffer, f.the("updates"), f.constant(I1, False)])
+    done = f.call("run_graph", I64, [node, buffer, f.the("updates")])
 
     def is_done() -> Value:
         f.keeps(buffer)  # it is the update's

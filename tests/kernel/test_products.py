@@ -376,6 +376,23 @@ def test_a_product_as_text() -> None:
     ]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_complex_and_real_matrices_add_the_products_that_complex_ones_do(turned: bool) -> None:
+    """Each with one rounding, also that with an imaginary part of 0: so it does not matter when a matrix became complex."""
+    x, y = ones(30, 30, dtype=tx.complex128), ones(30, 30, dtype=float64)
+    product = product_of(y @ x if turned else x @ y)
+    parts = [len(side.values) for side in (product.left, product.right)]
+    assert parts == ([1, 2] if turned else [2, 1])
+    assert "* 0.0" in str(product.values) or "0.0 *" in str(product.values)
+
+
+def test_a_matrix_of_one_number_is_a_factor_like_others() -> None:
+    *_, product = kernels_of(tx.full((20, 30), 0.5) @ B)
+    assert product.product is not None
+    (alone,) = kernels_of(tx.full((2000, 3000), 0.5).sum(axis=1))  # but what is large, and read once, is never stored
+    assert alone.product is None
+
+
 def test_positions_are_factors_that_lie_nowhere() -> None:
     counted = tx.arange(96).reshape((8, 12))
     product = kernel_of(counted @ counted.T).product

@@ -169,3 +169,105 @@ def test_what_sums_are_made_of_is_read_beside_them(name: str, view: str) -> None
             found = SHARED[name](SEEN[view](tx.asarray(values).realize())).to_numpy().tobytes()
             with shortcut.aside():
                 assert SHARED[name](SEEN[view](tx.asarray(values).realize())).to_numpy().tobytes() == found, (n, m)
+
+
+OTHER_FACTORS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {  # what becomes complex only as it is multiplied, or waits
+    "real": lambda x: x,
+    "narrow": lambda x: x.astype(tx.float32),
+    "integers": lambda x: (x * 9).astype(tx.int64),
+    "made complex": lambda x: x.astype(tx.complex128),
+    "with the same imaginary part": lambda x: x + 0.3j,
+    "numbers": lambda x: tx.full(x.shape, 0.1),
+    "complex numbers": lambda x: tx.full(x.shape, 0.1 + 0.3j),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FACTORS)
+def test_products_have_the_same_bits_whatever_waits(name: str) -> None:
+    """The first time and later, by machine code and not, and whether a factor was made complex, or at all, before or by the product."""
+    for n in (2, 3, 4, 5, 8, 13):
+        rng = np.random.default_rng(n)
+        values = rng.normal(size=(n, n)) + 1j * rng.normal(size=(n, n))
+        for dtype in (tx.complex128, tx.complex64):
+            made = OTHER_FACTORS[name]
+            c = tx.asarray(values).astype(dtype).realize()
+            r = tx.asarray(values.real[::-1].copy()).astype(c.real.dtype).realize()
+            kept = [made(r).realize(), made(r).realize().astype(tx.result_type(c, made(r))).realize()]
+            for multiply in (lambda x: c @ x, lambda x: x @ c, lambda x: (c[:, None] * x).sum(axis=1)):  # noqa: B023
+                found = [multiply(x).to_numpy().tobytes() for x in (made(r), made(r), *kept)]
+                with shortcut.aside():
+                    found += [multiply(x).to_numpy().tobytes() for x in (made(r), *kept)]
+                assert len(set(found)) == 1, (n, dtype)
+
+
+OF_NUMBERS: dict[str, Callable[[int, int], tx.Tensor]] = {
+    "numbers": lambda n, m: tx.full((n, m), 0.1),
+    "turned": lambda n, m: tx.full((m, n), 0.1).T,
+    "what is made of them": lambda n, m: tx.exp(tx.full((n, m), 0.3)) * tx.full((n, m), 0.7),
+    "with a tensor's number": lambda n, m: tx.full((n, m), 0.3) * tx.asarray([0.1]).realize(),
+    "positions": lambda n, m: (tx.arange(n * m) * 0.1).reshape(n, m),
+    "rows": lambda n, m: (tx.arange(n) * 0.1)[:, None] + tx.zeros((n, m)),
+    "on the diagonal": lambda n, m: tx.eye(n, m) * 0.1,
+}
+SUMS_OF_NUMBERS: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
+    "all": lambda x, y: x.sum(),
+    "columns": lambda x, y: x.sum(axis=0),
+    "rows": lambda x, y: x.mean(axis=1),
+    "squares": lambda x, y: (x * x).sum(axis=0),
+    "products": lambda x, y: x.prod(axis=0),
+    "with others": lambda x, y: (x * y[: x.shape[0], : x.shape[1]]).sum(axis=0),
+    "from the left": lambda x, y: x @ y[: x.shape[1]],
+    "from the right": lambda x, y: y[:, : x.shape[0]] @ x,
+    "with a row": lambda x, y: y[0, : x.shape[0]] @ x,
+    "with a column": lambda x, y: x @ y[0, : x.shape[1]],
+    "itself": lambda x, y: x @ x.T,
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_sums_of_what_is_made_of_numbers_alone(name: str) -> None:
+    """No memory says in which order a kernel goes through that: it is the same however it is computed."""
+    y = tx.asarray(np.random.default_rng(1).normal(size=(20, 20))).realize()
+    for n in (1, 2, 5, 8, 17):
+        for m in (1, 3, 9, 16):
+            for what, summed in SUMS_OF_NUMBERS.items():
+                found = [summed(OF_NUMBERS[name](n, m), y).to_numpy().tobytes() for _ in range(3)]
+                with shortcut.aside():
+                    found.append(summed(OF_NUMBERS[name](n, m), y).to_numpy().tobytes())
+                assert len(set(found)) == 1, (n, m, what)
+
+
+@pytest.mark.parametrize("size", [3, 350])
+def test_what_others_have_is_stored_when_python_would(size: int) -> None:
+    """What a sum inlines waits, as sums of it would else add otherwise: where the short way declines the graph, and where it is much."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x, y = [tx.asarray(rng.normal(size=(size, size))).realize() for _ in range(2)]
+
+        def made() -> list[object]:
+            row = (y > 0).sum(axis=1)  # noqa: B023  # which others have, so it is computed before
+            scaled = x * row  # noqa: B023
+            return [(scaled * x).sum().item(), row.sum().item(), scaled.sum().item()]  # noqa: B023
+
+        found = [made() for _ in range(2)]
+        with shortcut.aside():
+            assert found == [made()] * 2
+
+
+@pytest.mark.parametrize("shape", [(9,), (1000,), (5, 7), (9, 4), (33, 20), (100, 70)])
+def test_sums_of_reversed_views_add_from_their_beginning(shape: tuple[int, ...]) -> None:
+    """Whether what is seen so waits or was computed, and whether the view itself was; but of a copy of rows in another order, and of every
+    other one, axes become one loop, and their partial sums are others.
+    """
+    values = np.random.default_rng(3).normal(size=shape)
+    x = tx.asarray(values).realize()
+    back = (slice(None, None, -1),)
+    for view in [back, back * len(shape), (..., *back)]:
+        for axis in (None, 0):
+            seen = [(x * 1.5)[view], (x * 1.5).realize()[view], x[view] * 1.5]
+            if view == back * len(shape) and axis is None:
+                seen.append((x[view] * 1.5).realize())
+            found = {t.sum(axis=axis).to_numpy().tobytes() for t in seen}
+            with shortcut.aside():
+                found |= {t.sum(axis=axis).to_numpy().tobytes() for t in ((x * 1.5)[view], x[view] * 1.5)}
+            assert len(found) == 1, (view, axis)

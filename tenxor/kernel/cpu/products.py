@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dtypes import DType, boolean
 from ...layout import Table
-from ...ops.expr import Expr, missing, replaced, walk
+from ...ops.expr import Call, Expr, missing, replaced, walk
 from ...records import NamedTuple
 from ...target import Blocks, Target
 from ..drafted import Access, Loops, accesses
@@ -99,19 +99,28 @@ def _axes_of(nest: Nest, values: Sequence[Expr]) -> dict[Expr, frozenset[int]]:
 
 
 def _sides(p: Pair, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) -> _Sides:
-    """What each side gives."""
+    """What each side gives. A product that is added is left one, also where a factor of it is the same for all steps, as the 0 of a real
+    number in complex ones: products that are added are rounded so, or otherwise, together, and here as if that lay in memory.
+    """
+    own = {p.row, p.column, *p.moves.summed}
     sides: tuple[dict[Expr, Expr], dict[Expr, Expr]] = {}, {}
-    stack = list(values)
+    stack = [(e, True) for e in values]
     while stack:
-        e = stack.pop()
+        e, added = stack.pop()
         its = axes[e]
-        if -1 in its or {p.row, p.column} <= its:
-            stack.extend(e.args)
-        elif its & {p.row, p.column, *p.moves.summed}:
+        if -1 in its or {p.row, p.column} <= its or (added and _is_multiple(e, own, axes)):
+            added = added and isinstance(e, Call) and e.op.name in ("add", "subtract")
+            stack.extend([(x, added) for x in e.args])
+        elif its & own:
             side = int(p.column in its)
             sides[side].setdefault(e, Factor(side, len(sides[side]), e.dtype))
     known = sides[0] | sides[1]
     return _Sides(tuple(sides[0]), tuple(sides[1]), tuple([replaced(v, known) for v in values]))
+
+
+def _is_multiple(e: Expr, own: set[int], axes: dict[Expr, frozenset[int]]) -> bool:
+    """Whether this is a product of which one factor alone moves along these axes."""
+    return isinstance(e, Call) and e.op.name == "multiply" and sum([bool(axes[x] & own) for x in e.args]) == 1
 
 
 def _product(nest: Nest, p: Pair, target: Target) -> Nest:
