@@ -153,7 +153,8 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
     nested: set[Node] = set()
     for node in reversed(order):
         known = _Known(weight[node], cost[node], node in constant, node not in bare)
-        if node in kernels or not _is_inlined(node, reads[node], fusing, known) or cuts.before(node, reads[node], known):
+        ends = node in kernels or _is_scanned(node, reads[node]) or not _is_inlined(node, reads[node], fusing, known)
+        if ends or cuts.before(node, reads[node], known):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
             around.pop(node, None)
@@ -176,6 +177,11 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
                 if source in reads and read not in reads[source]:
                     reads[source].append(read)
     return [node for node in order if node in kernels], reads, nested
+
+
+def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
+    """Whether a node is a reduction that a scan takes the results of: in its loop that would add in another order than alone."""
+    return isinstance(node.op, Reduction) and any([isinstance(read.kernel.op, Scan) for read in reads])
 
 
 def _may_be_product(node: Node) -> bool:

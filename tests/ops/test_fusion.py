@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import shortcut
 from tenxor.dtypes import DType, boolean, float16, float32, float64, int32, int64, uint8
 from tenxor.plans.plan import planned
 
@@ -316,6 +317,22 @@ def test_what_is_computed_in_two_kernels_has_the_same_bits(name: str) -> None:
     x, z = tensor(random(float32, 40_000).clip(-9, 9).reshape(200, 200)), tensor(np.zeros((200, 200), np.float32))
     alone, within = TWICE[name](x, z)
     assert_identical(array(within), array(alone), name)
+
+
+SCANNED: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+    "sums": lambda x: x.sum(axis=1),
+    "sums of products": lambda x: (x * x).sum(axis=1) * 2,
+    "means": lambda x: x.mean(axis=1) - 1,
+    "all": lambda x: x.sum(keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", SCANNED)
+def test_what_a_scan_takes_is_added_as_alone(name: str) -> None:
+    x = tensor(random(float32, 300 * 70).clip(-9, 9).reshape(300, 70))
+    with shortcut.aside():
+        for scan in (tx.cumulative_sum, tx.cumulative_prod):
+            assert_identical(array(scan(SCANNED[name](x), axis=0)), array(scan(SCANNED[name](x).realize(), axis=0)), name)
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------
