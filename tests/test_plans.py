@@ -191,6 +191,14 @@ class TestFusion:
         found = kernels(expression(matrix(), matrix()))
         assert len(found) == count, "\n".join(map(str, found))
 
+    def test_a_row_of_quotients_is_stored_where_many_rows_need_it(self) -> None:
+        """To divide for each of them anew would take longer than all else."""
+        few, many = tx.ones((20, 50)).realize(), tx.ones((5000, 50)).realize()
+        row, number = tx.ones(50).realize(), tx.ones(()).realize()
+        for x, count in ((few, 1), (many, 2)):
+            assert len(kernels(x @ (row / number))) == len(kernels(x - row / number)) == count
+            assert len(kernels(x @ (row + number))) == len(kernels(x / number)) == 1
+
     def test_softmax_with_a_name_for_its_exponentials(self) -> None:
         x = matrix()
         e = tx.exp(x - x.max(axis=1, keepdims=True))

@@ -445,8 +445,8 @@ def _is_free(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> b
 
 
 def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
-    """Whether what is computed again and again is little: nothing, or something cheap; and it stands in one kernel, or in some that
-    each take another part of it.
+    """Whether what is computed again and again is little: nothing, or something cheap, and if that is a division not so often that to store
+    it would cost nothing beside; and it stands in one kernel, or in some that each take another part of it.
     """
     alone, together = len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
     repeats = _most_times(reads) > node.size
@@ -458,7 +458,8 @@ def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool
         return False
     if not together:
         repeats = any(_times(read) > _elements(read.index_map) for read in reads)
-    cheap = node.op.cost <= fusing.cheap and known.weight <= fusing.cheap
+    often = known.cost >= fusing.cheap and _most_times(reads) >= fusing.far_more * node.size
+    cheap = node.op.cost <= fusing.cheap and known.weight <= fusing.cheap and not often
     return (together or _reduced_in_parts(node, reads)) and (cheap or not repeats)
 
 
