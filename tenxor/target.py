@@ -162,6 +162,8 @@ class Blocks(NamedTuple):
     apart: int = 1 << 12  # bytes, but such rows should not be a multiple of that apart: they would share a few places of a cache
     lines: int = 128  # steps, each in a line of its own, up to which rows that no cache holds are read where they lie
     touched: int = 1 << 24  # bytes of all such products: beyond, memory is read in order, and packing does that
+    ahead: int = 1 << 21  # and from which the next is asked for meanwhile, as no near cache holds it
+    page: int = 1 << 12  # if its columns have so many bytes: processors find what is in order by themselves, up to the end of a page
     rows: tuple[int, int] = (48, 240)  # in a block (MC), at least and at most: multiples of every MR
     columns: tuple[int, int] = (64, 4096)  # and columns (NC): whole vectors of them
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
@@ -184,6 +186,7 @@ class Blocks(NamedTuple):
             apart=tuned.first // 8,
             lines=tuned.first // (4 * caches.line),
             touched=last // 2,
+            ahead=4 * second,
             left=last // 8,
             right=last // 4,
             fixed=last // 2,

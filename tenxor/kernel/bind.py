@@ -236,7 +236,8 @@ class _Binder:
         summed = tuple([self.axis_of[a] for a in s.summed])
         values, body = self.exprs(s.values), self.body(s.body)
         stretch = self.size(s.stretch) if s.steps_first else -1
-        return Product(s.accumulator, left, right, summed, values, body, shared, s.once, stretch, s.twins)
+        ahead = -1 if s.ahead < 0 else self.axis_of[s.ahead]
+        return Product(s.accumulator, left, right, summed, values, body, shared, s.once, stretch, s.twins, ahead)
 
 
 def _loops(nest: Nest) -> dict[int, None]:

@@ -114,11 +114,11 @@ def prefetch_lanes(em: Emitter, e: Load) -> None:
         prefetch(place.at(index, element), lanes.width * lanes.unroll, element)
 
 
-def prefetch(start: Value, count: int, element: Type, to_write: bool = False) -> None:
-    """Ask for the cache lines of so many elements, of a machine that can be asked."""
+def prefetch(start: Value, count: int, element: Type, to_write: bool = False, level: int = 1) -> None:
+    """Ask for the cache lines of so many elements, in the nearest cache or the second, of a machine that can be asked."""
     target = start.b.module.target
     if not target.processor.prefetches:
         return
-    how = [start.b.constant(I32, n) for n in (to_write, 3, 1)]  # to write it, near, data
+    how = [start.b.constant(I32, n) for n in (to_write, 4 - level, 1)]  # to write it, how near, data
     for at in range(0, count, target.caches.line // element.bytes):
         intrinsic("prefetch", start.at(at, element), *how, result=VOID, suffix="p0")

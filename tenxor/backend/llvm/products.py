@@ -30,6 +30,7 @@ from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Call, Const, Expr
 from . import mirror, packing, reductions
 from .access import prefetch, prefetch_lanes
+from .ahead import columns_ahead, rows_ahead
 from .builder import Value, fma, select, smaller
 from .emitter import Emitter
 from .memory import lanes_before
@@ -329,8 +330,14 @@ class _Tile:
         columns = [Factor(1, index, e.dtype) for index, e in enumerate(s.right.values)]
         rows = [Factor(0, index, e.dtype) for index, e in enumerate(s.left.values)]
         states = [State(s.accumulator, part, dtype) for part, dtype in enumerate(accumulator.states)]
+        asking = []
+        if s.ahead >= 0:
+            asking.append(rows_ahead(em, self.product.left, s.ahead, self.i, self.mr))
+            asking.append(columns_ahead(em, self.product.right, s.ahead, self.j, self.nr * self.width))
 
         def step(k: Value) -> Value:
+            for ask in asking:
+                ask(k)
             of_column: dict[Expr, Parts] = {**fixed, **{f: right(k, f.index) for f in columns}}
             old = em.states[s.accumulator]
             new: list[Parts] = [[] for _ in s.values]

@@ -195,6 +195,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         k <= AT_ONCE,
         stretch,
         same,
+        outer[-1] if small and outer and not any(packed) and touched > b.ahead and k * n * right.nbytes >= b.page else -1,
     )
     return nest._replace(
         axes=tuple([axis._replace(vector=a == p.column) for a, axis in enumerate(nest.axes)]),

@@ -138,7 +138,7 @@ class Product(NamedTuple):
     unless that is -1. With `once` the steps are few; of many, those of a `stretch` of the outermost axis summed over (a size parameter; -1:
     of all) are done for a whole block of results before the next, and packed for that alone. `twins` are values of the left side and the
     same ones of the right, if they lie in one memory: then the results are symmetric, and those below the diagonal may be copied from
-    those above.
+    those above. `ahead` is the axis of a loop around it of which the next index's elements are asked for meanwhile (-1: none is).
     """
 
     accumulator: int
@@ -151,6 +151,7 @@ class Product(NamedTuple):
     once: bool
     stretch: int = -1
     twins: tuple[tuple[int, int], ...] = ()
+    ahead: int = -1
 
     @property
     def steps_first(self) -> bool:

@@ -108,7 +108,8 @@ def _show_product(axes: Axes, accumulators: Accumulators, s: Product, depth: int
     row, column, step = axis_name(s.left.axis), axis_name(s.right.axis), ", ".join(map(axis_name, s.summed))
     rows, columns = (f"s{axes[side.axis].extent}" for side in (s.left, s.right))
     half = f" from {row} on, and mirrored" if s.twins else ""
-    lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}{half}, over {step}:")
+    ahead = f", the next {axis_name(s.ahead)} prefetched" if s.ahead >= 0 else ""
+    lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}{half}, over {step}{ahead}:")
     for name, side in (("left", s.left), ("right", s.right)):
         how = " packed" if side.packed else ""
         lines += [f"{pad}  {name}{k}[{axis_name(side.axis)}, {step}] ={how} {e!r}" for k, e in enumerate(side.values)]
