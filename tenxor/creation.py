@@ -26,10 +26,9 @@ from .dtypes import (
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, NotShared, ShapeError
 from .keywords import spelled
-from .layout.coords import checked_int
+from .layout.coords import checked_int, is_size
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
-from .sizes import Size
 from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, number_of, truth
@@ -325,8 +324,8 @@ def is_followed(x: Any) -> TypeGuard[Tensor]:
 
 def _real(op: str, x: Any) -> float:
     """A number that has no imaginary part."""
-    if isinstance(x, Size):
-        return x  # type: ignore[return-value]
+    if is_size(x):
+        return x  # type: ignore[no-any-return]
     value = number_of(x, op)
     if isinstance(value, complex):
         raise DTypeError(f"{op}: {value} is complex; use a real number, and arithmetic on the result")
@@ -358,7 +357,7 @@ def arange(
     start, stop, step = _real("arange", start), _real("arange", stop), _real("arange", step)
     if step == 0:
         raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
-    integral = all(isinstance(x, (int, Size)) for x in (start, stop, step))
+    integral = all(isinstance(x, int) or is_size(x) for x in (start, stop, step))
     count: Any
     try:
         count = -(-(stop - start) // step) if integral else (stop - start) / step
@@ -373,7 +372,7 @@ def arange(
     d = dtype_of((DEFAULT_INT if integral else DEFAULT_FLOAT) if dtype is None else dtype)
     if integral and d.is_integer and count:
         for x in (start, start + (count - 1) * step):
-            if d is not DEFAULT_INT or not isinstance(x, Size):  # with 64 bits these are counted, too
+            if d is not DEFAULT_INT or not is_size(x):  # with 64 bits these are counted, too
                 check_fits(x, d, "arange")
     found = positions((count,))
     if not integral:

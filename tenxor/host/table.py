@@ -59,7 +59,7 @@ class HostOp:
     ) -> None:
         operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
         self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
-        self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, int(most), into, in_place
+        self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, int(min(most, NEVER)), into, in_place
         self.fails = fails
         self.quiet = quiet or in_place or fails or set(self.dtypes) == {"index"}  # what may fail asks NumPy to be told, and of that alone
         self._known: dict[DType, list[DType]] = {}

@@ -180,8 +180,11 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
 
 
 def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
-    """Whether a node is a reduction that a scan takes the results of: in its loop that would add in another order than alone."""
-    return isinstance(node.op, Reduction) and any([isinstance(read.kernel.op, Scan) for read in reads])
+    """Whether a node is a reduction that a scan takes the results of: in its loop that would add in another order than alone. Integers come
+    out the same in any, and so does the largest.
+    """
+    is_the_same = not isinstance(node.op, Reduction) or node.op.name in ("max", "min") or node.dtype.kind in ("int", "uint", "bool")
+    return not is_the_same and any([isinstance(read.kernel.op, Scan) for read in reads])
 
 
 def _may_be_product(node: Node) -> bool:

@@ -1,5 +1,6 @@
 """Coordinates, row-major numbers, shapes and axes: the arithmetic below every layout."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
@@ -123,9 +124,13 @@ def whole(numbers: Iterable[int]) -> tuple[int, ...]:
 
 
 def _whole(number: int) -> int:
-    from ..sizes import Size  # what holds for other sizes is found with these
+    return number if is_size(number) else as_int(number)
 
-    return number if isinstance(number, Size) else as_int(number)
+
+def is_size(number: object) -> bool:
+    """Whether a number remembers what is asked of it: what holds for other sizes is found with these, by whoever has loaded that."""
+    sizes = sys.modules.get("tenxor.sizes")
+    return sizes is not None and isinstance(number, sizes.Size)
 
 
 def checked_index(index: int, axis: int, size: int) -> int:
