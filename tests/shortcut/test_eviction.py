@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tenxor import shortcut, spec
 from tenxor.layout.form import _forms
 from tenxor.node import _recipes
 from tenxor.realize import forget
+from tenxor.shortcut import likewise
 
 from .programs import Program
 
@@ -63,19 +65,28 @@ def sized(n: int) -> None:
 X = tx.asarray(np.linspace(0, 1, 9000)).realize()
 
 
-@pytest.mark.usefixtures("on")
-def test_the_collector_does_not_look_at_what_is_known_of_other_sizes() -> None:
+@pytest.fixture
+def by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules are looked for, however many were before."""
+    monkeypatch.setattr(likewise, "_traces", 0)
     for n in range(40, 80):
         sized(n)
-    gc.collect()
-    before = len(gc.get_objects())
+
+
+@pytest.mark.usefixtures("on", "by_rule")
+def test_the_collector_does_not_look_at_what_is_known_of_other_sizes() -> None:
+    def seen() -> Counter[str]:
+        gc.collect()
+        return Counter([type(x).__name__ for x in gc.get_objects()])
+
+    before = seen()
     for n in range(80, 580):
         sized(n)
-    gc.collect()
-    assert len(gc.get_objects()) - before < 1500  # a size has dozens of objects; one is of data, which refers to itself
+    more = seen() - before
+    assert more.total() < 1500, more.most_common(9)  # a size has dozens of objects; one is of data, which refers to itself
 
 
-@pytest.mark.usefixtures("on")
+@pytest.mark.usefixtures("on", "by_rule")
 def test_what_the_collector_does_not_look_at_goes_when_it_is_forgotten() -> None:
     left = []
     for many in (300, 300, 300, 1200, 1200):
