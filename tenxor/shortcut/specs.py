@@ -157,7 +157,7 @@ def _made(f: Function) -> None:
             f.set(spec, f"Spec.{slot}", f.own(x))
         specs = f.get(form, "Form.specs")
         f.require(f.call("PyDict_SetItem", I32, [specs, dtype, spec]).equals(0))
-        f.unseen(specs, reach, spec)
+        f.unseen(specs, reach, spec, *tables.values())  # from CPython 3.14 on it looks at empty dictionaries, too
         f.keeps(spec)
         return [spec]
 
