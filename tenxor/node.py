@@ -442,6 +442,11 @@ def stores(op: Operation) -> bool:
     return op is STORE or op is UPDATE
 
 
+def is_read_from_memory(source: Node, reads: Node) -> bool:
+    """Whether a kernel that sums what another node `reads` finds what is made of numbers alone in memory."""
+    return source.recipe.nbytes <= ALONE or source.size < reads.size
+
+
 def writes(op: Operation) -> bool:
     """Whether a recipe is its first source, some elements of which are written."""
     return stores(op) or type(op) is Scatter

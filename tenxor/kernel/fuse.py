@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence, Set
 from math import prod
 
 from ..layout import Layout
-from ..node import ALONE, EMPTY, POSITION, UPDATE, Gather, Node, Scan, Scatter, stores, writes
+from ..node import EMPTY, POSITION, UPDATE, Gather, Node, Scan, Scatter, is_read_from_memory, stores, writes
 from ..ops import OPS, Op
 from ..ops.lengths import length
 from ..ops.reductions import REDUCTIONS, Reduction
@@ -278,7 +278,7 @@ def _of_numbers(order: Sequence[Node]) -> set[Node]:
             is_sum_of_products = node.op is _SUM and sources[0].buffer is None and sources[0].op is _MULTIPLY
             reads = sources[0] if is_sum_of_products else node
             some = [s for s in _nodes(reads) if s in of_numbers and s.size > 1]
-            found.update(s for s in some if s.recipe.nbytes <= ALONE or s.size < reads.size)
+            found.update(s for s in some if is_read_from_memory(s, reads))
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..node import ALONE, POSITION, Node
+from ..node import ALONE, POSITION, Node, is_read_from_memory
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 
@@ -75,11 +75,6 @@ def is_in_order(node: Node, reads: Node) -> bool:
             if order is False or (order is None and not (is_all or is_read_from_memory(source, reads))):
                 return False
     return True
-
-
-def is_read_from_memory(source: Node, reads: Node) -> bool:
-    """Whether a kernel that sums what another node `reads` finds what is made of numbers alone in memory."""
-    return source.recipe.nbytes <= ALONE or source.size < reads.size
 
 
 def order_of(source: Node) -> bool | None:

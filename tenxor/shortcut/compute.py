@@ -161,7 +161,7 @@ def size_of(f: Function, node: Value) -> Value:
 
 
 def is_read_from_memory(f: Function, source: Value, reads: Value) -> Value:
-    """See `parts.is_read_from_memory`."""
+    """See `node.is_read_from_memory`."""
     is_small = f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes")) <= ALONE
     return f.either(is_small, lambda: size_of(f, source) < size_of(f, reads))
 

@@ -9,11 +9,11 @@ from .blocks import LARGEST
 from .call import given_in_all, names_behind, with_arguments
 from .compute import in_memory
 from .function import Function
-from .kinds import as_bytes, find_kind, numbers
+from .kinds import find_kind
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of, with_bytes
 from .rule import MOST_AXES
-from .rules import recipe_of_data
+from .rules import made_now, recipe_of_data
 from .specs import no_numbers, spec_with
 
 MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
@@ -107,9 +107,7 @@ def _by_rule(f: Function) -> None:
     table, key, name, args, given, names = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
     f.require(find_kind(f, name, args, given, names))
-    kind = as_bytes(f)
-    made = f.made(f.call("made_of_kind", POINTER, [kind, numbers(f)[1]]))
-    f.let_go(kind)
+    made = made_now(f)
     f.require(f.call("PyDict_SetItem", I32, [table, key, made]).equals(0))
     f.unseen(key)
     f.keeps(made)

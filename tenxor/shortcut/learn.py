@@ -40,7 +40,7 @@ from .hosting import (
     share,
     turned,
 )
-from .likewise import Call, stand_in
+from .likewise import Call, stand_ins
 from .madeof import several, steps_of, view_of
 from .patience import patient
 from .programs import words_of_program
@@ -171,8 +171,7 @@ def _learn_hosted(made: Made, like: Call | None, own: Callable[..., Any], args: 
 def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> Rule | None:
     """How the same is done in place with other sizes, where it was `made` of these."""
     traced, outer = Traced(numbers), list(hearers)
-    given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
-    tensors = [x for x in (*given, *by_name.values()) if type(x) is Tensor]
+    given, by_name, tensors = stand_ins(traced, args, named)
     with likewise.machine[0].aside(), listening() as heard:
         try:
             hearers[:] = outer

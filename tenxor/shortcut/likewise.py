@@ -132,8 +132,7 @@ class Call(NamedTuple):
 def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
     """The rule by which Python's own method makes something of such arguments, of which the result is its only one."""
     traced = Traced(numbers)
-    given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
-    tensors = [x for x in (*given, *by_name.values()) if type(x) is Tensor]
+    given, by_name, tensors = stand_ins(traced, args, named)
     with machine[0].aside():
         began = next_number()
         found = own(*given, **by_name)
@@ -168,6 +167,12 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
             if found is not None:
                 frames.append((k, products.get(k), *found))
     return frames
+
+
+def stand_ins(traced: Traced, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
+    """What stands for the arguments of a call, by place and by name, and the tensors among all that."""
+    given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
+    return given, by_name, [x for x in (*given, *by_name.values()) if type(x) is Tensor]
 
 
 def stand_in(traced: Traced, x: Any) -> Any:

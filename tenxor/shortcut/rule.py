@@ -82,9 +82,9 @@ class Rule(Program):
     A step is an operation, dtype, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
     keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, and how many
     offsets. A part is a dtype, how many axes it has, and how many the node has that holds it, whose shape comes behind the numbers of the
-    part, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, which step the product is that
-    this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe,
-    for integers from `low` to `high`.
+    part, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or `LOOP`, which step the
+    product is that this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no
+    steps, but a recipe, for integers from `low` to `high`.
     """
 
     __slots__ = ("dtype", "frames", "high", "is_single", "kind", "low", "ndim", "parts", "steps")

@@ -371,12 +371,18 @@ def _by_rule(f: Function) -> None:
     f.give(f.call("made_of_this_kind", POINTER, [table, name, beside]))
 
 
-def _of_this_kind(f: Function) -> None:
-    """The same in a call of the kind that is written down."""
-    table, name, beside = f.arguments
+def made_now(f: Function) -> Value:
+    """What a rule makes in a call of the kind that is written down, held."""
     kind, (_, numbers) = kinds.as_bytes(f), kinds.numbers(f)
     made = f.made(f.call("made_of_kind", POINTER, [kind, numbers]))
     f.let_go(kind)
+    return made
+
+
+def _of_this_kind(f: Function) -> None:
+    """The same in a call of the kind that is written down."""
+    table, name, beside = f.arguments
+    made = made_now(f)
     f.require(f.call("remember", I1, [table, name, beside, made]))
     f.let_go(made)
     f.give(made)
