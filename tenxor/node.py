@@ -20,7 +20,7 @@ from functools import cache
 from itertools import count
 from math import prod
 from sys import getrefcount
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .dtypes import DType, Number
 from .layout import Form, Layout
@@ -191,6 +191,8 @@ class Recipe:
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
     `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of copies of some
     sources, by which these are (`shortcut/updates.py`).
+    Machine code makes recipes (`shortcut/rules.py`) of specs in place of forms: those that it reads `through`, and the one of the target
+    behind them; then forms are asked of these when somebody wants them, and an equal recipe is another one.
     It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
     `number`.
     """
@@ -212,6 +214,7 @@ class Recipe:
         "size",
         "summed",
         "target",
+        "through",
     )
 
     def __init__(
@@ -238,6 +241,21 @@ class Recipe:
         self.apart: dict[int, object] | None = None
         self.number = _recipe_number()
         self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
+
+    if TYPE_CHECKING:
+        through: tuple[Any, ...]
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """What was not asked for yet."""
+            if name == "forms":
+                found = tuple([None if spec is None else spec.form for spec in self.through[:-1]])
+            elif name == "target":
+                found = None if self.through[-1] is None else self.through[-1].form
+            else:
+                raise AttributeError(name)
+            setattr(self, name, found)
+            return found
 
     def __repr__(self) -> str:
         return f"Recipe({self.shape}, {self.dtype}, {self.op})"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .dtypes import DType
 from .frameless import frameless
-from .layout import Form, Layout
-from .node import Recipe, Scalar
+from .layout import Form, Layout, form_of_numbers
+from .node import DATA, Recipe, Scalar, recipe_of
 from .records import NamedTuple
 
 P = ParamSpec("P")
@@ -66,16 +66,18 @@ Table = dict[object, dict[object, Made | None]]  # None for what cannot be made 
 
 class Spec:
     """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it,
-    and `reach` the lowest and highest offset that it has then.
+    and `reach` the lowest and highest offset that it has then. Machine code makes specs without a form (`shortcut/specs.py`): that, and
+    what else nobody has asked for yet, is found out then.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
     its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number. What is `writable`
-    is known to have each element once; what is `gapless` walks memory element by element.
+    is known to have each element once; what is `gapless` walks memory element by element. `data` is the recipe of what is in memory
+    with this shape.
     """
 
     __slots__ = (
-        *("called", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
+        *("called", "data", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
         *("nbytes", "reach", "shape", "size", "strides", "writable"),
     )
 
@@ -83,15 +85,40 @@ class Spec:
         self.form, self.dtype = form, dtype
         layout: Layout = form.layout
         self.layout, self.shape, self.size = layout, layout.shape, layout.size
-        self.nbytes = layout.size * dtype.itemsize
-        self.reach = (layout.range() or (0, -1)) if layout.base is None else None
         self.gapless = layout.is_contiguous()
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
-        self.made: Table = {}
-        self.made_after: Table = {}
-        self.called: Table = {}
         self.known: Spec | None = None
         self.writable = False
+
+    if TYPE_CHECKING:
+        form: Form
+        made: Table
+        made_after: Table
+        called: Table
+        data: Recipe
+        nbytes: int
+        reach: tuple[int, int] | None
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """What was not asked for yet."""
+            if name == "form":
+                found = form_of_numbers(self.shape, self.strides)
+                found.specs.setdefault(self.dtype, self)
+            elif name == "layout":
+                found = self.form.layout
+            elif name == "nbytes":
+                found = self.size * self.dtype.itemsize
+            elif name == "reach":
+                found = (self.layout.range() or (0, -1)) if self.layout.base is None else None
+            elif name == "data":
+                found = recipe_of(DATA, self.shape, self.dtype)
+            elif name in ("made", "made_after", "called"):
+                found = {}
+            else:
+                raise AttributeError(name)
+            setattr(self, name, found)
+            return found
 
     def __repr__(self) -> str:
         return f"Spec({self.layout}, {self.dtype})"
@@ -99,11 +126,26 @@ class Spec:
 
 def spec_of(layout: Layout, dtype: DType) -> Spec:
     """The spec of tensors with this layout and dtype."""
-    specs = (layout._form or layout.form).specs
-    found: Spec | None = specs.get(dtype)
+    form = layout._form or layout.form
+    found: Spec | None = form.specs.get(dtype)
     if found is None:
-        found = specs[dtype] = Spec(layout.form, dtype)
+        found = form.specs[dtype] = _of_keeper(form, dtype) or Spec(form, dtype)
     return found
+
+
+# Machine code that keeps specs by their shape, strides and dtype, or makes them; None for one that it does not: one, or none.
+keepers: list[Callable[[tuple[int, ...], tuple[int, ...], DType], Spec | None]] = []
+
+
+def _of_keeper(form: Form, dtype: DType) -> Spec | None:
+    """The spec that machine code keeps, if it does, and the form is the one that is found for its numbers."""
+    layout = form.layout
+    if layout.tables is None and layout.base is None:
+        for keeper in keepers:
+            found = keeper(layout.shape, layout.strides, dtype)
+            if found is not None and found.form is form:
+                return found
+    return None
 
 
 def of_known(spec: Spec) -> Spec:

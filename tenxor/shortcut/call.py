@@ -15,6 +15,8 @@ from .objects import BYTES, ITEMS, SIZE, Objects
 from .programs import BINCOUNT
 from .read import address_of
 from .record import asked, operand, pinned_reads
+from .specs import nbytes_of
+from .tables import found_every, table
 
 MOST_ARGUMENTS = 24  # of a call that names some, and their names
 
@@ -140,15 +142,15 @@ def _made_for(f: Function) -> None:
         f.keeps(number)
 
     f.when(which.differs(0), tell_which)
-    table = f.get(asked(f, x, "spec"), "Spec.called")
-    every = f.found_in(table, name)
+    where = table(f, asked(f, x, "spec"), "called")
+    every = found_every(f, where, name)
 
     def remembered() -> list[Value]:
         made = f.found_in(every, key)
         return f.choose(f.is_null(made), lambda: [_made_for_any_number(f, every, key, args, given)], lambda: [made])
 
     (made,) = f.choose(f.is_null(every), lambda: [f.nothing()], remembered, (1, 1000))
-    by_rule = lambda: [_made_by_rule(f, (table, name, key), x, args, given, names)]  # noqa: E731
+    by_rule = lambda: [_made_by_rule(f, (*where, name, key), x, args, given, names)]  # noqa: E731
     (made,) = f.choose(f.is_null(made) & which.equals(0), by_rule, lambda: [made], (1, 1000))
     f.refuse(f.is_null(made))
     f.refuse(f.is_the(made, "None"))
@@ -157,7 +159,7 @@ def _made_for(f: Function) -> None:
     f.give(made)
 
 
-def _made_by_rule(f: Function, place: tuple[Value, Value, Value], x: Value, args: Value, given: Value, names: Value) -> Value:
+def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, given: Value, names: Value) -> Value:
     """What is made by rule of the same arguments, and remembered in this place; null if nothing."""
     every = f.local(array(POINTER, MOST_ARGUMENTS + 1))
     f.require(given <= MOST_ARGUMENTS)
@@ -327,7 +329,7 @@ def _of_array(f: Function) -> None:
     found = f.made(f.call("new_blank", POINTER, [f.get(made, "Made.recipe"), f.get(made, "Made.spec")]))
     node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
     to = address_of(f, f.get(node, "Node.buffer"))
-    f.require(f.call("copy_buffer", I1, [array, to, f.integer(f.get(f.get(made, "Made.spec"), "Spec.nbytes"))]))
+    f.require(f.call("copy_buffer", I1, [array, to, nbytes_of(f, f.get(made, "Made.spec"))]))
     f.keeps(found)
     f.give(found)
 
@@ -377,7 +379,7 @@ def _copied(f: Function) -> None:
     node = f.get(storage, "Storage.node")
     recipe, buffer = f.get(node, "Node.recipe"), f.get(node, "Node.buffer")
     f.require(f.get(recipe, "Recipe.dtype").equals(f.get(spec, "Spec.dtype")))
-    f.require(f.integer(f.get(recipe, "Recipe.nbytes")).equals(f.integer(f.get(spec, "Spec.nbytes"))))
+    f.require(f.integer(f.get(recipe, "Recipe.nbytes")).equals(nbytes_of(f, spec)))
     f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
     f.give(f.call("tensor", POINTER, [f.own(node), f.own(spec)]))
 

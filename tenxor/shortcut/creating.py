@@ -10,11 +10,10 @@ from .call import given_in_all, names_behind, with_arguments
 from .compute import in_memory
 from .function import Function
 from .kinds import find_kind
-from .objects import ITEMS, SIZE, Objects
+from .objects import ITEMS, Objects
 from .read import address_of, with_bytes
-from .rule import MOST_AXES
 from .rules import made_now, recipe_of_data
-from .specs import no_numbers, spec_with
+from .specs import nbytes_of
 
 MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
 
@@ -172,7 +171,7 @@ def _made_of_array(f: Function) -> None:
     own = f.found_in(f.the("of NumPy"), dtype)
     f.refuse(f.is_null(own))
     found = _blank_of(f, table, f.tuple_of(shape, dtype), own, shape)
-    nbytes = f.integer(f.get(f.get(found, "Tensor.spec"), "Spec.nbytes"))
+    nbytes = nbytes_of(f, f.get(found, "Tensor.spec"))
     node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
     f.require(f.call("copy_buffer", I1, [values, address_of(f, f.get(node, "Node.buffer")), nbytes]))
     f.keeps(found)
@@ -202,23 +201,10 @@ def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value)
 def _kept_blank(f: Function) -> None:
     """The recipe and the spec of what is small, and in memory in a row, which a table has from now on."""
     table, key, dtype, shape = f.arguments
-    ndim, numbers = f.word(shape, SIZE), no_numbers(f)
-    f.require(f.both(ndim <= MOST_AXES, lambda: f.call("PyDict_Size", I64, [table]) < MOST_RULES))
-
-    def axis(j: Value, step: Value) -> Value:
-        k = ndim - 1 - j
-        size = f.integer(f.item(shape, k))
-        f.require(size < MOST_ROWS)
-        numbers.at(k, I64).store(size)
-        numbers.at(k + MOST_AXES, I64).store(step)
-        step = step * f.selected(size.equals(0), f.number(1), size)
-        f.require(step < MOST_ROWS)
-        return step
-
-    f.fold(ndim, f.number(1), axis)
-    spec = spec_with(f, dtype, ndim, numbers)
-    f.require(f.integer(f.get(spec, "Spec.nbytes")) <= LARGEST)
-    recipe = recipe_of_data(f, shape, dtype)
+    f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
+    spec = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
+    f.require(nbytes_of(f, spec) <= LARGEST)
+    recipe = recipe_of_data(f, spec)
     pair = f.tuple_of(recipe, spec)
     f.require(f.call("PyDict_SetItem", I32, [table, key, pair]).equals(0))
     f.keeps(pair)

@@ -79,7 +79,8 @@ OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined
 IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "put")]
 BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
-    *("is_basic", "forget_specs", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
+    *("is_basic", "forget_specs", "spec_for_python", "next_number", "python_computed", "python_computed_alone"),
+    *("run_steps", "take_pattern"),
     *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
@@ -193,6 +194,8 @@ class ShortWay:
             "'update'": "update",
             "'spec'": "spec",
             "'offset'": "offset",
+            "'form'": "form",
+            "'reach'": "reach",
             "'picked'": "picked",
             "'rows'": "rows",
             "None": None,
@@ -200,6 +203,7 @@ class ShortWay:
             "False": False,
             "()": (),
             "(0,)": (0,),
+            "(1,)": (1,),
             "(0, 0)": (0, 0),
             "never": NEVER,
             "sum": SUM,
@@ -208,7 +212,7 @@ class ShortWay:
             "allocate": allocate,
             "of NumPy": OF_NUMPY,
             "made_with": specs.made_with,
-            "forms": _forms,
+            "forget forms": _forms.clear,
             "rules": likewise._known,
             "recipes": nodes._recipes,
             "next recipe": nodes._recipe_number,
@@ -254,13 +258,13 @@ class ShortWay:
         }
         self.objects = objects = Objects(named)
         self.library, self.origin = linked(objects, compiler())
-        forgotten.append(self._function("forget_specs", Kind.NOTHING))
         forgetting.extend((frames.forget, wholes.forget, likewise.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
         for name, k in objects.names.items():
             table[k] = id(named[name])
         self.kept.append(named)
+        self._keep_specs()
         stand_in(self.library.addresses, named, self.block_type)
         ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
@@ -296,6 +300,21 @@ class ShortWay:
         if name == "_with":
             return learning_any_operation(own)
         return learning(name, own) if method.learns else own
+
+    def _keep_specs(self) -> None:
+        """Have machine code keep all specs that it can, from now on."""
+        forget, keep = self._function("forget_specs", Kind.NOTHING), self._function("spec_for_python", Kind.SOME)
+
+        def begin() -> None:
+            forget()
+            for form in list(_forms.values()):
+                for found in list(form.specs.values()):
+                    if found.strides is not None:
+                        keep(found.dtype, found.shape, found.strides, found)
+
+        begin()
+        forgotten.append(begin)
+        spec.keepers[:] = [lambda shape, strides, dtype: keep(dtype, shape, strides, None)]
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer

@@ -14,6 +14,7 @@ from .objects import BYTES, ITEMS, SIZE, Objects
 from .picking import copied_by_width
 from .read import address_of
 from .record import ask_all, made_or_by_rule
+from .tables import table
 
 MOST_ARGUMENTS = 16  # pieces and others that a rule is for
 
@@ -25,7 +26,7 @@ def write(module: Module, objects: Objects) -> None:
     _copy_box(Function(module, objects, "copy_box", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
     _key(Function(module, objects, "key_of_pieces", [("pieces", POINTER), ("others", POINTER), ("count", I64)]))
     parameters = [("op", POINTER), ("pieces", POINTER), ("others", POINTER), ("count", I64)]
-    by_rule = [("table", POINTER), ("op", POINTER), ("key", POINTER), *parameters[1:]]
+    by_rule = [("spec", POINTER), ("slot", I64), ("op", POINTER), ("key", POINTER), *parameters[1:]]
     _by_rule(Function(module, objects, "joined_by_rule", by_rule))
     _joined(Function(module, objects, "joined", parameters))
     _for_python(Function(module, objects, "join_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
@@ -80,9 +81,9 @@ def _joined(f: Function) -> None:
     size = f.word(pieces, SIZE)
     f.require(f.both(size > 0, lambda: size <= MOST_PIECES))
     key = f.made(f.call("key_of_pieces", POINTER, [pieces, others, count]))
-    table = f.get(f.item(key, count), "Spec.called")
-    by_rule = lambda: [f.call("joined_by_rule", POINTER, [table, op, key, pieces, others, count])]  # noqa: E731
-    made = f.hold(made_or_by_rule(f, table, op, key, by_rule))
+    where = table(f, f.item(key, count), "called")
+    by_rule = lambda: [f.call("joined_by_rule", POINTER, [*where, op, key, pieces, others, count])]  # noqa: E731
+    made = f.hold(made_or_by_rule(f, where, op, key, by_rule))
     f.refuse(f.is_the(made, "None"))
     f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
     nodes = f.filled(size, lambda k: f.call("content", POINTER, [f.item(pieces, k), f.constant(I1, False)]))
@@ -119,13 +120,13 @@ def _joined(f: Function) -> None:
 
 def _by_rule(f: Function) -> None:
     """What is made of such pieces by a rule; the table owns it."""
-    table, op, key, pieces, others, count = f.arguments
+    *place, pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
     f.require(count + size <= MOST_ARGUMENTS)
     every = f.local(array(POINTER, MOST_ARGUMENTS))
     f.each(count, lambda k: every.at(k, POINTER).store(others.at(k, POINTER).load(POINTER)))
     f.each(size, lambda k: every.at(count + k, POINTER).store(f.item(pieces, k)))
-    f.give(f.call("made_by_rule", POINTER, [table, op, key, every, count + size, f.nothing()]))
+    f.give(f.call("made_by_rule", POINTER, [*place, every, count + size, f.nothing()]))
 
 
 def _copy_box(f: Function) -> None:

@@ -244,7 +244,7 @@ def _add_pending(f: Function, node: Value, recipe: Value) -> None:
         source = f.item(sources, k)
         is_node = f.is_a(source, "Node")
         _add_object(f, f.item(f.get(recipe, "Recipe.dtypes"), k))
-        _add_form(f, f.item(f.get(recipe, "Recipe.forms"), k))
+        _add_through(f, recipe, k)
         _add(f, is_node.cast("zext", I64))
         f.when(is_node, lambda: a_node(source, f.item(offsets, k)))
 
@@ -256,7 +256,31 @@ def _add_pending(f: Function, node: Value, recipe: Value) -> None:
         _add(f, f.choose(waits, lambda: [_numbered(f, offset)], place)[0])
 
     f.each(f.word(sources, SIZE), reads)
-    _add_form(f, f.get(recipe, "Recipe.target"))
+    _add_through(f, recipe, f.word(sources, SIZE))
+
+
+def _add_through(f: Function, recipe: Value, k: Value) -> None:
+    """Through what a recipe reads a source, or writes, behind the last one: the numbers of a spec, or a form, or nothing."""
+    through, forms = (f.get(recipe, f"Recipe.{slot}") for slot in ("through", "forms"))
+
+    def of_specs() -> list[Value]:
+        spec = f.item(through, k)
+
+        def numbers() -> None:
+            _add(f, 1)
+            _add_axes(f, f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides"))
+
+        f.when(~f.is_the(spec, "None"), numbers)
+        _add(f, 0)
+        return []
+
+    def of_forms() -> list[Value]:
+        last = k.equals(f.word(forms, SIZE))
+        form = f.choose(last, lambda: [f.get(recipe, "Recipe.target")], lambda: [f.item(forms, k)])[0]
+        _add_form(f, form)
+        return []
+
+    f.choose(f.is_null(through), of_forms, of_specs)
 
 
 def _add_form(f: Function, form: Value) -> None:

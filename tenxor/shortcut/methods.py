@@ -37,6 +37,7 @@ from . import (
     searching,
     slots,
     specs,
+    tables,
     together,
     updating,
     walk,
@@ -291,7 +292,7 @@ def symbol_of(method: Method) -> str:
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     computing = (compute, walk, graph, running, pasts, batches)
-    making = (reuse, blocks, numbers, follow, specs, record, working, kinds, rules)
+    making = (reuse, blocks, numbers, follow, specs, tables, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
     writing = (index, write, updating, picking, gather, joining, together, creating)
     for part in (*making, *computing, read, *in_place, call, *writing):

@@ -22,7 +22,8 @@ from .read import address_of
 from .record import ask_all, found_made
 from .rule import MOST_AXES
 from .rules import new_made, recipe_of_data
-from .specs import no_numbers, spec_with
+from .specs import in_rows, nbytes_of, no_numbers, spec_with
+from .tables import found_at, table
 from .write import compute_storage, number_for, own_memory
 
 ABREAST = 8  # indices
@@ -269,8 +270,7 @@ def _of_rows(f: Function) -> None:
     rest = f.hold(f.get(made, "Made.spec"))
 
     def look() -> Value:
-        every = f.found_in(f.get(rest, "Spec.called"), f.the("'rows'"))
-        return f.choose(f.is_null(every), lambda: [every], lambda: [f.found_in(every, number)])[0]
+        return found_at(f, table(f, rest, "called"), f.the("'rows'"), number)
 
     def make() -> None:
         f.when(~f.call("rows_anew", I1, [rest, number]), lambda: f.ask_python("learn_rows", made, number))
@@ -288,19 +288,14 @@ def _rows_anew(f: Function) -> None:
     f.require(count <= MOST_SELECTED)
     numbers.at(0, I64).store(count)
 
-    def axis(k: Value, step: Value) -> Value:
-        size = f.integer(f.item(f.get(rest, "Spec.shape"), k))
-        numbers.at(k + 1, I64).store(size)
-        numbers.at(k + 1 + MOST_AXES, I64).store(f.integer(f.item(f.get(rest, "Spec.strides"), k)))
-        return step * f.selected(size.equals(0), f.number(1), size)
-
-    numbers.at(MOST_AXES, I64).store(f.fold(ndim, f.number(1), axis))
+    f.each(ndim, lambda k: numbers.at(k + 1, I64).store(f.integer(f.item(f.get(rest, "Spec.shape"), k))))
+    in_rows(f, ndim + 1, numbers)
     spec = spec_with(f, f.get(rest, "Spec.dtype"), ndim + 1, numbers)
-    f.require(f.integer(f.get(spec, "Spec.nbytes")) <= MOST_SELECTED)
-    recipe = recipe_of_data(f, f.get(spec, "Spec.shape"), f.get(spec, "Spec.dtype"))
+    f.require(nbytes_of(f, spec) <= MOST_SELECTED)
+    recipe = recipe_of_data(f, spec)
     made = new_made(f, spec=spec, recipe=recipe)
     f.unseen(made)
-    f.require(f.call("remember", I1, [f.get(rest, "Spec.called"), f.the("'rows'"), number, made]))
+    f.require(f.call("remember", I1, [*table(f, rest, "called"), f.the("'rows'"), number, made]))
     f.let_go(made, recipe, spec)
     f.give(f.constant(I1, True))
 
@@ -342,8 +337,8 @@ def _found(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
 
     is_list = f.is_a(key, "list")
     by = f.made(f.choose(is_list, of_list, of_tensor)[0])
-    called = f.get(f.get(x, "Tensor.spec"), "Spec.called")
-    made = f.hold(found_made(f, called, f.the("'picked'"), by, x, f.selected(is_list, by, key)))
+    where = table(f, f.get(x, "Tensor.spec"), "called")
+    made = f.hold(found_made(f, where, f.the("'picked'"), by, x, f.selected(is_list, by, key)))
     f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
     f.let_go(by)
 

@@ -11,6 +11,7 @@ from .blocks import LARGEST
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .record import asked
+from .specs import nbytes_of
 
 VIEW = 10  # words of a `Py_buffer`, at the beginning of which stands where the bytes begin; and LENGTH further on how many they are
 LENGTH = 16
@@ -139,7 +140,7 @@ def _to_numpy(f: Function) -> None:
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
-    dtype, nbytes = f.get(spec, "Spec.dtype"), f.integer(f.get(spec, "Spec.nbytes"))
+    dtype, nbytes = f.get(spec, "Spec.dtype"), nbytes_of(f, spec)
     f.require(f.is_the(f.get(spec, "Spec.gapless"), "True"))
     f.require((nbytes > 0) & (nbytes <= LARGEST))  # no element is a matter of its own
     f.refuse(f.is_the(dtype, "bfloat16"))

@@ -12,6 +12,7 @@ from ..pending import OFTEN, SMALL
 from .follow import has_no_value, have_followed
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
+from .tables import Table, found_at, table
 
 MOST_OPERANDS = 8  # of what is made by rule
 FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
@@ -57,9 +58,9 @@ def _next(f: Function) -> None:
     f.give(found)
 
 
-def asked(f: Function, x: Value, name: str) -> Value:
-    """The spec or the offset of a tensor, which is found out if nobody has asked yet."""
-    slot = f"Tensor.{name}"
+def asked(f: Function, x: Value, name: str, of: str = "Tensor") -> Value:
+    """The spec or the offset of a tensor, or what there is besides of a spec, which is found out if nobody has asked yet."""
+    slot = f"{of}.{name}"
     there = f.get(x, slot)
 
     def ask() -> list[Value]:
@@ -105,22 +106,21 @@ def holds_a_node(f: Function, storage: Value) -> Value:
     return f.either(f.is_a(storage, "Storage"), lambda: f.is_a(storage, "Watched"))
 
 
-def found_made(f: Function, table: Value, name: Value, beside: Value, *given: Value) -> Value:
+def found_made(f: Function, table: Table, name: Value, beside: Value, *given: Value) -> Value:
     """What a table says is made, or what is by rule of what is given: of numbers their types. Python may run."""
 
     def by_rule() -> list[Value]:
         every = f.local(array(POINTER, len(given)))
         for k, x in enumerate(given):
             every.at(k, POINTER).store(x)
-        return [f.call("made_by_rule", POINTER, [table, name, beside, every, f.number(len(given)), f.nothing()])]
+        return [f.call("made_by_rule", POINTER, [*table, name, beside, every, f.number(len(given)), f.nothing()])]
 
     return made_or_by_rule(f, table, name, beside, by_rule)
 
 
-def made_or_by_rule(f: Function, table: Value, op: Value, beside: Value, by_rule: Callable[[], Sequence[Value]]) -> Value:
+def made_or_by_rule(f: Function, table: Table, op: Value, beside: Value, by_rule: Callable[[], Sequence[Value]]) -> Value:
     """What a table has, or what is made by rule."""
-    every = f.found_in(table, op)
-    (known,) = f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, beside)], (1, 1000))
+    known = found_at(f, table, op, beside)
     (made,) = f.choose(f.is_null(known), by_rule, lambda: [known], (1, 1000))
     f.refuse(f.is_null(made))
     return made
@@ -132,7 +132,7 @@ def _unary(f: Function) -> None:
     f.require(f.is_a(x, "Tensor"))
     key, thing, is_node, offset = operand(f, x)
     f.hold(thing)
-    made = found_made(f, f.get(key, "Spec.made"), op, f.the("None"), x)
+    made = found_made(f, table(f, key, "made"), op, f.the("None"), x)
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset),))
     source = as_source(f, thing, is_node, f.item(f.get(recipe, "Recipe.dtypes"), 0))
@@ -154,7 +154,8 @@ def _binary(f: Function) -> None:
     f.hold(thing), f.hold(beside.thing)
     other = f.selected(f.is_a(y, "Tensor"), y, beside.key)
     given = select(after, other, x), select(after, x, other)
-    made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key, *given)
+    where = Table(key, select(after, table(f, key, "made_after").slot, table(f, key, "made").slot))
+    made = found_made(f, where, op, beside.key, *given)
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset), beside), after)
@@ -260,9 +261,10 @@ def _applied(f: Function) -> None:
             every.at(k + 1, POINTER).store(f.selected(is_tensor, other(k), f.item(keys, k)))
 
         f.each(count, one)
-        return [f.call("made_by_rule", POINTER, [f.get(first, "Spec.made"), op, keys, every, count + 1, f.nothing()])]
+        return [f.call("made_by_rule", POINTER, [*where, op, keys, every, count + 1, f.nothing()])]
 
-    made = f.hold(made_or_by_rule(f, f.get(first, "Spec.made"), op, keys, by_rule))
+    where = table(f, first, "made")
+    made = f.hold(made_or_by_rule(f, where, op, keys, by_rule))
     f.each(count, lambda k: f.when(f.is_a(other(k), "int"), lambda: within(f, other(k), made)))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     dtypes = f.get(recipe, "Recipe.dtypes")

@@ -8,23 +8,23 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ..node import MAX_RECIPES
-from ..spec import COUNTED
 from . import kinds
 from .frames import MAX_FRAMES
 from .function import Function
 from .objects import BYTES, SIZE, Objects
 from .rule import LOOP, MOST_AXES, MOST_RESULTS, OWN
-from .specs import no_numbers
+from .specs import nbytes_of, no_numbers
 from .working import following, next_word, numbers_of
 
-_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "forms", "target", "keeps_order")
+_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
+    _data(Function(module, objects, "data_of", [("spec", POINTER)]))
     _recipe(Function(module, objects, "recipe_like", [(name, POINTER) for name in _OF_A_RECIPE]))
     _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
-    _form(Function(module, objects, "form_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _through(Function(module, objects, "through_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
     _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
     _step(Function(module, objects, "step_like", [("step", POINTER), ("cursor", POINTER)]))
@@ -33,49 +33,28 @@ def write(module: Module, objects: Objects) -> None:
     _part(Function(module, objects, "part_like", [("part", POINTER), ("cursor", POINTER)]))
     _made(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
     _of_kind(Function(module, objects, "made_of_kind", [("kind", POINTER), ("numbers", POINTER)]))
-    module.globals["counted"] = "@counted = internal global i64 0"
-    _remember(Function(module, objects, "remember", [(name, POINTER) for name in ("table", "operation", "beside", "made")], I1))
-    _of_this_kind(Function(module, objects, "made_of_this_kind", [(name, POINTER) for name in ("table", "name", "beside")]))
-    of_call = [*[(name, POINTER) for name in ("table", "name", "beside", "every")], ("count", I64), ("names", POINTER)]
+    place = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
+    _of_this_kind(Function(module, objects, "made_of_this_kind", place))
+    of_call = [*place, ("every", POINTER), ("count", I64), ("names", POINTER)]
     _by_rule(Function(module, objects, "made_by_rule", of_call))
     _of_numbers(Function(module, objects, "made_of_numbers", [("rule", POINTER), ("numbers", POINTER)]))
     _for_python(Function(module, objects, "made_by", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
 
 def _recipe(f: Function) -> None:
-    """The recipe of these parts, as `recipe_of` gives it, owned."""
-    op, shape, dtype, *_ = f.arguments
-    recipes = f.the("recipes")
-    key = f.tuple_of(*[f.own(x) for x in f.arguments[:-1]])
-    f.give_known(recipes, key)
-    f.require(f.call("PyDict_Size", I64, [recipes]) < MAX_RECIPES)  # else Python forgets them
+    """A recipe of these parts, owned. What it reads through are specs, which are asked for their forms when it is planned with."""
+    _, shape, dtype, *_ = f.arguments
     size = f.fold(f.word(shape, SIZE), f.number(1), lambda k, before: before * f.integer(f.item(shape, k)))
     count, nbytes = f.as_object(size), f.as_object(size * f.integer(f.get(dtype, "DType.itemsize")))
+    plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
+    done = recipe_of_data(f, plain)
+    f.let_go(plain)
     number = f.made(f.call("PyObject_CallNoArgs", POINTER, [f.the("next recipe")]))
-    is_data = f.is_the(op, "DATA")
-    none = f.the("None")
-
-    def of_data() -> list[Value]:
-        done = recipe_of_data(f, shape, dtype)
-        f.keeps(done)
-        return [done]
-
-    (done,) = f.choose(is_data, lambda: [f.own(none)], of_data)
-    f.holding(done)
     recipe = f.new("Recipe", size=count, nbytes=nbytes, number=number, done=done)
     parts = {**dict(zip(_OF_A_RECIPE, f.arguments, strict=True)), "passing": f.the("False")}
-    for slot, x in {**parts, **dict.fromkeys(("frame", "summed", "needs", "apart"), none)}.items():
+    for slot, x in {**parts, **dict.fromkeys(("frame", "summed", "needs", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
-
-    def is_its_own() -> None:
-        f.drop(none)
-        f.set(recipe, "Recipe.done", f.own(recipe))
-
-    f.when(is_data, is_its_own)
-    f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
-    f.unseen(key)
-    f.when(~is_data, lambda: f.unseen(recipe))  # that of data refers to itself
-    f.let_go(key)
+    f.unseen(recipe)
     f.keeps(recipe)
     f.give(recipe)
 
@@ -93,14 +72,10 @@ def _spec(f: Function) -> None:
     f.give(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
 
 
-def _form(f: Function) -> None:
-    """The form of such numbers, owned; None, if there are fewer than no axes."""
-    ndim = f.arguments[1]
-    f.when_giving(ndim < 0, lambda: f.own(f.the("None")))
-    spec = f.made(f.call("spec_at", POINTER, f.arguments))
-    form = f.own(f.get(spec, "Spec.form"))
-    f.let_go(spec)
-    f.give(form)
+def _through(f: Function) -> None:
+    """The same; None, if there are fewer than no axes."""
+    f.when_giving(f.arguments[1] < 0, lambda: f.own(f.the("None")))
+    f.give(f.call("spec_at", POINTER, f.arguments))
 
 
 def _tuple(f: Function) -> None:
@@ -141,12 +116,16 @@ def _step(f: Function) -> None:
     step, cursor = f.arguments
     op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts = (f.item(step, k) for k in range(10))
     shape = f.made(f.call("integers_at", POINTER, [f.integer(ndim), cursor]))
-    form = lambda k: f.call("form_at", POINTER, [f.item(dtypes, k), f.integer(f.item(ranks, k)), cursor])  # noqa: E731
-    forms = f.filled(f.word(ranks, SIZE), form)
-    through = f.made(f.call("form_at", POINTER, [dtype, f.integer(target), cursor]))
-    f.when(f.word(ranks, SIZE) > 0, lambda: f.unseen(forms))
-    recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, forms, through, keeps_order]))
-    f.let_go(shape, forms, through)
+    last = f.word(ranks, SIZE)
+
+    def one(k: Value) -> Value:
+        its = f.choose(k < last, lambda: [f.item(dtypes, k), f.item(ranks, k)], lambda: [dtype, target])
+        return f.call("through_at", POINTER, [its[0], f.integer(its[1]), cursor])
+
+    through = f.filled(last + 1, one)
+    f.unseen(through)
+    recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, through, keeps_order]))
+    f.let_go(shape, through)
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
     read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
     found = f.tuple_of(recipe, read, begins, f.own(follows))
@@ -214,10 +193,42 @@ def new_made(f: Function, **slots: Value) -> Value:
     return made
 
 
-def recipe_of_data(f: Function, shape: Value, dtype: Value) -> Value:
-    """The recipe of what is in memory, held."""
-    empty = f.the("()")
-    return f.made(f.call("recipe_like", POINTER, [f.the("DATA"), shape, dtype, empty, empty, f.the("None"), f.the("True")]))
+def recipe_of_data(f: Function, spec: Value) -> Value:
+    """The recipe of what is in memory in a row, as it is seen by this spec; held."""
+    return f.made(f.call("data_of", POINTER, [spec]))
+
+
+def _data(f: Function) -> None:
+    """The same: the one that the spec has, or the one of Python's, or one that is made now."""
+    (spec,) = f.arguments
+    there = f.get(spec, "Spec.data")
+    f.when_giving(~f.is_null(there), lambda: f.own(there))
+    recipes, none, empty = f.the("recipes"), f.the("None"), f.the("()")
+    op, shape, dtype = f.the("DATA"), f.get(spec, "Spec.shape"), f.get(spec, "Spec.dtype")
+    key = f.tuple_of(*[f.own(x) for x in (op, shape, dtype, empty, empty, none)])
+
+    def anew() -> list[Value]:
+        f.require(f.call("PyDict_Size", I64, [recipes]) < MAX_RECIPES)  # else Python forgets them
+        number = f.made(f.call("PyObject_CallNoArgs", POINTER, [f.the("next recipe")]))
+        nbytes = f.as_object(nbytes_of(f, spec))
+        recipe = f.new("Recipe", number=number, nbytes=nbytes)
+        parts = {"op": op, "shape": shape, "dtype": dtype, "size": f.get(spec, "Spec.size"), "dtypes": empty, "forms": empty}
+        parts |= dict.fromkeys(("target", "frame", "summed", "needs", "apart"), none)
+        parts |= {"passing": f.the("False"), "keeps_order": f.the("True"), "done": recipe}
+        for slot, x in parts.items():
+            f.set(recipe, f"Recipe.{slot}", f.own(x))
+        f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
+        f.unseen(key)
+        f.keeps(recipe)
+        return [recipe]
+
+    known = f.found_in(recipes, key)
+    (found,) = f.choose(f.is_null(known), anew, lambda: [f.own(known)])
+    f.holding(found)
+    f.let_go(key)
+    f.when(f.is_null(f.get(spec, "Spec.data")), lambda: f.set(spec, "Spec.data", f.own(found)))  # unless Python ran
+    f.keeps(found)
+    f.give(found)
 
 
 def _part(f: Function) -> None:
@@ -229,8 +240,9 @@ def _part(f: Function) -> None:
 
     def in_memory() -> list[Value]:
         shape = f.made(f.call("integers_at", POINTER, [f.integer(rank), cursor]))
-        recipe = recipe_of_data(f, shape, dtype)
-        f.let_go(shape)
+        plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
+        recipe = recipe_of_data(f, plain)
+        f.let_go(shape, plain)
         f.keeps(recipe)
         return [recipe]
 
@@ -336,39 +348,11 @@ def _of_numbers(f: Function) -> None:
     f.give(f.call("made_like", POINTER, [rule, results]))
 
 
-def _remember(f: Function) -> None:
-    """Write down in a spec's table what is made, as `spec.remember` does."""
-    table, operation, beside, made = f.arguments
-    count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
-
-    def have_counted() -> None:
-        count.store(f.number(0))
-        f.ask_python("remembered")
-
-    f.when(count.load(I64) >= COUNTED, have_counted)
-    count.store(count.load(I64) + 1)
-    f.when(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append(f.the("tables"), table))
-    known = f.found_in(table, operation)
-
-    def begin() -> list[Value]:
-        every = f.made(f.call("PyDict_New", POINTER, []))
-        f.require(f.call("PyDict_SetItem", I32, [table, operation, every]).equals(0))
-        f.unseen(table)
-        f.let_go(every)
-        return [every]
-
-    (every,) = f.choose(f.is_null(known), begin, lambda: [known])
-    f.require(f.call("PyDict_SetItem", I32, [every, beside, made]).equals(0))
-    f.unseen(every)
-    f.when(f.is_a(beside, "tuple"), lambda: f.unseen(beside))
-    f.give(f.constant(I1, True))
-
-
 def _by_rule(f: Function) -> None:
-    """What is made in a call by a rule, which is remembered in a table from then on: that owns it."""
-    table, name, beside, every, count, names = f.arguments
+    """What is made in a call by a rule, which is remembered in a table of a spec from then on: that owns it."""
+    spec, slot, name, beside, every, count, names = f.arguments
     f.require(kinds.find_kind(f, name, every, count, names))
-    f.give(f.call("made_of_this_kind", POINTER, [table, name, beside]))
+    f.give(f.call("made_of_this_kind", POINTER, [spec, slot, name, beside]))
 
 
 def made_now(f: Function) -> Value:
@@ -381,9 +365,8 @@ def made_now(f: Function) -> Value:
 
 def _of_this_kind(f: Function) -> None:
     """The same in a call of the kind that is written down."""
-    table, name, beside = f.arguments
     made = made_now(f)
-    f.require(f.call("remember", I1, [table, name, beside, made]))
+    f.require(f.call("remember", I1, [*f.arguments, made]))
     f.let_go(made)
     f.give(made)
 

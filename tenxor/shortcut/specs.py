@@ -1,38 +1,45 @@
-"""Specs by their numbers: what has a dtype, a shape and strides that were met before is found in a table, and else made as Python does."""
+"""Specs by their numbers: one for each dtype, shape and strides, in a table. What is not in it is made, with little more than those; what
+else a spec has is found out when it is asked for (`spec.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER, array
+from ..backend.llvm.types import I64, POINTER, array
 from ..dtypes import DType
 from ..layout import form_of_numbers
 from ..layout.coords import Shape
 from ..layout.form import MAX_FORMS
 from ..spec import Spec, spec_of
 from .function import Function
-from .objects import Objects
+from .objects import SIZE, Objects
 from .rule import MOST_AXES
 
 NUMBERS = 2 * MOST_AXES  # of a view: its shape, and from `MOST_AXES` on its strides; 0 for axes that there are not
 HUGE = 1 << 30  # sizes and strides that are larger, and as many elements, are left to Python: their products are integers of C
-INDEX = 14  # bits of the number of a row
-ROW = 16  # words: the dtype, how many axes, the numbers, and the spec, which the table owns
+INDEX = (2 * MAX_FORMS - 1).bit_length()  # bits of the number of a row: more than half of them are free
+ROW = 16  # words: the dtype, how many axes, the numbers, and the spec, which the table owns; nothing in those that are free
 SPEC = 2 + NUMBERS  # where in a row that is
-BESIDE = 8 * ROW  # bytes: two rows whose places differ in this bit have the same specs, so two that belong in one place are both there
-# What each word of a key is multiplied by: powers of an odd number, as integers of C. The highest bits of their sum pick the row.
+# What each word of a key is multiplied by: powers of an odd number, as integers of C. The highest bits of their sum pick the row, or the
+# first behind it that is free or has the spec.
 MIXED = [(pow(0x9E3779B97F4A7C15, k, 1 << 64) ^ (1 << 63)) - (1 << 63) for k in range(1, 1 + SPEC)]
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["specs"] = f"@specs = internal global [{ROW << INDEX} x i64] zeroinitializer, align {2 * BESIDE}"
+    module.globals["specs"] = f"@specs = internal global [{ROW << INDEX} x i64] zeroinitializer, align {8 * ROW}"
+    module.globals["specs_kept"] = "@specs_kept = internal global i64 0"
     _spec_with(Function(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
-    _kept(Function(module, objects, "spec_kept", [("row", POINTER), *[(name, I64) for name in _names()]]))
-    parts = [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER), ("shape", POINTER), ("strides", POINTER)]
-    _made(Function(module, objects, "spec_made", parts))
-    _form_with(Function(module, objects, "form_with", [("shape", POINTER), ("strides", POINTER), ("size", POINTER), ("is_single", I1)]))
+    words = [(name, I64) for name in _names()]
+    _row_of(Function(module, objects, "row_of", [("at", I64), *words]))
+    _there(Function(module, objects, "spec_there", [("at", I64), *words]))
+    _made(Function(module, objects, "spec_made", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _row_major(Function(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
+    three = [(name, POINTER) for name in ("dtype", "shape", "strides")]
+    _of_python(Function(module, objects, "spec_of_python", [*three, ("spec", POINTER)]))
+    _for_python(Function(module, objects, "spec_for_python", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
     _forget(Function(module, objects, "forget_specs", [("self", POINTER), ("unused", POINTER)], exported=True))
     _integers(Function(module, objects, "integers", [("numbers", POINTER), ("count", I64)]))
 
@@ -42,13 +49,18 @@ def _names() -> list[str]:
 
 
 def made_with(dtype: DType, shape: Shape, strides: Shape) -> Spec:
-    """The spec of such numbers, where machine code makes none: of what is huge, or where too many forms are remembered."""
+    """The spec of such numbers, where machine code makes none: of what is huge."""
     return spec_of(form_of_numbers(shape, strides).layout, dtype)
 
 
 def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
-    """The spec of a dtype and numbers, owned. Python may run."""
+    """The spec of a dtype and numbers, held. Python may run."""
     return f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+
+
+def nbytes_of(f: Function, spec: Value) -> Value:
+    """How many bytes the elements of a spec take."""
+    return f.integer(f.get(spec, "Spec.size")) * f.integer(f.get(f.get(spec, "Spec.dtype"), "DType.itemsize"))
 
 
 def no_numbers(f: Function) -> Value:
@@ -59,26 +71,66 @@ def no_numbers(f: Function) -> Value:
     return place
 
 
-def _spec_with(f: Function) -> None:
-    dtype, ndim, numbers = f.arguments
-    words = [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(NUMBERS)]]
+def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
+    """Write down the strides of what lies in memory in a row, of these sizes; it declines what is huge."""
+
+    def axis(j: Value, step: Value) -> Value:
+        k = ndim - 1 - j
+        size = numbers.at(k, I64).load(I64)
+        numbers.at(k + MOST_AXES, I64).store(step)
+        f.require((size <= HUGE) & (step <= HUGE))
+        return step * f.selected(size.equals(0), f.number(1), size)
+
+    f.fold(ndim, f.number(1), axis)
+
+
+def _row_major(f: Function) -> None:
+    """The spec of what lies in memory in a row, owned."""
+    dtype, shape = f.arguments
+    ndim, numbers = f.word(shape, SIZE), no_numbers(f)
+    f.require(ndim <= MOST_AXES)
+    f.each(ndim, lambda k: numbers.at(k, I64).store(f.integer(f.item(shape, k))))
+    in_rows(f, ndim, numbers)
+    f.give(spec_with(f, dtype, ndim, numbers))
+
+
+def _words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
+    """What a spec is found by."""
+    return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(NUMBERS)]]
+
+
+def _first(f: Function, words: Sequence[Value]) -> Value:
+    """The number of the row where it is looked for first."""
     mixed = f.number(0)
     for word, times in zip(words, MIXED, strict=True):
         mixed = mixed + word * times
-    row = _table(f).at(mixed.shifted_right(64 - INDEX) * ROW, I64)
+    return mixed.shifted_right(64 - INDEX)
+
+
+def _spec_with(f: Function) -> None:
+    """The spec of a dtype and numbers, owned."""
+    words = _words(*f.arguments)
+    at = _first(f, words)
+    row = _row(f, at)
     f.when_giving(_is_in(f, row, words), lambda: f.own(row.at(SPEC, POINTER).load(POINTER)))
-    beside = _beside(row)
-    f.when_giving(_is_in(f, beside, words), lambda: f.own(beside.at(SPEC, POINTER).load(POINTER)))
-    f.give(f.call("spec_kept", POINTER, [row, *words]))
+    found = f.call("spec_there", POINTER, [at, *words])
+
+    def by_python() -> list[Value]:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        dtype, ndim, numbers = f.arguments
+        parts = [f.made(f.call("integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MOST_AXES)]
+        args = f.local(array(POINTER, 3))
+        for k, x in enumerate((dtype, *parts)):
+            args.at(k, POINTER).store(x)
+        made = f.call("PyObject_Vectorcall", POINTER, [f.the("made_with"), args, f.number(3), f.nothing()])
+        f.let_go(*parts)
+        return [made]
+
+    f.give(f.choose(f.is_null(found), by_python, lambda: [found], (1, 1000))[0])
 
 
-def _table(f: Function) -> Value:
-    return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0")
-
-
-def _beside(row: Value) -> Value:
-    """The row for what belongs in the same place."""
-    return (row.cast("ptrtoint", I64) ^ BESIDE).cast("inttoptr", POINTER)
+def _row(f: Function, at: Value) -> Value:
+    return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(at * ROW, I64)
 
 
 def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
@@ -88,117 +140,130 @@ def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
     return differs.equals(0)
 
 
-def _kept(f: Function) -> None:
-    """One that is made now, and in the row from then on; what was there is beside it."""
-    row, *words = f.arguments
+def _row_of(f: Function) -> None:
+    """The row that has the spec of these words, or is to have it, from the one on where it is looked for first."""
+    first, *words = f.arguments
+    at = f.local(I64, first)
+
+    def is_another() -> Value:
+        row = _row(f, at.load(I64))
+        return f.both(row.load(I64).differs(0), lambda: ~_is_in(f, row, words))
+
+    f.as_long_as(is_another, lambda: at.store((at.load(I64) + 1) & ((1 << INDEX) - 1)))
+    f.give(_row(f, at.load(I64)))
+
+
+def _there(f: Function) -> None:
+    """The spec of these words, owned: that which somebody made before, or else one that is made now, and kept. It declines what is huge."""
+    _, *words = f.arguments
+    known = f.call("row_of", POINTER, f.arguments).at(SPEC, POINTER).load(POINTER)
+    f.when_giving(~f.is_null(known), lambda: f.own(known))
+    f.when(_kept(f).load(I64) >= MAX_FORMS, lambda: f.ask_python("forget forms"))
     numbers = f.local(array(I64, NUMBERS))
     for k, number in enumerate(words[2:]):
         numbers.at(k, I64).store(number)
-    dtype, ndim = words[0].cast("inttoptr", POINTER), words[1]
-    shape, strides = (f.made(f.call("integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MOST_AXES))
-    made = f.call("spec_made", POINTER, [dtype, ndim, numbers, shape, strides])
+    made = f.made(f.call("spec_made", POINTER, [words[0].cast("inttoptr", POINTER), words[1], numbers]))
+    row = f.call("row_of", POINTER, f.arguments)
+    other = row.at(SPEC, POINTER).load(POINTER)  # if Python ran meanwhile, and made it as well
+    f.when(f.is_null(other), lambda: _keep(f, row, words, made))
+    found = f.own(row.at(SPEC, POINTER).load(POINTER))
+    f.let_go(made)
+    f.give(found)
 
-    def by_python() -> list[Value]:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        args = f.local(array(POINTER, 3))
-        for k, x in enumerate((dtype, shape, strides)):
-            args.at(k, POINTER).store(x)
-        return [f.call("PyObject_Vectorcall", POINTER, [f.the("made_with"), args, f.number(3), f.nothing()])]
 
-    (made,) = f.choose(f.is_null(made), by_python, lambda: [made], (1, 1000))
-    f.made(made)
-    f.let_go(shape, strides)
-    beside = _beside(row)
-    gone = beside.at(SPEC, POINTER).load(POINTER)
-    for k in range(SPEC + 1):
-        beside.at(k, I64).store(row.at(k, I64).load(I64))
+def _kept(f: Function) -> Value:
+    """Where it stands how many there are in the table."""
+    return f.define(POINTER, "getelementptr i64, ptr @specs_kept, i64 0")
+
+
+def _keep(f: Function, row: Value, words: Sequence[Value], spec: Value) -> None:
+    """Write a spec into a free row."""
     for k, word in enumerate(words):
         row.at(k, I64).store(word)
-    row.at(SPEC, POINTER).store(f.own(made))
-    f.when(~f.is_null(gone), lambda: f.drop(gone))  # last, as Python may run
-    f.keeps(made)
-    f.give(made)
+    row.at(SPEC, POINTER).store(f.own(spec))
+    _kept(f).store(_kept(f).load(I64) + 1)
 
 
 def _made(f: Function) -> None:
-    """The spec of these numbers, as `spec_of(Layout(shape, strides), dtype)` gives it."""
-    dtype, ndim, numbers, shape, strides = f.arguments
-    size, low, high, is_dense, steps = (f.local(I64, f.number(k)) for k in (1, 0, 0, 1, 0))
+    """A spec of these numbers, with what is always asked for; it declines what is huge."""
+    dtype, ndim, numbers = f.arguments
+    size, is_dense = f.local(I64, f.number(1)), f.local(I64, f.number(1))
 
     def axis(j: Value) -> None:
         k = ndim - 1 - j
         n, stride = numbers.at(k, I64).load(I64), numbers.at(k + MOST_AXES, I64).load(I64)
         f.require(f.both(n <= HUGE, lambda: f.both(stride <= HUGE, lambda: stride >= -HUGE)))
-        count, last = size.load(I64), (n - 1) * stride
+        count = size.load(I64)
         f.require(count <= HUGE)
         is_dense.store(is_dense.load(I64) & (n.equals(1) | stride.equals(count)).cast("zext", I64))
         size.store(count * n)
-        low.store(low.load(I64) + f.selected(last < 0, last, f.number(0)))
-        high.store(high.load(I64) + f.selected(last < 0, f.number(0), last))
-        steps.store(steps.load(I64) | stride)
 
     f.each(ndim, axis)
     f.require(size.load(I64) <= HUGE)
-    has_none = size.load(I64).equals(0)
-    gapless = has_none | is_dense.load(I64).equals(1)
-    ends = [f.as_object(f.selected(has_none, f.number(none), end.load(I64))) for none, end in ((0, low), (-1, high))]
-    reach, count = f.tuple_of(*ends), f.as_object(size.load(I64))
-    nbytes = f.as_object(size.load(I64) * f.integer(f.get(dtype, "DType.itemsize")))
-    form = f.made(f.call("form_with", POINTER, [shape, strides, count, steps.load(I64).equals(0)]))
-    known = f.found_in(f.get(form, "Form.specs"), dtype)
-
-    def anew() -> list[Value]:
-        tables = {slot: f.made(f.call("PyDict_New", POINTER, [])) for slot in ("made", "made_after", "called")}
-        spec = f.new("Spec", **tables)
-        parts = {"form": form, "dtype": dtype, "layout": f.get(form, "Form.layout"), "shape": shape, "strides": strides}
-        parts |= {"reach": reach, "size": count, "nbytes": nbytes, "gapless": f.selected(gapless, f.the("True"), f.the("False"))}
-        parts |= {"known": f.the("None"), "writable": f.the("False")}
-        for slot, x in parts.items():
-            f.set(spec, f"Spec.{slot}", f.own(x))
-        specs = f.get(form, "Form.specs")
-        f.require(f.call("PyDict_SetItem", I32, [specs, dtype, spec]).equals(0))
-        f.unseen(specs, reach, spec, *tables.values())  # from CPython 3.14 on it looks at empty dictionaries, too
-        f.keeps(spec)
-        return [spec]
-
-    (found,) = f.choose(f.is_null(known), anew, lambda: [f.own(known)])
-    f.holding(found)
-    f.let_go(reach, count, nbytes, form)
-    f.keeps(found)
-    f.give(found)
-
-
-def _form_with(f: Function) -> None:
-    """The form of a shape and strides, as `form_of` gives it, owned."""
-    shape, strides, size, is_single = f.arguments
-    forms, none, zero = f.the("forms"), f.the("None"), f.the("0")
-    key = f.tuple_of(f.own(shape), f.own(strides), f.own(none))
-    f.give_known(forms, key)
-    f.require(f.call("PyDict_Size", I64, [forms]) < MAX_FORMS)
-    specs = f.made(f.call("PyDict_New", POINTER, []))
-    layout = f.new("Layout")
-    parts = {"shape": shape, "strides": strides, "size": size, "offset": zero, "_hash": zero, "tables": none, "base": none}
+    gapless = size.load(I64).equals(0) | is_dense.load(I64).equals(1)
+    is_line = ndim.equals(1)
+    shape = f.made(f.call("integers", POINTER, [numbers, ndim]))
+    is_plain = f.both(is_line, lambda: numbers.at(MOST_AXES, I64).load(I64).equals(1))
+    its = lambda: [f.call("integers", POINTER, [numbers.at(MOST_AXES, I64), ndim])]  # noqa: E731
+    strides = f.made(f.choose(is_plain, lambda: [f.own(f.the("(1,)"))], its)[0])
+    anew = lambda: [f.call("PyLong_FromLongLong", POINTER, [size.load(I64)])]  # noqa: E731
+    count = f.made(f.choose(is_line, lambda: [f.own(f.item(shape, 0))], anew)[0])
+    spec = f.new("Spec", shape=shape, strides=strides, size=count)
+    parts = {"dtype": dtype, "gapless": f.selected(gapless, f.the("True"), f.the("False"))}
+    parts |= {"known": f.the("None"), "writable": f.the("False")}
     for slot, x in parts.items():
-        f.set(layout, f"Layout.{slot}", f.own(x))
-    form = f.new("Form", specs=specs, layout=layout)
-    for slot, x in {"is_single": f.selected(is_single, f.the("True"), f.the("False")), "passing": f.the("False")}.items():
-        f.set(form, f"Form.{slot}", f.own(x))
-    f.set(layout, "Layout._form", f.own(form))
-    f.require(f.call("PyDict_SetItem", I32, [forms, key, form]).equals(0))
-    f.unseen(key, layout, form)
-    f.let_go(key)
-    f.keeps(form)
-    f.give(form)
+        f.set(spec, f"Spec.{slot}", f.own(x))
+    f.unseen(spec)
+    f.keeps(spec)
+    f.give(spec)
+
+
+def _of_python(f: Function) -> None:
+    """The spec of a dtype, a shape and strides, which are Python's: the one in the table, or else this one, if there is one, which is in it
+    from then on, or one that is made now. None has more axes, larger numbers, or such that are none.
+    """
+    dtype, shape, strides, spec = f.arguments
+    ndim, numbers = f.word(shape, SIZE), no_numbers(f)
+    f.require(ndim <= MOST_AXES)
+
+    def one(k: Value) -> None:
+        for place, items in ((k, shape), (k + MOST_AXES, strides)):
+            f.require(f.is_a(f.item(items, k), "int"))
+            value, fits = f.bounded(f.item(items, k))
+            f.require(fits)
+            numbers.at(place, I64).store(value)
+
+    f.each(ndim, one)
+    words = _words(dtype, ndim, numbers)
+    key = [_first(f, words), *words]
+    f.when_giving(f.is_the(spec, "None"), lambda: f.call("spec_there", POINTER, key))
+    row = f.call("row_of", POINTER, key)
+    known = row.at(SPEC, POINTER).load(POINTER)
+    f.when_giving(~f.is_null(known), lambda: f.own(known))
+    f.require(_kept(f).load(I64) < (1 << INDEX) - 1)
+    _keep(f, row, words, spec)
+    f.give(f.own(spec))
+
+
+def _for_python(f: Function) -> None:
+    """The same for Python; None if there is none."""
+    given = f.arguments[1]
+    f.give_or_none(f.call("spec_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(4)]))
 
 
 def _forget(f: Function) -> None:
     """For Python, which has forgotten forms: forget all specs of the table."""
 
     def one(k: Value) -> None:
-        place = _table(f).at(k * ROW, I64)
-        had = place.at(SPEC, POINTER).load(POINTER)
-        f.each(f.number(SPEC + 1), lambda word: place.at(word, I64).store(f.number(0)))
-        f.when(~f.is_null(had), lambda: f.drop(had))
+        row = _row(f, k)
+        had = row.at(SPEC, POINTER).load(POINTER)
+
+        def free() -> None:
+            f.each(f.number(SPEC + 1), lambda word: row.at(word, I64).store(f.number(0)))
+            _kept(f).store(_kept(f).load(I64) - 1)
+            f.drop(had)
+
+        f.when(~f.is_null(had), free)
 
     f.each(f.number(1 << INDEX), one)
     f.give(f.own(f.the("None")))

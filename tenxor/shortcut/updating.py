@@ -13,6 +13,7 @@ from .compute import lock_is_free
 from .function import Function
 from .graph import DONE, UNKNOWN, have_framed
 from .objects import ITEMS, SIZE, Objects
+from .tables import found_at, table
 from .updates import THIN
 from .write import compute_storage
 
@@ -64,8 +65,7 @@ def _recipe(f: Function) -> None:
     key = f.tuple_of(f.own(f.get(f.get(made, "Storage.node"), "Node.recipe")), size)
 
     def look() -> Value:
-        every = f.found_in(f.get(spec, "Spec.called"), f.the("'update'"))
-        return f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, key)])[0]
+        return found_at(f, table(f, spec, "called"), f.the("'update'"), key)
 
     update = f.known(look, lambda: f.ask_python("learn_update", x, found))
     recipe = f.own(f.get(update, "Made.recipe"))

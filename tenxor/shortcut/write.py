@@ -11,7 +11,9 @@ from .function import Function
 from .index import spec_in, wanted
 from .objects import SIZE, Objects
 from .read import address_of
-from .record import ask_all, made_or_by_rule, operand, within
+from .record import ask_all, asked, made_or_by_rule, operand, within
+from .specs import nbytes_of
+from .tables import table
 from .updates import SMALLEST
 
 
@@ -127,7 +129,7 @@ def _takes(f: Function) -> None:
         f.require(f.call("are_alike", I1, [f.get(new, "Spec.shape"), f.get(spec, "Spec.shape")]))
         at = f.integer(offset)
         update = lambda: f.call("updated", I1, [x, beside, storage, spec, at, found])  # noqa: E731
-        is_updated = f.both(f.integer(f.get(spec, "Spec.nbytes")) >= SMALLEST, update)
+        is_updated = f.both(nbytes_of(f, spec) >= SMALLEST, update)
         return f.choose(is_updated, list, lambda: put(at))
 
     def put(at: Value) -> list[Value]:
@@ -220,12 +222,14 @@ def _put(f: Function) -> None:
         same = f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
         return f.both(same, lambda: f.is_the(f.get(spec, "Spec.writable"), "True"))
 
+    where = table(f, spec, "called")
+
     def by_rule() -> list[Value]:
         f.require(f.call("find_kind_of_write", I1, [storage, spec, value]))
-        return [f.call("made_of_this_kind", POINTER, [f.get(spec, "Spec.called"), f.the("'write'"), key])]
+        return [f.call("made_of_this_kind", POINTER, [*where, f.the("'write'"), key])]
 
     def write() -> list[Value]:
-        made = f.hold(made_or_by_rule(f, f.get(spec, "Spec.called"), f.the("'write'"), key, by_rule))
+        made = f.hold(made_or_by_rule(f, where, f.the("'write'"), key, by_rule))
         f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
         f.when(f.is_the(kind, "int"), lambda: within(f, value, made))
         f.when(own_storage, lambda: f.require(_lie_apart(f, (key, f.integer(start)), (spec, offset))))
@@ -244,7 +248,7 @@ def _put(f: Function) -> None:
 
 def _lie_apart(f: Function, read: tuple[Value, Value], written: tuple[Value, Value]) -> Value:
     """Whether one view lies before or behind another: each is a spec that has strides, and an offset."""
-    first, last = ([f.integer(f.item(f.get(spec, "Spec.reach"), k)) + at for spec, at in (read, written)] for k in (0, 1))
+    first, last = ([f.integer(f.item(asked(f, spec, "reach", "Spec"), k)) + at for spec, at in (read, written)] for k in (0, 1))
     return f.either(last[0] < first[1], lambda: last[1] < first[0])
 
 
