@@ -258,7 +258,7 @@ def _buffer_of(f: Function) -> None:
 
 def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
     """A new node, which is held, of what is in a buffer, which is held no more."""
-    number = f.as_object(f.call("next", I64, []))
+    number = f.as_object(f.call("next_node", I64, []))
     node = f.new("Node", recipe=f.own(recipe), buffer=buffer, first=number)
     for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))

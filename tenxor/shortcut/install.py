@@ -79,8 +79,8 @@ OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined
 IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "put")]
 BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
-    *("is_basic", "forget_specs", "spec_for_python", "next_number", "python_computed", "python_computed_alone"),
-    *("run_steps", "take_pattern"),
+    *("is_basic", "forget_specs", "spec_for_python", "node_number", "recipe_number"),
+    *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
@@ -90,7 +90,7 @@ FUNCTIONS = (
     *ENTRIES,
     *MACHINES,
 )
-DATA = ("objects", "counts", "numbered", "patience", "stood_there")
+DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "stood_there")
 
 
 class _MethodDef(ctypes.Structure):
@@ -215,7 +215,6 @@ class ShortWay:
             "forget forms": _forms.clear,
             "rules": likewise._known,
             "recipes": nodes._recipes,
-            "next recipe": nodes._recipe_number,
             "DATA": nodes.DATA,
             "framed": frames._plans,
             "forget frames": frames.forget_unless_busy,
@@ -285,9 +284,9 @@ class ShortWay:
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         self.calling = Calling(self.library)
-        number = self._function("next_number", Kind.NOTHING)
-        ctypes.c_int64.from_address(self.library["numbered"]).value = nodes._number()
-        nodes._number = number  # from here on, so that nodes made in either way have numbers in order
+        for kind, own in (("node", "_number"), ("recipe", "_recipe_number")):
+            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = getattr(nodes, own)()
+            setattr(nodes, own, self._function(f"{kind}_number", Kind.NOTHING))  # from here on numbers are in order, whoever makes what
 
     def _own(self, method: Method) -> Any:
         """Python's own of a method, which may also write down what it did."""

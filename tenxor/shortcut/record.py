@@ -14,6 +14,7 @@ from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .tables import Table, found_at, table
 
+NUMBERED = ("node", "recipe")  # of which each has a number, in order
 MOST_OPERANDS = 8  # of what is made by rule
 FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
 
@@ -29,11 +30,12 @@ class Operand(NamedTuple):
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["numbered"] = "@numbered = global i64 0"
+    for kind in NUMBERED:
+        module.globals[f"number_of_{kind}"] = f"@number_of_{kind} = global i64 0"
+        _next(Function(module, objects, f"next_{kind}", [], I64), kind)
+        _number(Function(module, objects, f"{kind}_number", [("self", POINTER), ("unused", POINTER)], exported=True), kind)
     module.globals["pinned_reads"] = "@pinned_reads = internal global i64 0"
     module.globals["patience"] = "@patience = global ptr null"  # where it is told that nothing is computed at once
-    _next(Function(module, objects, "next", [], I64))
-    _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
     parts = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
     _pending(Function(module, objects, "pending", [*parts, ("is_followed", I1)]))
     _node_of(Function(module, objects, "node_of", [*parts, ("is_bounded", I1), ("is_followed", I1)]))
@@ -44,15 +46,15 @@ def write(module: Module, objects: Objects) -> None:
     _binary(Function(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
 
 
-def _number(f: Function) -> None:
-    """The number of the next node."""
-    found = f.call("next", I64, [])
+def _number(f: Function, kind: str) -> None:
+    """The number of the next node, or recipe."""
+    found = f.call(f"next_{kind}", I64, [])
     f.give(f.call("PyLong_FromLongLong", POINTER, [found]))
 
 
-def _next(f: Function) -> None:
+def _next(f: Function, kind: str) -> None:
     """The same for machine code."""
-    place = f.define(POINTER, "getelementptr i64, ptr @numbered, i64 0")
+    place = f.define(POINTER, f"getelementptr i64, ptr @number_of_{kind}, i64 0")
     found = place.load(I64)
     place.store(found + 1)
     f.give(found)
@@ -343,7 +345,7 @@ def _node_of(f: Function) -> None:
     *parts, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
     count, heavy, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0)), f.local(I64, f.number(0))
-    number = f.call("next", I64, [])
+    number = f.call("next_node", I64, [])
     first = f.local(I64, number)
 
     def one(k: Value) -> None:

@@ -49,7 +49,7 @@ def _recipe(f: Function) -> None:
     plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
     done = recipe_of_data(f, plain)
     f.let_go(plain)
-    number = f.made(f.call("PyObject_CallNoArgs", POINTER, [f.the("next recipe")]))
+    number = f.as_object(f.call("next_recipe", I64, []))
     recipe = f.new("Recipe", size=count, nbytes=nbytes, number=number, done=done)
     parts = {**dict(zip(_OF_A_RECIPE, f.arguments, strict=True)), "passing": f.the("False")}
     for slot, x in {**parts, **dict.fromkeys(("frame", "summed", "needs", "apart"), f.the("None"))}.items():
@@ -209,7 +209,7 @@ def _data(f: Function) -> None:
 
     def anew() -> list[Value]:
         f.require(f.call("PyDict_Size", I64, [recipes]) < MAX_RECIPES)  # else Python forgets them
-        number = f.made(f.call("PyObject_CallNoArgs", POINTER, [f.the("next recipe")]))
+        number = f.as_object(f.call("next_recipe", I64, []))
         nbytes = f.as_object(nbytes_of(f, spec))
         recipe = f.new("Recipe", number=number, nbytes=nbytes)
         parts = {"op": op, "shape": shape, "dtype": dtype, "size": f.get(spec, "Spec.size"), "dtypes": empty, "forms": empty}

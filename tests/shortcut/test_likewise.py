@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from tenxor import shortcut, spec
 from tenxor.errors import DTypeError, OutOfBounds, ShapeError
 from tenxor.layout import Layout, form_of_numbers
 from tenxor.locking import taken_at_once
+from tenxor.node import Recipe
 from tenxor.shortcut import frames, likewise, writes
 from tenxor.shortcut.likewise import Call, is_alike
 from tenxor.tensor.core import Core
@@ -129,6 +131,11 @@ def known() -> dict[tuple[int, object, object], spec.Made | None]:
     return {(id(table), op, key): made for table in spec._tables for op, every in table.items() for key, made in every.items()}
 
 
+def parts_of(recipe: Recipe) -> tuple[object, ...]:
+    """What equal recipes have in common."""
+    return recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, recipe.forms, recipe.target
+
+
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", LINES)
 def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +148,7 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(Call, "of", noted)
     found = {size: bits(line, *size) for size in SIZES + OTHERS}
     with_rules = known()
-    packed = {recipe: recipe.frame for recipe, product in frames._plans if product is None and recipe.frame}
+    packed = {parts_of(recipe): recipe.frame for recipe, product in frames._plans if product is None and recipe.frame}
     calls = len(asked)
     forget()
     monkeypatch.setattr(likewise, "MOST_TRACES", 0)
@@ -154,8 +161,8 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
             assert made is not None and is_alike(before, made), (name, before.spec, made.spec)
             compared += 1
     for recipe, product in frames._plans:
-        if product is None and packed.get(recipe):
-            assert packed[recipe] == recipe.frame, (name, recipe)
+        if product is None and packed.get(parts_of(recipe)):
+            assert packed[parts_of(recipe)] == recipe.frame, (name, recipe)
     assert compared or name in NO_RULES
 
 
@@ -409,3 +416,21 @@ def test_wrong_sizes_are_told_whatever_is_known_of_others() -> None:
     with pytest.raises(MemoryError):
         tx.arange(1 << 62)
     assert tx.arange(-20).shape == (0,) and tx.arange((1 << 63) - 20, 1 << 63).tolist()[-1] == (1 << 63) - 1
+
+
+@pytest.mark.parametrize("line", (lambda x: x * 2, lambda x: (x * 2).sum(), lambda x: tx.exp(x).max()))
+def test_what_was_always_part_of_more_has_a_frame_when_it_is_alone(line: Callable[[Any], Any]) -> None:
+    """A rule is made when its kind was met a few times: by then nothing may have been computed by the kernels of its steps."""
+    x, y = (tx.asarray(np.arange(2000.0) % (7 + k)) for k in range(2))
+    for n in range(40, 60):
+        (line(x[:n]) + y[:n] * 0.5).realize()
+    for n in range(100, 106):
+        line(x[:n]).realize()
+    met: list[str] = []
+    sys.setprofile(lambda frame, event, _: met.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        for n in range(200, 240):
+            line(x[:n]).realize()
+    finally:
+        sys.setprofile(None)
+    assert met.count("have_framed") <= 2, "that of a rule for others than those"
