@@ -146,9 +146,14 @@ def _are_in_order(f: Function) -> None:
 
 
 def _have_frame_made(f: Function, node: Value) -> None:
-    """Have Python make the frame of a node, if there is one."""
+    """Have the frame of a node made, if there is one: by a rule, or by Python."""
     f.require(lock_is_free(f))
-    f.ask_python("have_framed", node)
+
+    def ask() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
+        f.ask_python("have_framed", node)
+
+    f.when(~f.call("alone_by_rule", I1, [node]), ask)
 
 
 def _looked_at(f: Function) -> Value:

@@ -39,7 +39,7 @@ MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
-_plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
+plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
 
 def _kind_of(dtype: DType, imag: bool) -> int:
@@ -47,34 +47,34 @@ def _kind_of(dtype: DType, imag: bool) -> int:
     return IMAGINARY if imag else _KIND_OF.get(dtype.kind, SIGNED)
 
 
-def have_framed(node: Node) -> None:
-    """Make the frame by which a pending node can be computed now, if there is one; not while another thread computes."""
+def framed(node: Node) -> bytes | None:
+    """The frame by which a pending node can be computed now, made, if there was none; for whoever has the lock."""
     product = product_in(node)
     if product is not None and any(node.offsets):
-        return  # a part of it is summed
+        return None  # a part of it is summed
     reads = node if product is None else product
     recipe, reading, sources, offsets = node.recipe, reads.recipe, reads.sources, reads.offsets
     if node.buffer is not None or reads.buffer is not None:
-        return  # computed meanwhile, so this is not what there was to compute
-    if not all([type(s) is not Node or s.buffer is not None for s in sources]) or not taken_at_once(lock):
-        return
-    try:
-        if product is None:
-            if recipe.frame is None:
-                recipe.frame = _made(recipe, None, sources, offsets)
-            return
+        return None  # computed meanwhile, so this is not what there was to compute
+    if not all([type(s) is not Node or s.buffer is not None for s in sources]):
+        return None
+    if product is None:
+        if recipe.frame is None:
+            recipe.frame = _made(recipe, None, sources, offsets)
+            return recipe.frame
+    else:
         if reading.summed is None:
             reading.summed = {}
         if recipe not in reading.summed:
-            reading.summed[recipe] = _made(recipe, reading, sources, offsets)
-    finally:
-        lock.release()
+            found = reading.summed[recipe] = _made(recipe, reading, sources, offsets)
+            return found
+    return None
 
 
 def forget() -> None:
     """Forget all frames of recipes, and with them the kernels that nothing else has."""
-    while _plans:
-        (recipe, product), _ = _plans.popitem()
+    while plans:
+        (recipe, product), _ = plans.popitem()
         recipe.frame = None
         if product is not None:
             product.summed = None
@@ -93,7 +93,7 @@ def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scala
     """The frame of a recipe, or of the sum of a product; of these sources, which are in memory."""
     if _has_none(recipe, product or recipe):
         return NEVER
-    pattern, apart = _pattern_alone(recipe, product, sources, offsets)
+    pattern, apart = pattern_alone(recipe, product, sources, offsets)
     found, plan = written(pattern, numbered(apart), list(range(len(offsets))), most_for(product))
     if found:
         keep(recipe, product, plan)
@@ -107,7 +107,7 @@ def _has_none(recipe: Recipe, reads: Recipe) -> bool:
     return recipe.nbytes > ALONE or recipe.passing or recipe.target is not None or reads.passing
 
 
-def _pattern_alone(
+def pattern_alone(
     recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]
 ) -> tuple[Pattern, Sequence[Node | Scalar]]:
     """The pattern of a recipe, or of the sum of a product, and the sources in it: no two are one, as they may not be the next time."""
@@ -132,9 +132,9 @@ def most_in_place() -> int:
 
 def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
     """Keep the kernel of a frame in memory as long as there is that."""
-    if len(_plans) >= MAX_FRAMES:
+    if len(plans) >= MAX_FRAMES:
         forget()
-    _plans[recipe, product] = plan
+    plans[recipe, product] = plan
 
 
 class Alone(NamedTuple):
@@ -151,7 +151,7 @@ class Alone(NamedTuple):
             Scalar(0, dtype) if held is None else Node(held, buffer=NOWHERE)  # type: ignore[arg-type]
             for held, dtype in zip(self.memory, reads.dtypes, strict=True)
         ]
-        return _pattern_alone(self.recipe, self.product, sources, (0,) * len(sources))
+        return pattern_alone(self.recipe, self.product, sources, (0,) * len(sources))
 
 
 SizedFrame = tuple[Sequence[Number], Plan]  # a frame for all sizes: its words, of which some are `Size`s, and the plan that has the kernel

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from .blocks import DATA, LARGEST
-from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, settled
+from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, product_in, settled
 from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, SCRATCH, STEP
 from .function import Function
 from .kinds import as_bytes, numbers
@@ -30,6 +30,7 @@ def write(module: Module, objects: Objects) -> None:
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
     _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
+    _alone_by_rule(Function(module, objects, "alone_by_rule", [("node", POINTER)], I1))
     _computed_whole(Function(module, objects, "computed_whole", [("root", POINTER)], I1))
 
 
@@ -81,17 +82,37 @@ def have_framed(f: Function, frames: str, by_python: str, root: Value) -> None:
 def _by_rule(f: Function) -> None:
     """Whether the frame of the graph that was walked last is among these now, by a rule for its kind. Python runs nothing."""
     (frames,) = f.arguments
-    f.require(f.call("find_kind_of_graph", I1, [frames]))
     f.require(f.call("PyDict_Size", I64, [frames]) < MAX_GRAPHS)
+    frame, plan = _of_this_kind(f, frames)
+    key = f.made(words(f))
+    for table_of, x in ((f.the("plans of graphs"), plan), (frames, frame)):
+        f.require(f.call("PyDict_SetItem", I32, [table_of, key, x]).equals(0))
+    f.let_go(frame, key)
+    f.give(f.constant(I1, True))
+
+
+def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value]:
+    """The frame among these of the graph that was walked last, by a rule for its kind, held; and the plan that has its kernels."""
+    f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MOST_RESULTS))
     kind = as_bytes(f)
     rule = suiting(f, kind, numbers(f)[1], results)
     fixed, places, plan = (f.item(f.get(rule, "FrameRule.frame"), k) for k in range(3))
     frame = f.made(f.call("frame_like", POINTER, [fixed, places, f.local(POINTER, results)]))
-    key = f.made(words(f))
-    for table_of, x in ((f.the("plans of graphs"), plan), (frames, frame)):
-        f.require(f.call("PyDict_SetItem", I32, [table_of, key, x]).equals(0))
-    f.let_go(kind, frame, key)
+    f.let_go(kind)
+    return frame, plan
+
+
+def _alone_by_rule(f: Function) -> None:
+    """Whether a node, all of whose sources are in memory, has a frame now, by a rule for its kind. Python runs nothing."""
+    (node,) = f.arguments
+    product = product_in(f, node)
+    key = f.made(f.call("key_of_graph", POINTER, [node]))
+    f.let_go(key)
+    frame, plan = _of_this_kind(f, f.the("framed"))
+    reads = f.selected(product.equals(node), f.the("None"), f.get(product, "Node.recipe"))
+    f.require(f.call("give_frame", I1, [f.get(node, "Node.recipe"), reads, frame, plan]))
+    f.let_go(frame)
     f.give(f.constant(I1, True))
 
 

@@ -44,7 +44,7 @@ from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
 from ..tensor.exchange import makers
 from ..tensor.making import Maker
-from . import frames, likewise, specs, wholes
+from . import alone, frames, likewise, specs, wholes
 from .blocks import COUNTS, LARGEST
 from .finding import KINDS
 from .frames import NEVER
@@ -216,7 +216,7 @@ class ShortWay:
             "rules": likewise._known,
             "recipes": nodes._recipes,
             "DATA": nodes.DATA,
-            "framed": frames._plans,
+            "framed": frames.plans,
             "forget frames": frames.forget_unless_busy,
             "tables": spec._tables,
             "remembered": spec.remembered,
@@ -230,7 +230,7 @@ class ShortWay:
             "let go of lock": interpreters(lock).release,
             "MemoryError": MemoryError,
             "IndexError": IndexError,
-            "have_framed": frames.have_framed,
+            "have_framed": alone.have_framed,
             "have_graph_framed": wholes.have_graph_framed,
             "graphs": wholes.graphs,
             "have_update_framed": wholes.have_update_framed,

@@ -27,7 +27,7 @@ from ..sizes import Known
 from ..spec import Made
 from ..storage import Storage
 from ..tensor import Tensor
-from .frames import Alone, frame_of_sizes
+from .frames import NEVER, Alone, frame_of_sizes
 from .madeof import several, steps_of, view_of
 from .rule import Program, Rule, Words
 
@@ -163,6 +163,9 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
 
     for k in range(len(steps)):
         if k not in products.values():
+            if steps[k][0].target is not None:
+                frames.append((k, None, NEVER, None))
+                continue
             found = frame_of_sizes(alone(k, likes, memory), alone(k, [r for r, _ in steps], sized))
             if found is not None:
                 frames.append((k, products.get(k), *found))

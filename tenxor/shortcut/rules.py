@@ -160,9 +160,13 @@ def _give_frame(f: Function) -> None:
         return [f.is_null(f.found_in(f.get(product, "Recipe.summed"), recipe))]
 
     def write() -> None:
-        f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))  # first, as frames have no kernel without
-        f.unseen(key)
+        f.when(~f.is_the(frame, "never"), keep_kernel)
         f.choose(is_alone, alone, summed)
+
+    def keep_kernel() -> None:
+        """First, as frames have none without."""
+        f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))
+        f.unseen(key)
 
     def alone() -> list[Value]:
         f.drop(f.the("None"))

@@ -63,7 +63,8 @@ def watched(its: dict[str, Any], writes: bool) -> list[Any]:
     """What may be referred to too often, or not often enough. Who keeps a node here has a write copy it: so not where there are writes."""
     own = ours(writes)
     frames = [x.frame for x in own if type(x).__name__ == "Recipe" and x.frame is not None]
-    return [*ALWAYS, *OLDER, *own, *frames, *its.values(), *[x.offset for x in its.values()], *named().values()]
+    parts = [part for x in its.values() for part in (x, x.spec, x.offset)]
+    return [*ALWAYS, *OLDER, *own, *frames, *parts, *named().values()]
 
 
 def counts(things: list[Any]) -> array[int]:

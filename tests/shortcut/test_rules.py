@@ -139,10 +139,10 @@ def test_recipes_are_those_that_python_makes() -> None:
         recipe = by_rule(n).recipe
         assert recipe is not None
         parts = recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, recipe.forms, recipe.target
-        assert recipe_of(*parts) is recipe and recipe.done is recipe_of(tx.node.DATA, (n,), recipe.dtype)
+        assert recipe.done is recipe_of(tx.node.DATA, (n,), recipe.dtype)
         assert recipe.done.done is recipe.done
         for made, slots in ((recipe, Recipe(*parts)), (recipe.done, Recipe(tx.node.DATA, (n,), recipe.dtype, (), (), None))):
-            for slot in set(Recipe.__slots__) - {"number", "done", "frame"}:
+            for slot in set(Recipe.__slots__) - {"number", "done", "frame", "through"}:
                 assert getattr(made, slot) == getattr(slots, slot), slot
         assert recipe.number > recipe.done.number > 0 or recipe.done.number > recipe.number
 
@@ -202,7 +202,7 @@ def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
     taken, over = threading.Event(), threading.Event()
     x, y = realized(51), realized(52)
     recipes = [Recipe(tx.node.DATA, (1,), tx.uint8, (), (), None) for _ in range(frames.MAX_FRAMES)]
-    frames._plans.update(dict.fromkeys([(recipe, None) for recipe in recipes], by_rule(20)))  # type: ignore[arg-type]
+    frames.plans.update(dict.fromkeys([(recipe, None) for recipe in recipes], by_rule(20)))  # type: ignore[arg-type]
 
     def compute() -> None:
         with lock:
@@ -217,9 +217,9 @@ def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
     finally:
         over.set()
         thread.join()
-    assert x.spec.made and (recipes[0], None) in frames._plans
+    assert x.spec.made and (recipes[0], None) in frames.plans
     y * 2
-    assert y.spec.made and (recipes[0], None) not in frames._plans
+    assert y.spec.made and (recipes[0], None) not in frames.plans
 
 
 @pytest.mark.usefixtures("afresh")
@@ -239,6 +239,8 @@ def test_the_frame_of_a_sum_of_products_stays_with_its_kernel(monkeypatch: pytes
         frame_and_key(n)
     frame, key = frame_and_key(51)
     plan = object()
-    monkeypatch.setitem(frames._plans, key, plan)
+    monkeypatch.setitem(frames.plans, key, plan)
     spec.forget()
-    assert frame_and_key(51)[0] is frame and frames._plans[key] is plan
+    frame_and_key(51)
+    recipe, product = key
+    assert product.summed[recipe] is frame and frames.plans[key] is plan
