@@ -33,10 +33,10 @@ def have_framed(node: Node) -> None:
 def _rule_for(node: Node, numbers: tuple[int, ...]) -> FrameRule | None:
     """The rule by which nodes like one get frames, which has these numbers."""
     product, traced = product_in(node), Traced(numbers)
-    reads = product or node
-    pattern, apart = pattern_alone(node.recipe, product and product.recipe, reads.sources, reads.offsets)
+    reads, summed = (node, None) if product is None else (product, product.recipe)
+    pattern, apart = pattern_alone(node.recipe, summed, reads.sources, reads.offsets)
     nodes = stand_ins(pattern, traced)
     sized = structured([nodes[k] for k in pattern.roots])
-    most, places = most_for(product and product.recipe), list(range(len(reads.offsets)))
+    most, places = most_for(summed), list(range(len(reads.offsets)))
     found = written_of_sizes(pattern, sized, most, lambda: written(pattern, numbered(apart), places, most))
     return None if found is None else FrameRule(traced.trace, *found)

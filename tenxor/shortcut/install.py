@@ -284,9 +284,9 @@ class ShortWay:
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         self.calling = Calling(self.library)
-        for kind, own in (("node", "_number"), ("recipe", "_recipe_number")):
-            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = getattr(nodes, own)()
-            setattr(nodes, own, self._function(f"{kind}_number", Kind.NOTHING))  # from here on numbers are in order, whoever makes what
+        for kind, counter in (("node", "_number"), ("recipe", "_recipe_number")):
+            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = getattr(nodes, counter)()
+            setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # from here on numbers are in order, whoever makes what
 
     def _own(self, method: Method) -> Any:
         """Python's own of a method, which may also write down what it did."""

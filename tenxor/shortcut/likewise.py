@@ -47,7 +47,7 @@ class Machine(NamedTuple):
     """
 
     kind_of: Callable[..., tuple[bytes, tuple[int, ...]] | None]
-    kind_of_graph: Callable[[dict[bytes, bytes], Node], tuple[bytes, bytes, tuple[int, ...]] | None]
+    kind_of_graph: Callable[[dict[Any, Any], Node], tuple[bytes, bytes, tuple[int, ...]] | None]
     made_by: Callable[[Rule, tuple[int, ...]], Made | None]
     aside: Callable[[], AbstractContextManager[None]]
 
