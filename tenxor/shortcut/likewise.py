@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ..layout.coords import Shape
 from ..locking import taken_at_once
 from ..memory import NOWHERE
-from ..node import DATA, Node, Recipe, Scalar, next_number, recipe_of
+from ..node import DATA, Gather, Node, Recipe, Scalar, next_number, recipe_of
 from ..plans.general import Traced
 from ..plans.parts import PRODUCT, SUM
 from ..realize import lock
@@ -163,7 +163,7 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
 
     for k in range(len(steps)):
         if k not in products.values():
-            if steps[k][0].target is not None:
+            if steps[k][0].target is not None or type(steps[k][0].op) is Gather:  # which tells of indices that are out of range
                 frames.append((k, None, NEVER, None))
                 continue
             found = frame_of_sizes(alone(k, likes, memory), alone(k, [r for r, _ in steps], sized))

@@ -17,6 +17,7 @@ from ..keywords import spelled
 from ..late import Late
 from ..layout import Layout
 from ..layout.indexing import counted
+from ..memory import Buffer
 from ..node import Node, gather
 from ..records import NamedTuple
 from .arguments import axis_of, into, one_of
@@ -147,7 +148,7 @@ class Gathering(Movement):
         never = 0 in shape or 0 in selection.sizes  # computed, so they are looked at now, if there are any that have values
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
             some = index.size and not (size and index.node.traced)
-            if (never and some) or (index.size <= FEW and index.storage.node.buffer is not None):
+            if (never and some) or (index.size <= FEW and type(index.storage.node.buffer) is Buffer):
                 wrong = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
                 if wrong is not None:
                     raise wrong_index(op, wrong, axis, size)

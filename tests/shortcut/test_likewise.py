@@ -67,6 +67,7 @@ LINES: dict[str, Line] = {
     "rows of a longer list": lambda x, y, n, m: x[[*range(n), *range(n)]],
     "rows by indices": lambda x, y, n, m: x[tx.asarray([*range(n - 1, -1, -1)]).realize()[::2]],
     "rows by a mask": lambda x, y, n, m: x[(x[:, 0] > 2).realize()],
+    "taken": lambda x, y, n, m: tx.take(x, tx.asarray([*range(n - 1, -1, -1)]).realize()[::2], axis=0),
     "elements by a mask": lambda x, y, n, m: x[(x > 2).realize()],
     "rows written by indices": lambda x, y, n, m: written(x, tx.asarray([*range(n)]).realize(), y),
     "split": lambda x, y, n, m: tx.split(tx.concat([x, y]).realize(), 2)[1],
