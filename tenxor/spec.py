@@ -65,8 +65,7 @@ Table = dict[object, dict[object, Made | None]]  # None for what cannot be made 
 
 
 class Spec:
-    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it,
-    and `reach` the lowest and highest offset that it has then. Machine code makes specs without a form (`shortcut/specs.py`): that, and
+    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it. Machine code makes specs without a form (`shortcut/specs.py`): that, and
     what else nobody has asked for yet, is found out then.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
@@ -78,7 +77,7 @@ class Spec:
 
     __slots__ = (
         *("called", "data", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
-        *("nbytes", "reach", "shape", "size", "strides", "writable"),
+        *("nbytes", "shape", "size", "strides", "writable"),
     )
 
     def __init__(self, form: Form, dtype: DType) -> None:
@@ -97,7 +96,6 @@ class Spec:
         called: Table
         data: Recipe
         nbytes: int
-        reach: tuple[int, int] | None
     else:
 
         def __getattr__(self, name: str) -> Any:
@@ -109,8 +107,6 @@ class Spec:
                 found = self.form.layout
             elif name == "nbytes":
                 found = self.size * self.dtype.itemsize
-            elif name == "reach":
-                found = (self.layout.range() or (0, -1)) if self.layout.base is None else None
             elif name == "data":
                 found = recipe_of(DATA, self.shape, self.dtype)
             elif name in ("made", "made_after", "called"):

@@ -37,8 +37,8 @@ def take(
 
     `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. BadIndex names what
     is no index, IndexOutOfRange the axis and the index; this may be raised when the elements are needed, as it is if the
-    indices are pending, or more than a few thousand. With NumPy's `mode="wrap"` indices go round the axis, with "clip" those outside are the
-    first or the last. With `out` the result is written into that tensor, which is given back.
+    indices are pending, or more than a few thousand. With NumPy's `mode="wrap"` indices go round the axis, with "clip" those
+    outside are the first or the last. With `out` the result is written into that tensor, which is given back.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()

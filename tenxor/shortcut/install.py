@@ -194,8 +194,6 @@ class ShortWay:
             "'update'": "update",
             "'spec'": "spec",
             "'offset'": "offset",
-            "'form'": "form",
-            "'reach'": "reach",
             "'picked'": "picked",
             "'rows'": "rows",
             "None": None,

@@ -60,9 +60,9 @@ def _next(f: Function, kind: str) -> None:
     f.give(found)
 
 
-def asked(f: Function, x: Value, name: str, of: str = "Tensor") -> Value:
-    """The spec or the offset of a tensor, or what there is besides of a spec, which is found out if nobody has asked yet."""
-    slot = f"{of}.{name}"
+def asked(f: Function, x: Value, name: str) -> Value:
+    """The spec or the offset of a tensor, which is found out if nobody has asked yet."""
+    slot = f"Tensor.{name}"
     there = f.get(x, slot)
 
     def ask() -> list[Value]:

@@ -63,6 +63,18 @@ def nbytes_of(f: Function, spec: Value) -> Value:
     return f.integer(f.get(spec, "Spec.size")) * f.integer(f.get(f.get(spec, "Spec.dtype"), "DType.itemsize"))
 
 
+def ends_of(f: Function, spec: Value) -> list[Value]:
+    """The lowest and the highest offset that a view with strides has, unless there are no elements."""
+    shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
+    zero = f.number(0)
+
+    def axis(k: Value, ends: Sequence[Value]) -> list[Value]:
+        last = (f.integer(f.item(shape, k)) - 1) * f.integer(f.item(strides, k))
+        return [ends[0] + f.selected(last < 0, last, zero), ends[1] + f.selected(last < 0, zero, last)]
+
+    return f.folded(f.word(shape, SIZE), [zero, zero], axis)
+
+
 def no_numbers(f: Function) -> Value:
     """A place for the numbers of a view, of which there are none yet."""
     place = f.local(array(I64, NUMBERS))

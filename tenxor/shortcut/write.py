@@ -11,8 +11,8 @@ from .function import Function
 from .index import spec_in, wanted
 from .objects import SIZE, Objects
 from .read import address_of
-from .record import ask_all, asked, made_or_by_rule, operand, within
-from .specs import nbytes_of
+from .record import ask_all, made_or_by_rule, operand, within
+from .specs import ends_of, nbytes_of
 from .tables import table
 from .updates import SMALLEST
 
@@ -248,8 +248,8 @@ def _put(f: Function) -> None:
 
 def _lie_apart(f: Function, read: tuple[Value, Value], written: tuple[Value, Value]) -> Value:
     """Whether one view lies before or behind another: each is a spec that has strides, and an offset."""
-    first, last = ([f.integer(f.item(asked(f, spec, "reach", "Spec"), k)) + at for spec, at in (read, written)] for k in (0, 1))
-    return f.either(last[0] < first[1], lambda: last[1] < first[0])
+    (first, last), (begin, end) = ([at + end for end in ends_of(f, spec)] for spec, at in (read, written))
+    return f.either(last < begin, lambda: end < first)
 
 
 def _computed_source(f: Function, value: Value) -> Value:
