@@ -65,8 +65,8 @@ Table = dict[object, dict[object, Made | None]]  # None for what cannot be made 
 
 
 class Spec:
-    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it. Machine code makes specs without a form (`shortcut/specs.py`): that, and
-    what else nobody has asked for yet, is found out then.
+    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it. Machine code
+    makes specs without a form (`shortcut/specs.py`): that, and what else nobody has asked for yet, is found out then.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
