@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut
+from tenxor import shortcut, spec
+from tenxor.layout import form
 from tenxor.backend import threads as threads_of
 from tenxor.backend.threads import changed
 from tenxor.shortcut import likewise, wholes
@@ -53,8 +54,10 @@ OTHERS = sorted([2720, 4096, 8192, 65_536, 131_072, *[int(2048 * 64**p) for p in
 
 @pytest.fixture
 def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was learnt before."""
+    """Nothing was learnt before, and nothing is forgotten on the way, as there is no room: recipes have other numbers then."""
     monkeypatch.setattr(likewise, "_traces", 0)
+    form._forms.clear()
+    spec.forget()
     wholes.forget_at_once()
     likewise.forget()
 
