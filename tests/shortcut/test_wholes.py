@@ -13,9 +13,9 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut, spec
-from tenxor.layout import form
 from tenxor.backend import threads as threads_of
 from tenxor.backend.threads import changed
+from tenxor.layout import form
 from tenxor.shortcut import likewise, wholes
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
