@@ -26,11 +26,12 @@ from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from .rule import FrameRule, Rule
+from .selected import Selected
 
 REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
 CLASSES = (
     *(DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
-    *(Rule, FrameRule, Form, Layout),
+    *(Rule, FrameRule, Form, Layout, Selected),
 )
 
 

@@ -1,0 +1,142 @@
+"""What a mask selects waits, where that is much; it is computed when it is needed, or never, as what is made of it is written back where the
+same mask says so (`masked.py`).
+"""
+
+from __future__ import annotations
+
+from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.types import I1, I8, I64, POINTER
+from .compute import lock_is_free, settled
+from .function import Function
+from .graph import DONE, UNKNOWN, have_framed
+from .masked import LEAST
+from .moves import COUNT, ITEM, KEY_ITEM, KIND, MASK, WIDTH
+from .objects import BYTES, Objects
+from .read import address_of
+from .record import is_eager
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    later = [(name, POINTER) for name in ("x", "key", "node", "mask", "frame", "rows")]
+    _selected_later(Function(module, objects, "selected_later", later))
+    _selected_now(Function(module, objects, "selected_now", [("node", POINTER)], I1))
+    _finish_for_python(Function(module, objects, "finish_selected", [("self", POINTER), ("node", POINTER)], exported=True))
+    _over(Function(module, objects, "computed_over", [("node", POINTER), ("reads", I64), ("asks", I1)], I1))
+    _over_for_python(Function(module, objects, "compute_over", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
+
+
+def _is_much(f: Function, program: Value) -> Value:
+    """Whether a key is a mask of much."""
+    return f.both(f.word(program, KIND).equals(MASK), lambda: f.word(program, COUNT) * f.word(program, WIDTH) >= LEAST)
+
+
+def may_wait(f: Function, program: Value, node: Value, mask: Value) -> Value:
+    """Whether what is selected of a node may wait till it is needed: much of what nobody else may write, while nobody is learning."""
+    is_own = lambda: f.both(_is_unpinned(f, node), lambda: _is_unpinned(f, mask))  # noqa: E731
+    return f.both(f.both(_is_much(f, program), lambda: is_eager(f)), is_own)
+
+
+def _is_unpinned(f: Function, node: Value) -> Value:
+    return f.is_the(f.get(f.get(node, "Node.buffer"), "Buffer.pins"), "0")
+
+
+def _selected_later(f: Function) -> None:
+    """A new tensor of the rows of a node that a mask selects, which waits (`masked.py`)."""
+    x, key, node, mask, frame, rows = f.arguments
+    slots = [(x, "spec"), (x, "offset"), (key, "spec"), (key, "offset")]
+    spec, offset, mask_spec, mask_offset = [f.hold(f.get(tensor, f"Tensor.{slot}")) for tensor, slot in slots]
+    made = f.new("Selected", spec=spec, offset=offset, mask_spec=mask_spec, mask_offset=mask_offset, frame=f.hold(frame))
+    done, empty = f.get(rows, "Made.recipe"), f.the("()")
+    shape, dtype = f.get(done, "Recipe.shape"), f.get(done, "Recipe.dtype")
+    recipe = f.made(f.call("recipe_like", POINTER, [f.the("UNFINISHED"), shape, dtype, empty, empty, f.the("None"), f.the("False")]))
+    sources = f.tuple_of(made, f.hold(node), f.hold(mask))
+    f.keeps(recipe, sources)
+    waits = f.made(f.call("pending", POINTER, [recipe, sources, f.own(empty), f.constant(I1, False)]))
+    f.keeps(waits)
+    f.give(f.call("given", POINTER, [waits, f.own(f.get(rows, "Made.spec")), f.constant(I1, False)]))
+
+
+def _selected_now(f: Function) -> None:
+    """Whether a node that waits for what a mask selects is computed now."""
+    (node,) = f.arguments
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    sources = f.hold(f.get(node, "Node.sources"))
+    how, x, mask = (f.item(sources, k) for k in range(3))
+    f.require(f.is_a(how, "Selected"))
+    f.when(f.is_the(f.get(x, "Node.buffer"), "None"), lambda: f.require(f.call("computed", I1, [x])))
+    frame = f.get(how, "Selected.frame")
+    program = f.at(frame, BYTES)
+    out = f.made(f.call("memory_for", POINTER, [f.get(node, "Node.recipe")]))
+    f.require(lock_is_free(f))
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))  # only now, as Python may have run
+    start, begin = (
+        address_of(f, f.get(of, "Node.buffer")).at(f.integer(f.get(how, f"Selected.{slot}")) * f.word(program, item), I8)
+        for of, slot, item in ((x, "offset", ITEM), (mask, "mask_offset", KEY_ITEM))
+    )
+    f.call("read_rows", I1, [address_of(f, out), start, f.nothing(), begin, frame, f.number(0), f.word(program, WIDTH)])
+    f.keeps(out)
+    settled(f, node, out)
+    f.let_go(sources)
+    f.give(f.constant(I1, True))
+
+
+def _finish_for_python(f: Function) -> None:
+    """For Python: whether a node that waits for what a mask selects was computed."""
+    _, node = f.arguments
+    f.when_giving(f.call("selected_now", I1, [node]), lambda: f.own(f.the("True")))
+    f.tell_what_was_met()
+    f.give(f.own(f.the("False")))
+
+
+def is_written_where(f: Function, x: Value, key: Value, value: Value, program: Value) -> Value:
+    """Whether a value that waits was written by what computes it where a mask says so: Python looks whether it may be, if it is much."""
+
+    def waits() -> Value:
+        storage = f.get(value, "Tensor.storage")
+        is_pending = lambda: f.is_the(f.get(f.get(storage, "Storage.node"), "Node.buffer"), "None")  # noqa: E731
+        return f.both(f.is_a(storage, "Storage"), is_pending)
+
+    def ask() -> Value:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        return f.is_the(f.ask_python("written_where", x, key, value), "True")
+
+    return f.both(f.both(f.both(_is_much(f, program), lambda: f.is_a(value, "Tensor")), waits), ask)
+
+
+def _over(f: Function) -> None:
+    """Whether a pending update, which alone reads what it writes over, so many times, is done there now. Where nobody knows yet how, Python is
+    asked.
+    """
+    node, reads, asks = f.arguments
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    old = f.item(f.get(node, "Node.sources"), 0)
+    buffer = f.get(old, "Node.buffer")
+    f.refuse(f.is_the(buffer, "None"))
+    f.require(f.owners(old).cast("zext", I64).equals(reads))
+    f.require(f.has_one_owner(buffer))
+    f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
+    f.require(lock_is_free(f))
+    f.hold(buffer)
+    done = f.call("run_graph", I64, [node, buffer, f.the("updates")])
+
+    def is_done() -> Value:
+        f.keeps(buffer)  # it is the update's
+        return f.constant(I1, True)
+
+    held = list(f._held)
+    f.when_giving(done.equals(DONE), is_done)
+    f._held[:] = held
+    f.let_go(buffer)
+    f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
+    have_framed(f, "updates", "have_update_framed", node)
+    f.give(f.call("computed_over", I1, [node, reads, f.constant(I1, False)]))
+
+
+def _over_for_python(f: Function) -> None:
+    """For Python: the same of a node and a number."""
+    _, args, _ = f.arguments
+    node, reads = (args.at(k, POINTER).load(POINTER) for k in range(2))
+    f.when_giving(f.call("computed_over", I1, [node, f.integer(reads), f.constant(I1, True)]), lambda: f.own(f.the("True")))
+    f.tell_what_was_met()
+    f.give(f.own(f.the("False")))
