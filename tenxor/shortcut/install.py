@@ -63,7 +63,6 @@ from .learn import (
     learning_operation,
     telling,
 )
-from .masked import computing_over, written_where
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
 from .objects import REUSED, Objects
@@ -82,7 +81,7 @@ IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "pu
 BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
     *("is_basic", "forget_specs", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("finish_selected", "compute_over"),
+    "finish_selected",
     *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
@@ -240,7 +239,7 @@ class ShortWay:
             "learn_update": learn_update,
             "learn_rows": learn_rows,
             "Selected": Selected,
-            "written_where": written_where,
+            "UPDATE": nodes.UPDATE,
             "waiting": waiting,
             "forget_gone": forget_gone,
             "follow": nodes.follow,
@@ -270,7 +269,7 @@ class ShortWay:
         ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
-        self.finish, self.over = self._function("finish_selected", Kind.ONE), self._function("compute_over", Kind.SOME)
+        self.finish = self._function("finish_selected", Kind.ONE)
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.gathered = learning("__getitem__", gathered, frame_of_key)
         self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
@@ -347,7 +346,7 @@ class ShortWay:
         pool.relieved()
         changed[:] = [likewise.forget, wholes.forget_at_once, forget_made]  # rules first, as other threads may make frames by them
         short_ways[:] = self.computed
-        finishers[:], computing_over[:] = [self.finish], [self.over]
+        finishers[:] = [self.finish]
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
         short_again[:] = [self.again]
@@ -377,7 +376,6 @@ class ShortWay:
         """Put Python's own back. Blocks that are lent stay so."""
         changed.clear()
         finishers.clear()
-        computing_over.clear()
         short_ways.clear()
         short_runs.clear()
         short_walks.clear()

@@ -1,5 +1,5 @@
-"""What a mask selects waits, where that is much; it is computed when it is needed, or never, as what is made of it is written back where the
-same mask says so (`masked.py`).
+"""What a mask selects waits, where that is much (`selected.py`): it is selected when it is needed; or never, as what is made of it is written
+back where the same mask says so (`spreading.py`).
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from ..backend.llvm.types import I1, I8, I64, POINTER
 from .compute import lock_is_free, settled
 from .function import Function
 from .graph import DONE, UNKNOWN, have_framed
-from .masked import LEAST
 from .moves import COUNT, ITEM, KEY_ITEM, KIND, MASK, WIDTH
 from .objects import BYTES, Objects
 from .read import address_of
 from .record import is_eager
+from .selected import LEAST
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     later = [(name, POINTER) for name in ("x", "key", "node", "mask", "frame", "rows")]
+    _selected_node(Function(module, objects, "selected_node", [*later[:-1], ("like", POINTER)]))
     _selected_later(Function(module, objects, "selected_later", later))
     _selected_now(Function(module, objects, "selected_now", [("node", POINTER)], I1))
     _finish_for_python(Function(module, objects, "finish_selected", [("self", POINTER), ("node", POINTER)], exported=True))
     _over(Function(module, objects, "computed_over", [("node", POINTER), ("reads", I64), ("asks", I1)], I1))
-    _over_for_python(Function(module, objects, "compute_over", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
 
 def _is_much(f: Function, program: Value) -> Value:
@@ -42,19 +42,24 @@ def _is_unpinned(f: Function, node: Value) -> Value:
 
 
 def _selected_later(f: Function) -> None:
-    """A new tensor of the rows of a node that a mask selects, which waits (`masked.py`)."""
+    """A new tensor of the rows of a node that a mask selects, which waits: as known of so many `rows`."""
     x, key, node, mask, frame, rows = f.arguments
+    waits = f.made(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get(rows, "Made.recipe")]))
+    f.keeps(waits)
+    f.give(f.call("given", POINTER, [waits, f.own(f.get(rows, "Made.spec")), f.constant(I1, False)]))
+
+
+def _selected_node(f: Function) -> None:
+    """The node of what a mask selects of a node, seen as two tensors: as much as a recipe makes."""
+    x, key, node, mask, frame, like = f.arguments
     slots = [(x, "spec"), (x, "offset"), (key, "spec"), (key, "offset")]
     spec, offset, mask_spec, mask_offset = [f.hold(f.get(tensor, f"Tensor.{slot}")) for tensor, slot in slots]
     made = f.new("Selected", spec=spec, offset=offset, mask_spec=mask_spec, mask_offset=mask_offset, frame=f.hold(frame))
-    done, empty = f.get(rows, "Made.recipe"), f.the("()")
-    shape, dtype = f.get(done, "Recipe.shape"), f.get(done, "Recipe.dtype")
-    recipe = f.made(f.call("recipe_like", POINTER, [f.the("UNFINISHED"), shape, dtype, empty, empty, f.the("None"), f.the("False")]))
+    shape, dtype, empty = f.get(like, "Recipe.shape"), f.get(like, "Recipe.dtype"), f.the("()")
+    recipe = f.made(f.call("recipe_like", POINTER, [f.the("UNFINISHED"), shape, dtype, empty, empty, f.the("None"), f.the("True")]))
     sources = f.tuple_of(made, f.hold(node), f.hold(mask))
     f.keeps(recipe, sources)
-    waits = f.made(f.call("pending", POINTER, [recipe, sources, f.own(empty), f.constant(I1, False)]))
-    f.keeps(waits)
-    f.give(f.call("given", POINTER, [waits, f.own(f.get(rows, "Made.spec")), f.constant(I1, False)]))
+    f.give(f.call("pending", POINTER, [recipe, sources, f.own(empty), f.constant(I1, False)]))
 
 
 def _selected_now(f: Function) -> None:
@@ -89,19 +94,18 @@ def _finish_for_python(f: Function) -> None:
     f.give(f.own(f.the("False")))
 
 
-def is_written_where(f: Function, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Whether a value that waits was written by what computes it where a mask says so: Python looks whether it may be, if it is much."""
+def is_written_where(f: Function, x: Value, key: Value, value: Value, frame: Value) -> Value:
+    """Whether a value, if it is much and waits, was written by what computes it where a mask says so (`spreading.py`)."""
 
     def waits() -> Value:
         storage = f.get(value, "Tensor.storage")
         is_pending = lambda: f.is_the(f.get(f.get(storage, "Storage.node"), "Node.buffer"), "None")  # noqa: E731
         return f.both(f.is_a(storage, "Storage"), is_pending)
 
-    def ask() -> Value:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        return f.is_the(f.ask_python("written_where", x, key, value), "True")
-
-    return f.both(f.both(f.both(_is_much(f, program), lambda: f.is_a(value, "Tensor")), waits), ask)
+    may_be = f.both(f.both(_is_much(f, f.at(frame, BYTES)), lambda: f.is_a(value, "Tensor")), waits)
+    found = f.both(may_be, lambda: f.call("written_where", I1, [x, key, value, frame]))
+    f.require(f.either(found, lambda: f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+    return found
 
 
 def _over(f: Function) -> None:
@@ -131,12 +135,3 @@ def _over(f: Function) -> None:
     f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
     have_framed(f, "updates", "have_update_framed", node)
     f.give(f.call("computed_over", I1, [node, reads, f.constant(I1, False)]))
-
-
-def _over_for_python(f: Function) -> None:
-    """For Python: the same of a node and a number."""
-    _, args, _ = f.arguments
-    node, reads = (args.at(k, POINTER).load(POINTER) for k in range(2))
-    f.when_giving(f.call("computed_over", I1, [node, f.integer(reads), f.constant(I1, True)]), lambda: f.own(f.the("True")))
-    f.tell_what_was_met()
-    f.give(f.own(f.the("False")))

@@ -434,7 +434,7 @@ def _set_picked(f: Function, adds: bool) -> None:
             f.let_go(storage, made)
             return f.own(f.the("None"))
 
-        f.when_giving(is_written_where(f, x, key, value, program), done)
+        f.when_giving(is_written_where(f, x, key, value, frame), done)
         f._held[:] = held
     asked = _content_of_key(f, key, f.the("None"))
     dtype, width = f.get(x, "Tensor.dtype"), f.word(program, WIDTH)

@@ -411,13 +411,6 @@ def _given(f: Function) -> None:
     nbytes, is_line = f.integer(f.get(recipe, "Recipe.nbytes")), f.word(f.get(recipe, "Recipe.shape"), SIZE) < 2
     waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: is_eager(f)))
 
-    def take_note() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
-        f.append(f.the("waiting"), reference)
-        f.let_go(reference)
-        f.when((f.length(f.the("waiting")) & (OFTEN - 1)).equals(0), lambda: f.ask_python("forget_gone"))
-
     def compute() -> None:
         """Node by node; or else as a whole, when there are some nodes that have not become one kernel, but no more than are often
         found together again. Else Python takes note of it.
@@ -429,12 +422,21 @@ def _given(f: Function) -> None:
             alone = f.call("computed_alone", I1, [node])
             return f.either(alone, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
 
-        f.when(~f.both(keeps_order, computed), take_note)
+        f.when(~f.both(keeps_order, computed), lambda: take_note(f, node))
 
     f.when(~at_once & waits, compute)
-    f.when(~at_once & ~waits & (weight >= LARGE), take_note)
+    f.when(~at_once & ~waits & (weight >= LARGE), lambda: take_note(f, node))
     f.keeps(node, spec)
     f.give(f.call("tensor", POINTER, [node, spec]))
+
+
+def take_note(f: Function, node: Value) -> None:
+    """Take note of a node whose recipe keeps much memory, as `pending.remember` does."""
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
+    f.append(f.the("waiting"), reference)
+    f.let_go(reference)
+    f.when((f.length(f.the("waiting")) & (OFTEN - 1)).equals(0), lambda: f.ask_python("forget_gone"))
 
 
 def _tensor(f: Function) -> None:

@@ -11,6 +11,7 @@ from ..spec import Spec
 from ..storage import Storage
 from ..tensor import Tensor
 
+LEAST = 1 << 17  # bytes of a tensor of which what is selected waits
 finishers: list[Callable[[Node], bool]] = []  # machine code that selects what a node is; whether it did
 
 
