@@ -1,5 +1,5 @@
-"""What a mask selects waits, where that is much (`selected.py`): it is selected when it is needed; or never, as what is made of it is written
-back where the same mask says so (`spreading.py`).
+"""What a mask selects of much waits (`selected.py`): it is selected when it is needed; or never, as what is made of it is written back
+where the same mask says so (`spreading.py`).
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def is_written_where(f: Function, x: Value, key: Value, value: Value, frame: Val
 
 
 def _over(f: Function) -> None:
-    """Whether a pending update, which alone reads what it writes over, so many times, is done there now. Where nobody knows yet how, Python is
-    asked.
+    """Whether a pending update is done now over what it writes over, which it alone reads, so many times. Where nobody knows yet how,
+    Python is asked.
     """
     node, reads, asks = f.arguments
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))

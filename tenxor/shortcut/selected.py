@@ -11,13 +11,13 @@ from ..spec import Spec
 from ..storage import Storage
 from ..tensor import Tensor
 
-LEAST = 1 << 17  # bytes of a tensor of which what is selected waits
+LEAST = 1 << 16  # bytes of a tensor of which what is selected waits
 finishers: list[Callable[[Node], bool]] = []  # machine code that selects what a node is; whether it did
 
 
 class Selected:
-    """How a node is made of the two behind this among its sources: of one, seen as a tensor with this spec from an offset on, the elements or
-    rows where the other says so, a mask, seen likewise. `frame` tells machine code where these lie.
+    """How a node is made of the two behind this among its sources: of one, seen as a tensor with this spec from an offset on, the elements
+    or rows where the other says so, a mask, seen likewise. `frame` tells machine code where these lie.
     """
 
     __slots__ = ("frame", "mask_offset", "mask_spec", "offset", "spec")
@@ -33,6 +33,7 @@ class Selected:
         whole = self._seen(x, self.spec, self.offset)
         found = whole._gather(whole._selection("indexing", whole.layout, self._seen(mask, self.mask_spec, self.mask_offset)))
         realize(found.storage.node)
+        assert found.storage.node.buffer is not None
         node.settle(found.storage.node.buffer)
 
     @staticmethod

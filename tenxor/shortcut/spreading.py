@@ -7,6 +7,8 @@ else has any of them; and worth while, unless little is selected. From then on t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, Type
 from .compute import lock_is_free
@@ -175,7 +177,7 @@ def _read_of(f: Function, plain: Value, order: Value, spread: Value, k: Value) -
     return f.own(f.listed(spread, k)), form, offset
 
 
-def _form_of(f: Function, x: Value, stride: object) -> Value:
+def _form_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
     """The form of a layout of a tensor's shape, with a stride for each axis; owned."""
     shape, numbers = f.get(f.get(x, "Tensor.spec"), "Spec.shape"), no_numbers(f)
     ndim = f.word(shape, SIZE)
@@ -183,7 +185,7 @@ def _form_of(f: Function, x: Value, stride: object) -> Value:
 
     def axis(k: Value) -> None:
         numbers.at(k, I64).store(f.integer(f.item(shape, k)))
-        numbers.at(k + MOST_AXES, I64).store(stride(k))  # type: ignore[operator]
+        numbers.at(k + MOST_AXES, I64).store(stride(k))
 
     f.each(ndim, axis)
     return _form_with(f, x, ndim, numbers)
@@ -202,8 +204,7 @@ def _plain_form(f: Function, x: Value) -> Value:
     ndim = f.word(shape, SIZE)
 
     def stride(k: Value) -> Value:
-        size = lambda j: f.integer(f.item(shape, k + 1 + j))  # noqa: E731
-        return f.fold(ndim - k - 1, f.number(1), lambda j, n: n * f.selected(size(j).equals(0), f.number(1), size(j)))
+        return f.fold(ndim - k - 1, f.number(1), lambda j, n: n * f.integer(f.item(shape, k + 1 + j)))
 
     return _form_of(f, x, stride)
 
@@ -379,7 +380,8 @@ def _written(f: Function) -> None:
     f.set(its, "Storage.node", selected)
     f.set(storage, "Storage.node", f.own(update))
     f.keeps(selected)
-    f.drop(root), f.drop(old)  # the storages'
+    for was in (root, old):  # the storages'
+        f.drop(was)
     note = f.hold(f.get(its, "Storage.node"))
     f.let_go(order, spread, chosen, plain, mask, old)
     take_note(f, note)

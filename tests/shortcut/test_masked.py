@@ -1,4 +1,4 @@
-"""What a mask selects waits, and what is made of it is written in place where the same mask says so: nobody can tell, but by time and memory.
+"""What a mask selects waits, and what is made of it is written in place where the same mask says so: nobody can tell.
 
 Random programs of selections and masked writes, on views and with aliases, are run by NumPy line by line: that is the oracle, to the bit.
 """
@@ -198,7 +198,7 @@ def test_masks_of_nothing_and_of_all(how: str) -> None:
 
 
 def test_a_value_of_another_shape_is_an_error_as_ever() -> None:
-    x, y, mask, (_, _, m) = _picture()
+    x, y, mask, _ = _picture()
     with pytest.raises(tx.errors.TenxorError):
         x[mask] = y[~mask] * 2.0
 

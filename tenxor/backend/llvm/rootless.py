@@ -7,6 +7,7 @@ mean is no concern of anybody else's.
 from __future__ import annotations
 
 from math import inf
+from typing import TypeGuard
 
 from ...kernel.ir import Kernel, expressions, walk, with_expressions
 from ...ops.expr import Call, Expr, Op, call, replaced, where
@@ -14,8 +15,8 @@ from ...ops.rules import never
 
 _PREDICATES = {"less": "olt", "less_equal": "ole", "greater": "ogt", "greater_equal": "oge"}
 _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-# By bits: squares of bounds between which a sum of two squares that is near has all its digits, and how far from the square it has to be, as a
-# part of that, to be told from it: far further than the sum, or its root, is rounded.
+# By bits: squares of bounds between which a sum of two squares that is near has all its digits, and how far from the square it has to be,
+# as a part of that, to be told from it: far further than the sum, or its root, is rounded.
 _SQUARES = {32: (2.0**-60, 2.0**100, 2.0**-17), 64: (2.0**-900, 2.0**1000, 2.0**-46)}
 _COST = 6  # additions
 COMPARED = {name: Op(f"hypot_{name}", 5, never, f"hypot(x, y) {name} z", cost=_COST) for name in _PREDICATES}
@@ -38,7 +39,7 @@ def rootless(kernel: Kernel) -> Kernel:
     return kernel._replace(body=with_expressions(kernel.body, lambda e: replaced(e, instead))) if instead else kernel
 
 
-def _is_size(e: Expr) -> bool:
+def _is_size(e: object) -> TypeGuard[Call]:
     return isinstance(e, Call) and e.op.name == "hypot" and e.dtype is e.dtype.compute
 
 
