@@ -175,8 +175,8 @@ def hypot(x: Value, y: Value) -> Value:
 
 
 def hypot_compared(predicate: str, x: Value, y: Value, bound: Value, square: Value, margin: Value) -> Value:
-    """`hypot(x, y)` compared with a bound, of which there is the square: where the sum of squares is further from that than a margin no root
-    is needed, as no rounding of it would lead to the other side. Else, and with NaN, it is compared itself.
+    """`hypot(x, y)` compared with a bound, of which there is the square: where the sum of squares is further from that than a margin no
+    root is needed, as no rounding of it would lead to the other side. Else, and with NaN, it is compared itself.
     """
     total = fma(x, x, y * y)
     told = (total - square).abs() > margin
