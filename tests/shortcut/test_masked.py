@@ -20,6 +20,7 @@ ROWS, COLUMNS = 160, 210  # much enough for it, in all dtypes
 DTYPES = ("float64", "float32", "int64", "int32", "complex128", "complex64")
 PROGRAMS, LINES = 60, 14
 TIMES = 3  # the first are learnt from
+OF_ROWS = ("m5", "m6")  # masks
 VIEWS = ("whole", "turned", "reversed", "inner")
 
 
@@ -53,7 +54,11 @@ class _Writer:
         if depth == 0 or rng.random() < 0.2:
             return rng.choice(kept) if kept and rng.random() < 0.4 else f"{rng.choice('xyz')}[{mask}]"
         one = self.value(mask, depth - 1)
-        kind = rng.randrange(8)
+        kind = rng.randrange(10)
+        if kind == 8 and mask in OF_ROWS:
+            return f"({one} + {rng.choice('xyz')}[2])"
+        if kind == 9 and self.is_real:
+            return f"({one} - {rng.choice('xyz')}.max())"
         if kind == 0:
             return f"-{one}"
         if kind == 1 and self.is_real:
@@ -85,7 +90,7 @@ class _Writer:
             name, mask = rng.choice(self.kept)
             return [f"{x}[{mask}] = {name}"] if rng.random() < 0.7 else [f"{name} += {self.number()}", f"{x}[{mask}] = {name}"]
         if kind == 9:
-            return [f"{x}[3:90] = {self.number()}"]
+            return [f"{x}[3:90] = {self.number()}"] if rng.random() < 0.5 else [f"{x}[{mask}] = {self.number()}"]
         if kind == 10:
             return [f"{x}[1:] = {rng.choice('xyz')}[:-1] + {self.number()}"]
         if kind == 11 and self.kept:
