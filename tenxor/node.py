@@ -125,7 +125,7 @@ EMPTY: Final = Special("empty")  # memory with no content yet
 STORE: Final = Special("store")  # the first source, with the second written through `target`
 UPDATE: Final = Special("update")  # a store of elements, each made of what it overwrites itself, and of nothing else that is overwritten
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
-UNFINISHED: Final = Special("unfinished")  # writing over what it read, which was broken off: its source says how that goes on
+UNFINISHED: Final = Special("unfinished")  # begun, or put off, and not by a kernel: its first source says how it is finished
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
 # Up to where nodes may wait (`pending.py`).
 ALONE = 1 << 14  # bytes up to which any node may be computed for itself, also where it is part of more

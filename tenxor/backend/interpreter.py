@@ -250,7 +250,8 @@ class _Run:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def store(self, *at_once: Store) -> None:
-        for s, values in [(s, self.values(s.values)) for s in at_once]:
+        written = [s for s in at_once if s.changes is None or self.values((s.changes,))[0]]
+        for s, values in [(s, self.values(s.values)) for s in written]:
             assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
             memory, place = self.operands[s.operand], self.element(s.operand, s.address)
             for part, value in zip((memory,) if s.imag is None else (memory.real, memory.imag), values, strict=True):

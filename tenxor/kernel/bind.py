@@ -203,7 +203,8 @@ class _Binder:
             return self.product(s)
         if isinstance(s, Store):
             place = self.place(s.operand, s.address)
-            return Store(*place, self.expr(s.value), s.streamed, None if s.imag is None else self.expr(s.imag))
+            imag, changes = (None if e is None else self.expr(e) for e in (s.imag, s.changes))
+            return Store(*place, self.expr(s.value), s.streamed, imag, changes)
         if isinstance(s, Accumulate):
             place = self.place(s.operand, s.address)
             values = self.exprs(s.values)

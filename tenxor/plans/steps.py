@@ -113,13 +113,17 @@ class Once:
             go_on(cell)
         return False
 
+    def finish(self, node: Node) -> None:
+        """Do what is left, of which the node is made."""
+        assert self.go_on is not None
+        self.go_on()
+        node.settle(self.out)
+
 
 def go_on(node: Node) -> None:
-    """Go on with what was broken off, to its end."""
-    (once,) = node.sources
-    assert isinstance(once, Once) and once.go_on is not None
-    once.go_on()
-    node.settle(once.out)
+    """Go on with what was broken off, or put off, to its end: the first of what it reads knows how."""
+    begun: Any = node.sources[0]
+    begun.finish(node)
 
 
 class Short(NamedTuple):

@@ -81,6 +81,8 @@ def _computed_below(f: Function) -> None:
     def pending() -> None:
         recipe = f.get(node, "Node.recipe")
         f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= ALONE)
+        is_begun = f.is_the(f.get(recipe, "Recipe.op"), "UNFINISHED")
+        f.when_giving(is_begun, lambda: f.call("selected_now", I1, [node]))
         reads = product_in(f, node)
         f.refuse(f.is_the(frame_of(f, node, reads), "never"))
         sources = f.hold(f.get(reads, "Node.sources"))

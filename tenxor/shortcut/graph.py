@@ -18,7 +18,7 @@ from .kinds import as_bytes, numbers
 from .objects import BYTES, SIZE, Objects
 from .rule import MOST_RESULTS
 from .rules import suiting
-from .walk import BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table, words
+from .walk import BEGUN, BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table, words
 from .wholes import MAX_GRAPHS
 
 FAILED, DONE, UNKNOWN, HELD, AGAIN = range(5)  # what may become of it
@@ -43,6 +43,7 @@ def _computed_whole(f: Function) -> None:
     out = f.made(f.call("new_buffer", POINTER, [recipe]))
 
     def run() -> list[Value]:
+        table(f, "walked", BEGUN).store(f.number(0))  # lest what is found there was met long ago
         return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
 
     def make() -> list[Value]:
@@ -61,8 +62,16 @@ def _computed_whole(f: Function) -> None:
         f.let_go(node, out)
         return f.call("computed_whole", I1, [root])
 
+    def after_what_is_begun() -> Value:
+        node = f.hold(table(f, "walked", BEGUN).load(POINTER))
+        f.require(f.call("selected_now", I1, [node]))
+        f.let_go(node, out)
+        return f.call("computed_whole", I1, [root])
+
     held = list(f._held)
     f.when_giving(found.equals(HELD), after_what_is_held)
+    f._held[:] = held
+    f.when_giving(f.both(found.equals(FAILED), lambda: table(f, "walked", BEGUN).load(I64).differs(0)), after_what_is_begun)
     f._held[:] = held
     f.require(found.equals(DONE))
     f.keeps(out)

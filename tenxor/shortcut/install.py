@@ -69,6 +69,7 @@ from .objects import REUSED, Objects
 from .patience import patience
 from .reuse import stand_in
 from .rule import Program
+from .selected import Selected, finishers
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
 from .updates import have_apart, learn_update
@@ -79,7 +80,7 @@ OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined
 IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "put")]
 BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
-    *("is_basic", "forget_specs", "spec_for_python", "node_number", "recipe_number"),
+    *("is_basic", "forget_specs", "spec_for_python", "node_number", "recipe_number", "finish_selected"),
     *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
@@ -237,6 +238,8 @@ class ShortWay:
             "have_apart": have_apart,
             "learn_update": learn_update,
             "learn_rows": learn_rows,
+            "Selected": Selected,
+            "UPDATE": nodes.UPDATE,
             "waiting": waiting,
             "forget_gone": forget_gone,
             "follow": nodes.follow,
@@ -266,6 +269,7 @@ class ShortWay:
         ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
+        self.finish = self._function("finish_selected", Kind.ONE)
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.gathered = learning("__getitem__", gathered, frame_of_key)
         self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
@@ -357,6 +361,7 @@ class ShortWay:
         pool.relieved()
         changed[:] = [likewise.forget, wholes.forget_at_once, forget_made]  # rules first, as other threads may make frames by them
         short_ways[:] = self.computed
+        finishers[:] = [self.finish]
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
         short_again[:] = [self.again]
@@ -385,6 +390,7 @@ class ShortWay:
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
         changed.clear()
+        finishers.clear()
         short_ways.clear()
         short_runs.clear()
         short_walks.clear()

@@ -24,6 +24,7 @@ from . import (
     index,
     joining,
     kinds,
+    later,
     looping,
     numbers,
     ordering,
@@ -37,6 +38,7 @@ from . import (
     searching,
     slots,
     specs,
+    spreading,
     tables,
     together,
     updating,
@@ -294,7 +296,7 @@ def module(objects: Objects, made: Module) -> Module:
     computing = (compute, walk, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, specs, tables, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
-    writing = (index, write, updating, picking, gather, joining, together, creating)
+    writing = (index, write, updating, later, spreading, picking, gather, joining, together, creating)
     for part in (*making, *computing, read, *in_place, call, *writing):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))

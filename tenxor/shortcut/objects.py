@@ -18,6 +18,7 @@ from ..frameless import Frameless
 from ..layout import Form, Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
+from ..ops import Op
 from ..past import Past
 from ..plans.steps import Cell
 from ..pool import Pool
@@ -26,11 +27,12 @@ from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from .rule import FrameRule, Rule
+from .selected import Selected
 
 REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
 CLASSES = (
-    *(DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
-    *(Rule, FrameRule, Form, Layout),
+    *(DType, Op, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
+    *(Rule, FrameRule, Form, Layout, Selected),
 )
 
 

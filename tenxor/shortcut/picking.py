@@ -15,6 +15,7 @@ from ..dtypes import float64, int64
 from .blocks import data_of
 from .compute import in_memory
 from .function import Function
+from .later import is_written_where, may_wait
 from .moves import COUNT, INDICES, ITEM, KEY_ITEM, KEY_STEP, KIND, MASK, MOST_SELECTED, STEP, WIDTH, WRITABLE
 from .moves import SIZE as OF_KEY
 from .objects import BYTES, SIZE, Objects
@@ -390,6 +391,15 @@ def _picked(f: Function) -> None:
     count = f.call("select_rows", I64, [key, asked, frame, places])
     f.require(count > 0)
     rows = f.made(f.call("of_rows", POINTER, [made, count]))
+    held = list(f._held)
+
+    def later() -> Value:
+        found = f.call("selected_later", POINTER, [x, key, node, asked, frame, rows])
+        f.let_go(block, asked, node, made, rows)
+        return found
+
+    f.when_giving(may_wait(f, program, node, asked), later)
+    f._held[:] = held
     out = f.made(f.call("memory_for", POINTER, [f.get(rows, "Made.recipe")]))
     start, width = _start(f, x, f.get(node, "Node.buffer"), program), f.word(program, WIDTH)
     f.call("read_rows", I1, [address_of(f, out), start, places, _mask(f, key, asked, program), frame, count, width])
@@ -412,6 +422,15 @@ def _set_picked(f: Function, adds: bool) -> None:
     f.require(f.word(program, WRITABLE).differs(0))
     storage = f.hold(f.get(x, "Tensor.storage"))
     f.require(f.is_a(storage, "Storage"))
+    if not adds:
+        held = list(f._held)
+
+        def done() -> Value:
+            f.let_go(storage, made)
+            return f.own(f.the("None"))
+
+        f.when_giving(is_written_where(f, x, key, value, frame), done)
+        f._held[:] = held
     asked = _content_of_key(f, key, f.the("None"))
     dtype, width = f.get(x, "Tensor.dtype"), f.word(program, WIDTH)
     if adds:

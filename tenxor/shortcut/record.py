@@ -86,7 +86,7 @@ def operand(f: Function, x: Value) -> Operand:
 
     def a_number() -> list[Value]:
         f.require(f.is_a(storage, "Element"))
-        f.require(_is_eager(f))  # who learns is to see that it is read
+        f.require(is_eager(f))  # who learns is to see that it is read
         number, key = f.get(storage, "Element._number"), f.get(spec, "Spec.known")
         f.refuse(f.is_the(number, "None"))
         f.require(f.get(storage, "Element._dtype").equals(dtype))
@@ -148,7 +148,7 @@ def _binary(f: Function) -> None:
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
-    (point,) = f.choose(_is_eager(f), lambda: [f.call("of_points", POINTER, [x, y, op, after])], lambda: [f.nothing()])
+    (point,) = f.choose(is_eager(f), lambda: [f.call("of_points", POINTER, [x, y, op, after])], lambda: [f.nothing()])
     f.when_giving(~f.is_null(point), lambda: point)
     ask_all(f, x, y)
     key, thing, is_node, offset = operand(f, x)
@@ -199,7 +199,7 @@ def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operan
     """Return the result of an operation, which is told with its recipe and spec, on numbers that are known; all of that is held."""
     held, last = list(f._held), operands[-1]
     are_points = _is_point(f, operands[0]) if len(operands) == 1 else f.both(_is_point(f, operands[0]), lambda: _is_point(f, last))
-    are_points = f.both(are_points, lambda: _is_eager(f))
+    are_points = f.both(are_points, lambda: is_eager(f))
 
     def known() -> list[Value]:
         numbers = [_number_of(f, x) for x in operands]
@@ -383,7 +383,7 @@ def _node_of(f: Function) -> None:
     weight = heavy.load(I64)
 
     def is_within() -> Value:
-        return f.both(nodes <= MAX_PENDING, lambda: f.either(weight < LARGE, lambda: _is_eager(f)))
+        return f.both(nodes <= MAX_PENDING, lambda: f.either(weight < LARGE, lambda: is_eager(f)))
 
     f.require(f.either(~is_bounded, is_within))
     numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
@@ -395,7 +395,7 @@ def _node_of(f: Function) -> None:
     f.give(node)
 
 
-def _is_eager(f: Function) -> Value:
+def is_eager(f: Function) -> Value:
     """Whether what can be is computed at once: not while a method is learned from."""
     return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
 
@@ -413,14 +413,7 @@ def _given(f: Function) -> None:
     nodes, weight = f.integer(f.get(node, "Node.count")), f.integer(f.get(node, "Node.heavy"))
     recipe = f.get(node, "Node.recipe")
     nbytes, is_line = f.integer(f.get(recipe, "Recipe.nbytes")), f.word(f.get(recipe, "Recipe.shape"), SIZE) < 2
-    waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: _is_eager(f)))
-
-    def take_note() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
-        f.append(f.the("waiting"), reference)
-        f.let_go(reference)
-        f.when((f.length(f.the("waiting")) & (OFTEN - 1)).equals(0), lambda: f.ask_python("forget_gone"))
+    waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: is_eager(f)))
 
     def compute() -> None:
         """Node by node; or else as a whole, when there are some nodes that have not become one kernel, but no more than are often
@@ -433,12 +426,21 @@ def _given(f: Function) -> None:
             alone = f.call("computed_alone", I1, [node])
             return f.either(alone, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
 
-        f.when(~f.both(keeps_order, computed), take_note)
+        f.when(~f.both(keeps_order, computed), lambda: take_note(f, node))
 
     f.when(~at_once & waits, compute)
-    f.when(~at_once & ~waits & (weight >= LARGE), take_note)
+    f.when(~at_once & ~waits & (weight >= LARGE), lambda: take_note(f, node))
     f.keeps(node, spec)
     f.give(f.call("tensor", POINTER, [node, spec]))
+
+
+def take_note(f: Function, node: Value) -> None:
+    """Take note of a node whose recipe keeps much memory, as `pending.remember` does."""
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
+    f.append(f.the("waiting"), reference)
+    f.let_go(reference)
+    f.when((f.length(f.the("waiting")) & (OFTEN - 1)).equals(0), lambda: f.ask_python("forget_gone"))
 
 
 def _tensor(f: Function) -> None:

@@ -33,11 +33,11 @@ _TABLES = {
     "scalars": NUMBERS,
     "places": 2 * READS,  # in memory that are read: from where on, and the next of the same node, or -1
     "lent": LENT,
-    "walked": 11,
+    "walked": 12,
 }
 # In `@walked`: the number of the walk, and how many nodes it may meet, a power of two; how many there are, and how many of the nodes are
-# pending or pinned; and a node that others have, which is needed on the way.
-WALK, MOST_MET, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE = (8 * k for k in range(11))
+# pending or pinned; a node that others have, which is needed on the way, and one that is finished before.
+WALK, MOST_MET, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN = (8 * k for k in range(12))
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -81,7 +81,7 @@ def _add(f: Function, which: int) -> None:
 def _begin(f: Function) -> None:
     """A new walk, which may meet so many nodes."""
     (most,) = f.arguments
-    for which in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE):
+    for which in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN):
         table(f, "walked", which).store(f.number(0))
     _add(f, WALK)
     table(f, "walked", MOST_MET).store(most)
@@ -174,7 +174,9 @@ def _visited(f: Function) -> None:
     f.refuse(f.is_the(f.get(node, "Node.past"), "TRACED"))
     f.refuse(f.is_the(f.get(node, "Node.past"), "CONSTANT"))
     recipe, sources, offsets = (f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets"))
-    f.refuse(f.is_the(f.get(recipe, "Recipe.op"), "UNFINISHED"))
+    is_begun = f.is_the(f.get(recipe, "Recipe.op"), "UNFINISHED")
+    f.when(is_begun, lambda: table(f, "walked", BEGUN).store(node.cast("ptrtoint", I64)))
+    f.refuse(is_begun)
 
     def meet(k: Value) -> None:
         source = f.item(sources, k)

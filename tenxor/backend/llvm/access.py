@@ -11,6 +11,7 @@ from functools import partial
 from ...kernel.ir import Load, Prefetch, Store
 from .addresses import differ, moves_along_lanes, pointer_to, position, unit_place
 from .builder import Value, intrinsic
+from .elementary.core import any_lane
 from .emitter import Emitter
 from .memory import (
     apart,
@@ -63,7 +64,18 @@ def _loaded(em: Emitter, e: Load) -> Parts:
 
 
 def store(em: Emitter, s: Store) -> None:
-    """Write elements to an operand at an address."""
+    """Write elements to an operand at an address; nothing of it where none of them changes."""
+    if s.changes is None:
+        _store(em, s)
+        return
+    first, *others = em.value(s.changes)
+    em.inmost()
+    for other in others:
+        first = first | other
+    em.only_if(any_lane(first), lambda: _store(em, s), here=True)
+
+
+def _store(em: Emitter, s: Store) -> None:
     em.inmost()
     term = moves_along_lanes(s.address, em.lanes)
     known = [em.value(e) for e in s.values]

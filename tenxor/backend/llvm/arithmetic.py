@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from ...dtypes import DType
 from .builder import Value, fma, intrinsic, select
-from .elementary import FUNCTIONS
+from .elementary import FUNCTIONS, hypot_compared
 from .elementary.core import upper_half
+from .rootless import PREDICATES
 from .types import I1, vector
 from .values import INTS, bits_of, from_bits
 
@@ -196,6 +197,10 @@ def _elementary(name: str) -> Emit:
     return lambda dtype, *args: FUNCTIONS[name](*args)
 
 
+def _size_compared(predicate: str) -> Emit:
+    return lambda dtype, *args: hypot_compared(predicate, *args)
+
+
 PRIMITIVES: dict[str, Emit] = {
     "add": _add,
     "subtract": lambda dtype, x, y: x - y,
@@ -242,6 +247,7 @@ PRIMITIVES: dict[str, Emit] = {
     "bitwise_right_shift": _shift_right,
     "multiply_high": _multiply_high,
     **{name: _elementary(name) for name in FUNCTIONS if name != "pow"},
+    **{name: _size_compared(predicate) for name, predicate in PREDICATES.items()},
 }
 
 # Operations whose result on narrow floats is a narrow float already.

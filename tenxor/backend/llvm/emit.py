@@ -30,6 +30,7 @@ from ...target import Target
 from . import ENTRY as ENTRY
 from . import access, addresses, indices, loops, reductions, rows
 from .emitter import Emitter, Leaf
+from .rootless import rootless
 
 products = Late("tenxor.backend.llvm.products")
 scatter = Late("tenxor.backend.llvm.scatter")
@@ -62,6 +63,7 @@ def emit(kernel: Kernel, target: Target) -> str:
 
     `worker` is the number of the thread that runs it.
     """
+    kernel = rootless(kernel)
     em = Emitter(kernel, target, LEAVES, STATEMENTS)
     em.body(kernel.body)
     em.at(0)

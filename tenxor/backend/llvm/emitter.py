@@ -237,11 +237,13 @@ class Emitter:
         self.inmost()
         return index
 
-    def only_if(self, condition: Value, make: Callable[[], object]) -> None:
-        """What `make` emits, where the condition holds."""
+    def only_if(self, condition: Value, make: Callable[[], object], *, here: bool = False) -> None:
+        """What `make` emits, where the condition holds. If `here`, so it is with all that it needs of the innermost loop's turn."""
         b, depth = self.b, len(self.scopes) - 1
         then, done = b.block("then"), b.block("otherwise")
-        self.scopes.append(Scope(-1, Cursor(then), b.constant(I64, 0)))
+        around = self.scope
+        inner = Scope(around.axis, Cursor(then), around.index, dict(around.known)) if here else Scope(-1, Cursor(then), b.constant(I64, 0))
+        self.scopes.append(inner)
         self.inmost()
         make()
         b.cursor = self.scopes.pop().cursor

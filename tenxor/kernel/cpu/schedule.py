@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...target import Target
 from ..nest import Nest
+from .changes import changing
 from .lanes import with_lanes
 from .stream import streaming
 
@@ -13,7 +14,7 @@ def scheduled(nest: Nest, target: Target) -> Nest:
     if not nest.accumulators:  # the other passes are for reductions, and loaded with the first
         from .tiles import tiled
 
-        return streaming(tiled(with_lanes(nest), target), target)
+        return changing(streaming(tiled(with_lanes(nest), target), target))
     from .abreast import abreast
     from .columns import by_rows
     from .keep import keeping

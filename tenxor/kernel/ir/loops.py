@@ -49,7 +49,7 @@ class Store(NamedTuple):
 
     Stores that stand side by side are done at once: all that they write is computed before any of it is written.
     What is `streamed` is too large to stay in a cache, and best written past it. It begins at a multiple of `ALIGNMENT`
-    bytes, as does each of its rows.
+    bytes, as does each of its rows. Where `changes` is false, what would be written is there already, and need not be computed.
     """
 
     operand: int
@@ -57,6 +57,7 @@ class Store(NamedTuple):
     value: Expr
     streamed: bool = False
     imag: Expr | None = None
+    changes: Expr | None = None
 
     @property
     def values(self) -> tuple[Expr, ...]:
@@ -217,7 +218,7 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
         elif isinstance(s, Product):
             yield from (*s.left.values, *s.right.values, *s.values)
         elif isinstance(s, Store):
-            yield from s.values
+            yield from s.values if s.changes is None else (s.changes, *s.values)
         elif isinstance(s, Accumulate):
             yield from (*s.indices, *s.values)
         elif isinstance(s, Keep):
@@ -236,5 +237,6 @@ def with_expressions(body: tuple[Statement, ...], changed: Callable[[Expr], Expr
             s = s._replace(value=changed(s.value))
         elif isinstance(s, Store):
             s = s.with_values([changed(v) for v in s.values])
+            s = s if s.changes is None else s._replace(changes=changed(s.changes))
         found.append(s)
     return tuple(found)

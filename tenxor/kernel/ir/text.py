@@ -99,6 +99,9 @@ def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, l
                 lines.append(f"{pad}p{s.operand}[{place}]{which} = {substitute(value, (*held, *s.values))!r}")
         else:
             how = " streamed" if s.streamed else ""
+            if s.changes is not None:
+                lines.append(f"{pad}where {s.changes!r}:")
+                pad += "  "
             for which, value in zip(PARTS if s.imag is not None else ("",), s.values, strict=True):
                 lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}]{which} ={how} {value!r}"))
 

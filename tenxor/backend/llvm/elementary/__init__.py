@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ....late import Late
 from ..builder import Value
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "hypot_compared"]
 
 _FORMULAS = {
     Late("tenxor.backend.llvm.elementary.activation"): "gelu gelu_tanh sigmoid silu softplus",
@@ -28,3 +28,4 @@ _FORMULAS = {
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     name: getattr(module, name) for module, names in _FORMULAS.items() for name in names.split()
 }
+hypot_compared = Late("tenxor.backend.llvm.elementary.power").hypot_compared

@@ -174,6 +174,16 @@ def hypot(x: Value, y: Value) -> Value:
     return result
 
 
+def hypot_compared(predicate: str, x: Value, y: Value, bound: Value, square: Value, margin: Value) -> Value:
+    """`hypot(x, y)` compared with a bound, of which there is the square: where the sum of squares is further from that than a margin no
+    root is needed, as no rounding of it would lead to the other side. Else, and with NaN, it is compared itself.
+    """
+    total = fma(x, x, y * y)
+    told = (total - square).abs() > margin
+    (found,) = unless_rare(~told, [total.compare(predicate, square)], lambda: [hypot(x, y).compare(predicate, bound)])
+    return found
+
+
 def hypot_of_singles(x: Value, y: Value) -> Value:
     """The same of doubles that hold singles: they have room for the squares."""
     root = fma(x, x, y * y).sqrt()

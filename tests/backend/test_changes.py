@@ -1,0 +1,87 @@
+"""Updates by a condition: machine code and the interpreter agree, and what has none of it is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import DType, boolean, complex64, complex128, float16, float32, float64, int8, int64
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.kernel.ir import Kernel, Store, statements
+from tenxor.kernel.lower import lower
+from tenxor.layout import Layout
+from tenxor.node import STORE, UPDATE, Node
+from tenxor.target import Target
+from tenxor.tensor import Tensor
+
+from .graphs import in_memory
+from .twins import check
+
+pytestmark = pytest.mark.usefixtures("plain")
+DTYPES = (int8, float16, float32, float64, int64, complex64, complex128)
+SHAPE = (6, 45)
+RNG = np.random.default_rng(4)
+VIEWS: list[Callable[[Tensor], Tensor]] = [lambda t: t, lambda t: t.T, lambda t: t[::-1, ::-1], lambda t: t[:, ::-1]]
+
+
+def _tensor(dtype: DType) -> Tensor:
+    values = RNG.integers(-5, 6, SHAPE)
+    return Tensor._of(in_memory(values.astype(dtype.numpy), dtype))
+
+
+def _mask() -> Any:
+    found = RNG.random(SHAPE) < 0.2
+    found[1:3], found[3, :20] = False, True
+    return found
+
+
+def _update(x: Tensor, value: Tensor, op: Any = UPDATE) -> Node:
+    """A write of a value over what is seen as a tensor."""
+    old, layout = x.storage.node, value.layout
+    return Node.of(op, (old.size,), old.dtype, (old, value.storage.node), (Layout.contiguous((old.size,)), layout), x.layout)
+
+
+def _told(node: Node) -> list[Store]:
+    """The writes of its kernel that tell what they change."""
+    target = Target(vector_bytes=64)
+    kernel: Kernel = lower(node, set(fuse(pending([node]), [node], target)), target)[0]
+    return [s for s in statements(kernel.body) if isinstance(s, Store) and s.changes is not None]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_both_agree_and_know_what_changes(dtype: DType, view: Callable[[Tensor], Tensor]) -> None:
+    x, y, mask = view(_tensor(dtype)), view(_tensor(dtype)), view(Tensor._of(in_memory(_mask(), boolean)))
+    for value in (x + y, x * 2, y, x - y + x):
+        node = _update(x, tx.where(mask, value, x))
+        assert _told(node)
+        check(node)
+
+
+def test_conditions_are_of_any_kind() -> None:
+    x, y = _tensor(float64), _tensor(float64)
+    row = Tensor._of(in_memory(np.arange(45) % 3 == 0, boolean))
+    column = Tensor._of(in_memory(np.array([[True], [False]] * 3), boolean))
+    for condition in (x > 0, row, column, (x > y) & row):
+        node = _update(x, tx.where(condition, x * y, x))
+        assert _told(node)
+        check(node)
+
+
+def test_of_a_part_or_of_what_is_read_elsewhere_nothing_is_told() -> None:
+    x, y, mask = _tensor(float64), _tensor(float64), Tensor._of(in_memory(_mask(), boolean))
+    assert not _told(_update(x[1:], tx.where(mask[1:], y[1:], x[1:])))
+    assert not _told(_update(x, tx.where(mask, x, y)))
+    assert not _told(_update(x, tx.where(mask, y, x), STORE))
+    assert not _told(_update(x, x + y))
+
+
+def test_it_is_shown() -> None:
+    x, mask = _tensor(float64), Tensor._of(in_memory(_mask(), boolean))
+    node = _update(x, tx.where(mask, x * 2, x))
+    target = Target(vector_bytes=64)
+    assert "    where p1[" in str(lower(node, set(fuse(pending([node]), [node], target)), target)[0])
