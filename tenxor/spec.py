@@ -162,6 +162,7 @@ def found_with(op: object, keys: list[object]) -> tuple[Table, object, object]:
 
 
 _tables: list[Table] = []  # with anything in them
+_through: dict[object, Recipe] = {}  # recipes that machine code made of specs, but by no rule, by their parts
 _count = 0
 
 
@@ -187,6 +188,7 @@ def remembered() -> None:
 def forget() -> None:
     """Empty all tables."""
     global _count
+    _through.clear()
     while _tables:
         _tables.pop().clear()
     _count = 0

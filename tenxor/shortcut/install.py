@@ -214,6 +214,8 @@ class ShortWay:
             "forget forms": _forms.clear,
             "rules": likewise._known,
             "recipes": nodes._recipes,
+            "recipes through": spec._through,
+            "forget made": forget_made,
             "DATA": nodes.DATA,
             "framed": frames.plans,
             "forget frames": frames.forget_unless_busy,

@@ -56,7 +56,9 @@ def _selected_node(f: Function) -> None:
     spec, offset, mask_spec, mask_offset = [f.hold(f.get(tensor, f"Tensor.{slot}")) for tensor, slot in slots]
     made = f.new("Selected", spec=spec, offset=offset, mask_spec=mask_spec, mask_offset=mask_offset, frame=f.hold(frame))
     shape, dtype, empty = f.get(like, "Recipe.shape"), f.get(like, "Recipe.dtype"), f.the("()")
-    recipe = f.made(f.call("recipe_like", POINTER, [f.the("UNFINISHED"), shape, dtype, empty, empty, f.the("None"), f.the("True")]))
+    through = f.tuple_of(f.own(f.the("None")))
+    recipe = f.made(f.call("recipe_through", POINTER, [f.the("UNFINISHED"), shape, dtype, empty, through, f.the("True")]))
+    f.let_go(through)
     sources = f.tuple_of(made, f.hold(node), f.hold(mask))
     f.keeps(recipe, sources)
     f.give(f.call("pending", POINTER, [recipe, sources, f.own(empty), f.constant(I1, False)]))

@@ -23,6 +23,7 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _data(Function(module, objects, "data_of", [("spec", POINTER)]))
     _recipe(Function(module, objects, "recipe_like", [(name, POINTER) for name in _OF_A_RECIPE]))
+    _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE]))
     _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _through(Function(module, objects, "through_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
@@ -55,6 +56,20 @@ def _recipe(f: Function) -> None:
     for slot, x in {**parts, **dict.fromkeys(("frame", "summed", "needs", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
     f.unseen(recipe)
+    f.keeps(recipe)
+    f.give(recipe)
+
+
+def _known(f: Function) -> None:
+    """The same, or the one made before: nothing else remembers it."""
+    recipes = f.the("recipes through")
+    key = f.tuple_of(*[f.own(x) for x in f.arguments[:-1]])
+    f.give_known(recipes, key)
+    f.when(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.ask_python("forget made"))
+    recipe = f.made(f.call("recipe_like", POINTER, f.arguments))
+    f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
+    f.unseen(key)
+    f.let_go(key)
     f.keeps(recipe)
     f.give(recipe)
 

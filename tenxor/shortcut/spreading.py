@@ -8,6 +8,7 @@ else has any of them; and worth while, unless little is selected. From then on t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, Type
@@ -21,6 +22,13 @@ from .specs import no_numbers, spec_with
 MOST_NODES = 64  # operations that are written where a mask says so in one go
 COSTLY = 16  # additions that an element is worth, from which on it counts how many are selected
 FEW, FEW_IF_COSTLY = 16, 3  # of so many elements one is selected at least, if those that are not are computed beside
+
+
+class Through(NamedTuple):
+    """Through what something is read: a view with such a shape and strides."""
+
+    shape: Value
+    strides: Value
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -66,22 +74,26 @@ def _order(f: Function) -> None:
     f.when_giving(_is_begun(f, node), lambda: _selected(f, node, x, key, old, mask, order))
     f.require(f.is_a(f.get(recipe, "Recipe.op"), "Op"))
     f.require(f.length(order) < MOST_NODES)
-    offsets, forms = f.get(node, "Node.offsets"), f.get(recipe, "Recipe.forms")
+    offsets = f.get(node, "Node.offsets")
 
     def read(k: Value) -> None:
-        source, form = f.item(sources, k), f.item(forms, k)
+        source = f.item(sources, k)
 
         def along() -> list[Value]:
             f.require(f.call("order_where", I1, [source, *f.arguments[1:]]))
             return []
 
-        def for_all() -> list[Value]:
-            f.require(_is_one_for_all(f, form))
-            f.refuse(f.either(_waits(f, source), lambda: source.equals(old)))
-            return []
+        def a_node() -> None:
+            through = _through(f, recipe, k)
 
-        is_plain = f.both(form.equals(f.get(spec, "Spec.form")), lambda: f.is_the(f.item(offsets, k), "0"))
-        f.when(f.is_a(source, "Node"), lambda: f.choose(is_plain, along, for_all))
+            def for_all() -> list[Value]:
+                f.require(f.integer(f.item(through.strides, 0)).equals(0))
+                f.refuse(f.either(_waits(f, source), lambda: source.equals(old)))
+                return []
+
+            f.choose(f.both(_lies_as(f, through, spec), lambda: f.is_the(f.item(offsets, k), "0")), along, for_all)
+
+        f.when(f.is_a(source, "Node"), a_node)
 
     f.each(f.word(sources, SIZE), read)
     f.append(order, node)
@@ -100,6 +112,7 @@ def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: 
     f.require(f.get(how, "Selected.mask_spec").equals(f.get(key, "Tensor.spec")))
     f.require(f.integer(f.get(how, "Selected.mask_offset")).equals(f.integer(f.get(key, "Tensor.offset"))))
     f.require(f.call("are_alike", I1, [f.get(spec, "Spec.shape"), f.get(own, "Spec.shape")]))
+    f.refuse(f.is_the(f.get(spec, "Spec.strides"), "None"))
 
     def is_the_same() -> Value:
         begins = lambda: f.integer(f.get(how, "Selected.offset")).equals(f.integer(f.get(x, "Tensor.offset")))  # noqa: E731
@@ -110,12 +123,26 @@ def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: 
     return f.constant(I1, True)
 
 
-def _is_one_for_all(f: Function, form: Value) -> Value:
-    """Whether what is read through a layout of this form is the same for all that a mask selects."""
-    layout = f.get(form, "Form.layout")
-    strides = f.get(layout, "Layout.strides")
-    is_plain = f.both(f.is_the(f.get(layout, "Layout.base"), "None"), lambda: f.is_the(f.get(layout, "Layout.tables"), "None"))
-    return f.both(is_plain, lambda: f.integer(f.item(strides, 0)).equals(0))
+def _through(f: Function, recipe: Value, k: Value) -> Through:
+    """Through what a recipe reads a node; it declines what has more to it than strides."""
+    specs = f.get(recipe, "Recipe.through")
+
+    def of_spec() -> list[Value]:
+        return [f.get(f.item(specs, k), "Spec.shape"), f.get(f.item(specs, k), "Spec.strides")]
+
+    def of_form() -> list[Value]:
+        layout = f.get(f.item(f.get(recipe, "Recipe.forms"), k), "Form.layout")
+        f.require(f.is_the(f.get(layout, "Layout.base"), "None"))
+        f.require(f.is_the(f.get(layout, "Layout.tables"), "None"))
+        return [f.get(layout, "Layout.shape"), f.get(layout, "Layout.strides")]
+
+    return Through(*f.choose(f.is_null(specs), of_form, of_spec))
+
+
+def _lies_as(f: Function, through: Through, spec: Value) -> Value:
+    """Whether what is read so lies as what a spec with strides is of."""
+    strides = lambda: f.call("are_alike", I1, [through.strides, f.get(spec, "Spec.strides")])  # noqa: E731
+    return f.both(f.call("are_alike", I1, [through.shape, f.get(spec, "Spec.shape")]), strides)
 
 
 def _times_read(f: Function, node: Value, reader: Value) -> Value:
@@ -162,23 +189,23 @@ def _is_worth_it(f: Function) -> None:
 
 
 def _read_of(f: Function, plain: Value, order: Value, spread: Value, k: Value) -> tuple[Value, Value, Value]:
-    """What stands for one in the list, owned: the node, the form of the layout through which that is read, and the offset."""
+    """What stands for one in the list, owned: the node, the spec through which that is read, and the offset."""
     node = f.listed(order, k)
     f.require(_waits(f, node))  # as Python may have run
 
     def of_selected() -> list[Value]:
         how = f.item(f.get(node, "Node.sources"), 0)
-        return [f.own(f.get(f.get(how, "Selected.spec"), "Spec.form")), f.own(f.get(how, "Selected.offset"))]
+        return [f.own(f.get(how, "Selected.spec")), f.own(f.get(how, "Selected.offset"))]
 
     def of_operation() -> list[Value]:
         return [f.own(plain), f.own(f.the("0"))]
 
-    form, offset = f.choose(_is_begun(f, node), of_selected, of_operation)
-    return f.own(f.listed(spread, k)), form, offset
+    spec, offset = f.choose(_is_begun(f, node), of_selected, of_operation)
+    return f.own(f.listed(spread, k)), spec, offset
 
 
-def _form_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
-    """The form of a layout of a tensor's shape, with a stride for each axis; owned."""
+def _spec_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
+    """The spec of a tensor's shape and dtype, with a stride for each axis; owned."""
     shape, numbers = f.get(f.get(x, "Tensor.spec"), "Spec.shape"), no_numbers(f)
     ndim = f.word(shape, SIZE)
     f.require(ndim <= MOST_AXES)
@@ -188,37 +215,25 @@ def _form_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
         numbers.at(k + MOST_AXES, I64).store(stride(k))
 
     f.each(ndim, axis)
-    return _form_with(f, x, ndim, numbers)
-
-
-def _form_with(f: Function, x: Value, ndim: Value, numbers: Value) -> Value:
     spec = spec_with(f, f.get(x, "Tensor.dtype"), ndim, numbers)
-    form = f.own(f.get(spec, "Spec.form"))
-    f.let_go(spec)
-    return form
+    f.keeps(spec)
+    return spec
 
 
-def _plain_form(f: Function, x: Value) -> Value:
-    """That of a tensor's shape whose elements lie in a row; owned."""
-    shape = f.get(f.get(x, "Tensor.spec"), "Spec.shape")
-    ndim = f.word(shape, SIZE)
-
-    def stride(k: Value) -> Value:
-        return f.fold(ndim - k - 1, f.number(1), lambda j, n: n * f.integer(f.item(shape, k + 1 + j)))
-
-    return _form_of(f, x, stride)
-
-
-def _keeps_order(f: Function, forms: Value, plain: Value) -> Value:
-    """Whether a recipe keeps the order of what it reads through layouts of these forms: see `Recipe`."""
+def _keeps_order(f: Function, through: Value, plain: Value) -> Value:
+    """Whether a recipe keeps the order of what it reads through these specs, behind which the target's is: see `Recipe`."""
 
     def does(k: Value, found: Value) -> Value:
-        form = f.item(forms, k)
-        is_single = lambda: f.is_the(f.get(form, "Form.is_single"), "True")  # noqa: E731
-        one = f.either(f.is_the(form, "None"), lambda: f.either(form.equals(plain), is_single))
-        return found & one
+        spec = f.item(through, k)
 
-    return f.truth(f.fold(f.word(forms, SIZE), f.constant(I1, True), does))
+        def keeps() -> Value:
+            strides = f.get(spec, "Spec.strides")
+            steps = lambda: f.fold(f.word(strides, SIZE), f.number(0), lambda j, n: n | f.integer(f.item(strides, j)))  # noqa: E731
+            return f.either(_lies_as(f, Through(f.get(spec, "Spec.shape"), strides), plain), lambda: steps().equals(0))
+
+        return found & f.either(f.is_the(spec, "None"), keeps)
+
+    return f.truth(f.fold(f.word(through, SIZE) - 1, f.constant(I1, True), does))
 
 
 def _spread(f: Function) -> None:
@@ -238,8 +253,8 @@ def _spread(f: Function) -> None:
     recipe, offsets = f.hold(f.get(node, "Node.recipe")), f.hold(f.get(node, "Node.offsets"))
     shape, count = f.get(f.get(x, "Tensor.spec"), "Spec.shape"), f.word(sources, SIZE)
     axes = f.word(f.get(f.get(key, "Tensor.spec"), "Spec.shape"), SIZE)
-    new = [f.made(f.call("PyTuple_New", POINTER, [count])) for _ in range(3)]
-    read, forms, begins = new
+    new = [f.made(f.call("PyTuple_New", POINTER, [size])) for size in (count, count + 1, count)]
+    read, through, begins = new
 
     def one(k: Value) -> None:
         source = f.item(sources, k)
@@ -247,18 +262,17 @@ def _spread(f: Function) -> None:
 
         def beside() -> list[Value]:
             """What is the same for all, or a number."""
-            form = f.item(f.get(recipe, "Recipe.forms"), k)
 
             def for_all() -> list[Value]:
-                strides = f.get(f.get(form, "Form.layout"), "Layout.strides")
+                strides = _through(f, recipe, k).strides
 
                 def stride(at: Value) -> Value:
                     within = lambda: [f.integer(f.item(strides, at - axes + 1))]  # noqa: E731
                     return f.choose(at < axes, lambda: [f.number(0)], within)[0]
 
-                return [_form_of(f, x, stride)]
+                return [_spec_of(f, x, stride)]
 
-            (its,) = f.choose(f.is_the(form, "None"), lambda: [f.own(form)], for_all)
+            (its,) = f.choose(f.is_a(source, "Node"), for_all, lambda: [f.own(f.the("None"))])
             return [f.own(source), its, f.own(f.item(offsets, k))]
 
         found = f.choose(number < 0, beside, lambda: list(_read_of(f, plain, order, spread, number)))
@@ -266,10 +280,11 @@ def _spread(f: Function) -> None:
             f.at(items, ITEMS).at(k, POINTER).store(item)
 
     f.each(count, one)
-    keeps = f.holding(_keeps_order(f, forms, plain))
+    f.at(through, ITEMS).at(count, POINTER).store(f.own(f.the("None")))
+    keeps = f.holding(_keeps_order(f, through, plain))
     parts = [f.get(recipe, f"Recipe.{name}") for name in ("op", "dtype", "dtypes")]
-    own = f.made(f.call("recipe_like", POINTER, [parts[0], shape, parts[1], parts[2], forms, f.the("None"), keeps]))
-    f.let_go(keeps, forms, recipe, offsets, sources)
+    own = f.made(f.call("recipe_through", POINTER, [parts[0], shape, parts[1], parts[2], through, keeps]))
+    f.let_go(keeps, through, recipe, offsets, sources)
     f.keeps(own, read, begins)
     made = f.made(f.call("pending", POINTER, [own, read, begins, f.constant(I1, False)]))
     f.append(spread, made)
@@ -277,15 +292,15 @@ def _spread(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
-def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[Value, Value, Value], target: Value, plain: Value) -> Value:
-    """The node of an operation that makes what has this shape and dtype, of this plain form, of sources with these dtypes; held. What it
-    reads, a tuple of nodes, one of forms and one of offsets, is let go of.
+def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[Value, Value, Value], plain: Value) -> Value:
+    """The node of an operation that makes what has this shape and dtype, as a plain spec has, of sources with these dtypes; held. What it
+    reads, a tuple of nodes, one of specs, with the target's, and one of offsets, is let go of.
     """
     shape, dtype, dtypes = of
-    sources, forms, offsets = read
-    keeps = f.holding(_keeps_order(f, forms, plain))
-    recipe = f.made(f.call("recipe_like", POINTER, [f.the(op), shape, dtype, dtypes, forms, target, keeps]))
-    f.let_go(forms, keeps)
+    sources, through, offsets = read
+    keeps = f.holding(_keeps_order(f, through, plain))
+    recipe = f.made(f.call("recipe_through", POINTER, [f.the(op), shape, dtype, dtypes, through, keeps]))
+    f.let_go(through, keeps)
     f.keeps(recipe, sources, offsets)
     return f.made(f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, False)]))
 
@@ -300,16 +315,16 @@ def _chosen(f: Function) -> None:
     def stride(k: Value) -> Value:
         return f.choose(k < axes, lambda: [f.integer(f.item(strides, k))], lambda: [f.number(0)])[0]
 
-    by = f.holding(_form_of(f, x, stride))
+    by = f.holding(_spec_of(f, x, stride))
     found = _read_of(f, plain, order, spread, f.length(order) - 1)
     for item in found:
         f.holding(item)
-    node, form, offset = found
-    forms = f.tuple_of(by, form, f.hold(f.get(spec, "Spec.form")))
+    node, its, offset = found
+    through = f.tuple_of(by, its, f.hold(spec), f.hold(f.the("None")))
     offsets = f.tuple_of(f.hold(f.get(key, "Tensor.offset")), offset, f.hold(f.get(x, "Tensor.offset")))
     sources = f.tuple_of(f.hold(mask), node, f.hold(old))
     dtypes = f.tuple_of(f.hold(f.the("bool")), f.hold(dtype), f.hold(dtype))
-    made = _pending(f, "op where", (f.get(spec, "Spec.shape"), dtype, dtypes), (sources, forms, offsets), f.the("None"), plain)
+    made = _pending(f, "op where", (f.get(spec, "Spec.shape"), dtype, dtypes), (sources, through, offsets), plain)
     f.let_go(dtypes)
     f.keeps(made)
     f.give(made)
@@ -323,11 +338,11 @@ def _update(f: Function) -> None:
     numbers, one, zero = no_numbers(f), f.number(1), f.the("0")
     numbers.store(f.integer(size))
     numbers.at(MOST_AXES, I64).store(one)
-    whole = f.holding(_form_with(f, x, one, numbers))
-    forms = f.tuple_of(f.hold(whole), f.hold(plain))
+    whole = spec_with(f, dtype, one, numbers)
+    through = f.tuple_of(f.hold(whole), f.hold(plain), f.hold(spec))
     offsets = f.tuple_of(f.hold(zero), f.hold(zero), f.hold(f.get(x, "Tensor.offset")))
     sources, shape, dtypes = f.tuple_of(f.hold(old), f.hold(chosen)), f.tuple_of(size), f.tuple_of(f.hold(dtype), f.hold(dtype))
-    made = _pending(f, "UPDATE", (shape, dtype, dtypes), (sources, forms, offsets), f.get(spec, "Spec.form"), whole)
+    made = _pending(f, "UPDATE", (shape, dtype, dtypes), (sources, through, offsets), whole)
     f.let_go(whole, shape, dtypes)
     f.keeps(made)
     f.give(made)
@@ -349,6 +364,8 @@ def _written(f: Function) -> None:
     f.require(f.is_a(f.get(key, "Tensor.storage"), "Storage"))
     f.refuse(f.is_null(rows))
     f.require(f.is_the(f.get(rows, "Spec.gapless"), "True"))
+    for each in (spec, rows):
+        f.refuse(f.is_the(f.get(each, "Spec.strides"), "None"))
     f.require(f.is_the(f.get(value, "Tensor.offset"), "0"))
     order, spread = (f.made(f.call("PyList_New", POINTER, [f.number(0)])) for _ in range(2))
     old = f.hold(f.get(storage, "Storage.node"))
@@ -363,7 +380,7 @@ def _written(f: Function) -> None:
     f.require(f.call("order_where", I1, [root, x, key, value, old, mask, order]))
     f.require(f.call("are_ours", I1, [order]))
     f.require(f.call("is_worth_it", I1, [order, f.integer(f.get(spec, "Spec.size"))]))
-    plain = f.holding(_plain_form(f, x))
+    plain = f.made(f.call("row_major_spec", POINTER, [dtype, f.get(spec, "Spec.shape")]))
     f.each(f.length(order), lambda k: f.require(f.call("spread_where", I1, [f.listed(order, k), x, key, plain, order, spread])))
     chosen = f.made(f.call("chosen_where", POINTER, [x, key, old, mask, plain, order, spread]))
     update = f.made(f.call("update_where", POINTER, [x, old, plain, chosen]))
