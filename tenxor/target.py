@@ -136,6 +136,28 @@ class Loops(NamedTuple):
         return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128, long_rows=near // 2)
 
 
+class Passes(NamedTuple):
+    """A matrix that is read once for two products (`kernel/once.py`): it pays by what reading it again would cost."""
+
+    large: int = 1 << 24  # bytes of a matrix from which it is read once, as no cache holds it till the second product
+    least: int = 1 << 21  # and from which that is so where its rows are short, as no near cache does
+    short: tuple[int, int] = (1 << 9, 1 << 11)  # bytes of such rows, at least and at most
+    row: int = 1 << 15  # bytes of any row at most: a few rows, and one of results, stay in the second cache
+    columns: int = 1 << 13  # in a row at most: their states lie on the stack
+
+    @staticmethod
+    def of(caches: Caches) -> Passes:
+        """As the second cache allows, and the last."""
+        tuned = caches.tuned()
+        return Passes(large=tuned.last // 2, least=4 * tuned.second, row=tuned.second // 16, columns=tuned.second // 64)
+
+    def pays(self, nbytes: int, row: int) -> bool:
+        """Whether a matrix of so many bytes, with rows of so many, is best read once."""
+        if row > self.row:
+            return False
+        return nbytes >= self.large or (nbytes >= self.least and self.short[0] <= row <= self.short[1])
+
+
 class Streams(NamedTuple):
     """Results that would only drive other things out of the caches, and are written past them."""
 
@@ -234,6 +256,7 @@ class Target(NamedTuple):
     costs: Costs = Costs()
     fusing: Fusing = Fusing()
     loops: Loops = Loops()
+    passes: Passes = Passes()
     streams: Streams = Streams()
     blocks: Blocks = Blocks()
     sharing: Sharing = Sharing()
@@ -249,7 +272,7 @@ class Target(NamedTuple):
     def with_caches(self, caches: Caches) -> Target:
         """The machine with other caches, and the blocks that these allow."""
         made = Loops.of(caches), Streams.of(caches), Blocks.of(caches)
-        return self._replace(caches=caches, loops=made[0], streams=made[1], blocks=made[2])
+        return self._replace(caches=caches, loops=made[0], streams=made[1], blocks=made[2], passes=Passes.of(caches))
 
     def shared_by(self, threads: int) -> Target:
         """The machine with so many threads."""

@@ -10,6 +10,7 @@ from math import prod
 
 from ..layout import Layout, Table
 from ..node import Node
+from ..ops.expr import Expr
 from ..records import NamedTuple
 from .drafted import Access, Draft, Loops, ReductionLoop, accesses
 from .ir import Result, surface, walk
@@ -109,7 +110,7 @@ def _alone(d: Draft, f: ReductionLoop, walks: Sequence[Walk]) -> tuple[Loops, Lo
     """In which order the axes of a reduction would be, were it alone and all that it reads in memory; and which would be left."""
     axes = tuple([a for a in f.axes if d.extents[a] != 1])
     own = [walks[e.index] for e in accesses(f.values)]
-    own = [w._replace(steps=dict(w.steps)) for w in own] + _results(d, f)  # copies, as merging changes them
+    own = [w._replace(steps=dict(w.steps)) for w in own] + _results(d, f, walks)  # copies, as merging changes them
     if d.accumulators[f.accumulator].reduction.follow is None:
         axes = _ordered_to_add(axes, own)
     return axes, merged(axes, own, list(d.extents), set())
@@ -181,21 +182,36 @@ def _takes_in_order(d: Draft, f: ReductionLoop, axes: Loops, walks: Sequence[Wal
     reads = [walks[e.index] for e in accesses if _moves(e, axes, walks)]  # the others are read once
     if prod(d.extents[a] for a in axes) <= BRIEF and _over_pairs(f, reads):
         return True
-    own = [w for w in reads + _results(d, f) if f.last in w.steps]  # what neighbours share, lanes read at once or not at all
+    own = [w for w in reads + _results(d, f, walks) if f.last in w.steps]  # what neighbours share, lanes read at once or not at all
     beside, inside = [any(w.is_near(axis) for w in own) for axis in (f.last, axes[-1])]
     return beside and not inside
 
 
-def _results(d: Draft, f: ReductionLoop) -> list[Walk]:
+def _results(d: Draft, f: ReductionLoop, walks: Sequence[Walk]) -> list[Walk]:
     """How a reduction would read the results of those inside its loops, had they been stored."""
     used = {e.accumulator for v in f.values for e in surface(v) if isinstance(e, Result)}
     found: list[Walk] = []
     for g in [g for g in _inside(d, f) if g.accumulator in used]:
         step, steps = 1, dict[int, Step]()
-        for axis in reversed(g.around):
+        needed = _moving(d, g.values, walks)
+        for axis in reversed([a for a in g.around if a in needed]):
             steps[axis] = step
             step *= d.extents[axis]
         found.append(Walk(steps, 0, None))
+    return found
+
+
+def _moving(d: Draft, values: Sequence[Expr], walks: Sequence[Walk]) -> set[int]:
+    """The axes along which something moves that these values read, also by way of reductions."""
+    found: set[int] = set()
+    stack, seen = list(values), set[int]()
+    while stack:
+        for e in walk(stack.pop()):
+            if isinstance(e, Access):
+                found.update(walks[e.index].steps)
+            elif isinstance(e, Result) and e.accumulator not in seen:
+                seen.add(e.accumulator)
+                stack += d.reductions[e.accumulator].values
     return found
 
 

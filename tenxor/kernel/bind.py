@@ -194,7 +194,7 @@ class _Binder:
 
     def statement(self, s: Statement) -> Statement:
         if isinstance(s, For):
-            return For(self.axis_of[s.axis], self.body(s.body), s.block, s.abreast)
+            return For(self.axis_of[s.axis], self.body(s.body), s.block, s.abreast, s.whole)
         if isinstance(s, Update):
             return Update(s.accumulator, self.exprs(s.values))
         if isinstance(s, Keep):

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from math import prod
 
+from ..late import Late
 from ..layout import Layout
 from ..node import EMPTY, POSITION, UPDATE, Gather, Node, Scan, Scatter, is_read_from_memory, stores, writes
 from ..ops import OPS, Op
@@ -21,6 +22,8 @@ from ..ops.reductions import REDUCTIONS, Reduction
 from ..records import NamedTuple
 from ..target import Fusing, Target
 from .reads import along_last, further_shape, loops_of, outermost, source_index_maps, times_computed, whole
+
+once_only = Late("tenxor.kernel.once")  # with the first sum over rows of much
 
 MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
 _SUM, _MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
@@ -70,13 +73,23 @@ def pending(roots: Sequence[Node]) -> list[Node]:
 
 def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
     """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
-    alone = set(roots)
+    alone, once = set(roots), _read_once(order, roots, target)
     while True:
         found, reads, nested = _fused(order, alone, target.fusing)
         more = _products_apart(found, reads) | _gathers_apart(found, reads) or _nested_apart(found, nested)
-        if not more:
+        if not more and once:
+            found, more = once_only.in_one_pass(found, once)
+        if more <= alone:
             return found
         alone |= more
+
+
+def _read_once(order: Sequence[Node], roots: Sequence[Node], target: Target) -> dict[Node, set[Node]]:
+    """By each sum over rows that may compute what it takes of these, since that is for nothing else: all this."""
+    if sum([isinstance(node.op, Reduction) for node in order]) < 2:
+        return {}
+    found: dict[Node, set[Node]] = once_only.read_once(order, roots, target)
+    return found
 
 
 def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:

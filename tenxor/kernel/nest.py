@@ -14,7 +14,7 @@ from math import prod
 from ..dtypes import DType
 from ..layout import Layout, Table
 from ..node import Node, Scalar, stores, writes
-from ..ops.expr import Expr, Pair
+from ..ops.expr import Expr, Pair, walk
 from ..records import NamedTuple
 from .arrange import Arranged, Walk, arranged, merged
 from .drafted import Access, Accessed, Draft, Loops, ReductionLoop, accesses
@@ -117,9 +117,31 @@ class Nest(_Fields):
     def visits(self) -> tuple[int, int]:
         """How many elements are written, and how many reductions take, but for running ones: these take what they write."""
         running = self.around[len(self.space) :]
-        return self.extent(self.around), sum(
-            self.extent(f.around + f.axes) for f in self.reductions if f.axes != running or not running
-        )
+        reduced = [self.extent(self._needed(f) + f.axes) for f in self.reductions if f.axes != running or not running]
+        return self.extent(self.around), max(reduced) if self.is_one_pass else sum(reduced)
+
+    @cached_property
+    def is_one_pass(self) -> bool:
+        """Whether it is a sum over rows that takes of each what that is reduced to: these are read once for both (`onepass.py`)."""
+        if len(self.reductions) != 2:
+            return False
+        total, of_row = sorted(self.reductions, key=lambda f: len(f.around))
+        return total.around == self.space and of_row.around == self.space + total.axes and self._needed(of_row) != of_row.around
+
+    def _needed(self, f: ReductionLoop) -> Loops:
+        """The loops around a reduction that it depends on: for all others it is computed once."""
+        if f.around == self.space[: len(f.around)]:
+            return f.around
+        moving: set[int] = set()
+        stack, seen = list(f.values), set[int]()
+        while stack:
+            for e in walk(stack.pop()):
+                if isinstance(e, Access):
+                    moving |= self.where(e).axes()
+                elif isinstance(e, Result) and e.accumulator not in seen:
+                    seen.add(e.accumulator)
+                    stack += [v for g in self.reductions if g.accumulator == e.accumulator for v in g.values]
+        return tuple([a for a in f.around if a in moving])
 
     @cached_property
     def reductions(self) -> list[ReductionLoop]:

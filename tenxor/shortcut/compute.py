@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
 from ..node import ALONE
+from ..target import Passes
 from .blocks import LARGEST, NUMBER
 from .frames import EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
@@ -19,12 +20,14 @@ from .walk import is_met, meet
 VALUE = 16  # of a Python float
 MOST_BELOW = 512  # nodes of a graph in which it is looked for reductions
 MOST_LOOKED_AT = 64  # nodes that a reduction is made of, where what is read twice counts twice
+PASSES = Passes()  # by what another kernel may read once what a sum of products is made of
 OTHERWISE, AS_MEMORY, OF_NUMBERS = range(3)  # how what a reduction is made of lies
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["nodes_in_order"] = "@nodes_in_order = internal global i64 0"
+    module.globals["taken_on"] = "@taken_on = internal global i64 0"
     _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
     _are_in_order(Function(module, objects, "are_in_order", [("node", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
@@ -63,13 +66,19 @@ def _computed(f: Function) -> None:
 def _computed_alone(f: Function) -> None:
     """Whether a node is computed now, and before it what it reads, each by a kernel of its own.
 
-    Reductions are looked at before anything is computed: what they read may be in memory then, as others read it, too.
+    Reductions are looked at before anything is computed: what they read may be in memory then, as others read it, too. What may
+    be computed in the midst of what takes it is left to a plan.
     """
     (node,) = f.arguments
     f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
     is_one = f.integer(f.get(node, "Node.count")).equals(1)
     f.when(is_one, lambda: have_in_order(f, node))
-    f.when(~is_one, lambda: have_all_in_order(f, node))
+
+    def be_in_order() -> None:
+        have_all_in_order(f, node)
+        f.require(_taken_on(f).load(I64).equals(may_be_taken_on(f, node).cast("zext", I64)))
+
+    f.when(~is_one, be_in_order)
     f.give(f.call("computed_below", I1, [node]))
 
 
@@ -126,6 +135,7 @@ def have_in_order(f: Function, node: Value) -> None:
 def have_all_in_order(f: Function, node: Value) -> None:
     """Decline a node if it is made of reductions, or is one, that might come out otherwise for themselves than together with more."""
     f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
+    _taken_on(f).store(f.number(0))
     f.require(f.call("are_in_order", I1, [node]))
 
 
@@ -141,6 +151,7 @@ def _are_in_order(f: Function) -> None:
     f.when(may_be_met, lambda: meet(f, node, f.number(0)))
     have_in_order(f, node)
     product, sources = product_in(f, node), f.get(node, "Node.sources")
+    f.when(may_be_taken_on(f, node), lambda: _taken_on(f).store(_taken_on(f).load(I64) + 1))
     is_read_elsewhere = f.both(product.differs(node), lambda: f.owners(product).differs(1))  # and may be in memory, then
     f.when(is_read_elsewhere, lambda: f.require(f.call("order_of", I64, [product]).equals(AS_MEMORY)))
     f.each(f.word(sources, SIZE), lambda k: f.require(f.call("are_in_order", I1, [f.item(sources, k)])))
@@ -161,6 +172,27 @@ def _have_frame_made(f: Function, node: Value) -> None:
 def _looked_at(f: Function) -> Value:
     """How many nodes were looked at, each as often as it is read."""
     return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
+
+
+def may_be_taken_on(f: Function, node: Value) -> Value:
+    """Whether a pending reduction is a sum of products that a sum over these rows may compute of each row (`kernel/once.py`)."""
+    source, recipe = f.item(f.get(node, "Node.sources"), 0), f.get(node, "Node.recipe")
+
+    def pays() -> Value:
+        size, nbytes = size_of(f, node), f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes"))
+        is_short = (nbytes >= size * PASSES.short[0]) & (nbytes <= size * PASSES.short[1]) & (nbytes >= PASSES.least)
+        return (size > 1) & (is_short | (nbytes >= PASSES.large))
+
+    def of_product() -> Value:
+        waits = f.is_the(f.get(source, "Node.buffer"), "None")
+        return f.both(waits, lambda: f.both(f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.op"), "op multiply"), pays))
+
+    return f.both(f.is_the(f.get(recipe, "Recipe.op"), "sum"), of_product)
+
+
+def _taken_on(f: Function) -> Value:
+    """How many reductions were met that may be computed in the midst of others."""
+    return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
 
 
 def size_of(f: Function, node: Value) -> Value:

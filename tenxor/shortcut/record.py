@@ -9,6 +9,7 @@ from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import I1, I64, POINTER, array
 from ..node import HEAVY, LARGE, MAX_PENDING
 from ..pending import OFTEN, SMALL
+from .compute import may_be_taken_on
 from .follow import has_no_value, have_followed
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
@@ -404,8 +405,8 @@ def _given(f: Function) -> None:
     """The tensor of a new node, for the user. It takes over what it is given.
 
     A small result that much memory would wait for is computed at once, if it is a reduction's or has no more than one axis: then all add
-    it in the order in which they would add what it is made of. Of any other that much waits for note is taken. What must be is computed
-    `at_once`, or declined.
+    it in the order in which they would add what it is made of. Of any other that much waits for note is taken, and of one that
+    may be computed in the midst of what takes it. What must be is computed `at_once`, or declined.
     """
     *own, at_once = f.arguments
     node, spec = [f.holding(x) for x in own]
@@ -426,7 +427,7 @@ def _given(f: Function) -> None:
             alone = f.call("computed_alone", I1, [node])
             return f.either(alone, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
 
-        f.when(~f.both(keeps_order, computed), lambda: take_note(f, node))
+        f.when(~f.both(keeps_order & ~may_be_taken_on(f, node), computed), lambda: take_note(f, node))
 
     f.when(~at_once & waits, compute)
     f.when(~at_once & ~waits & (weight >= LARGE), lambda: take_note(f, node))

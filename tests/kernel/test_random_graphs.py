@@ -17,6 +17,7 @@ from tenxor.kernel.cpu.abreast import abreast
 from tenxor.kernel.cpu.columns import by_rows
 from tenxor.kernel.cpu.keep import keeping
 from tenxor.kernel.cpu.lanes import with_lanes
+from tenxor.kernel.cpu.onepass import in_one_pass
 from tenxor.kernel.cpu.prefetch import prefetching
 from tenxor.kernel.cpu.products import as_product
 from tenxor.kernel.cpu.stream import streaming
@@ -27,8 +28,9 @@ from tenxor.kernel.lower import loops_of, lower
 from tenxor.kernel.nest import Nest
 from tenxor.layout import Layout
 from tenxor.node import POSITION, Node, Scalar, Scatter
-from tenxor.target import Costs, Loops, Streams, Target
+from tenxor.target import Costs, Loops, Passes, Streams, Target
 
+from . import helpers
 from .helpers import TARGET, Array, Lower, chosen, compute, elementwise, reduction, scan, stored, tensor, value
 
 MOST_ELEMENTS = 120
@@ -240,7 +242,9 @@ def check_lanes(kernel: Kernel, body: tuple[Statement, ...], inside: bool = Fals
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_products() -> Iterator[None]:
+    """What is little is a product, and read once for two reductions, as much would be."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(helpers, "TARGET", TARGET._replace(passes=Passes(large=0)))
         for module in (pairs, footprint):
             patch.setattr(module, "LEAST", (2, 2, 2))
         yield
@@ -278,6 +282,7 @@ PASSES: dict[str, Callable[[Nest], Nest]] = {
     "product": lambda nest: as_product(nest, TARGET) or nest,
     "kept rows": lambda nest: keeping(nest, EAGER),
     "tiles": lambda nest: tiled(nest, EAGER),
+    "one pass": lambda nest: in_one_pass(nest, EAGER) or nest,
     "rows of columns": lambda nest: by_rows(with_lanes(nest), EAGER),
     "streams": lambda nest: streaming(with_lanes(nest), EAGER),
     "rows abreast": lambda nest: abreast(with_lanes(nest), EAGER._replace(registers=32, loops=Loops(long_rows=0))),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from ...kernel.ir import Address, For, Init, Load, Position, Result, State, Statement, Store, Update, statements
+from ...kernel.ir import Address, For, Init, Keep, Load, Position, Result, State, Statement, Store, Update, statements
 from ...ops.expr import Expr, rebuild
 from .builder import Value
 from .emitter import Emitter
@@ -16,7 +16,7 @@ from .emitter import Emitter
 
 def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
     """The loop in steps of as many turns as it takes abreast, from `begin` on while there are as many; where it stopped."""
-    kernel = em.kernel
+    kernel, spans = em.kernel, em.spans
     started = [inner.accumulator for inner in statements(s.body) if isinstance(inner, Init)]
     axes, accumulators, turns = [*kernel.axes], [*kernel.accumulators], []
     for _ in range(1, s.abreast):
@@ -25,6 +25,8 @@ def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
         accumulators += [kernel.accumulators[f] for f in started]
     body = _together(s.body, turns)
     em.kernel = kernel._replace(axes=tuple(axes), accumulators=tuple(accumulators))
+    if s.axis in spans:
+        em.spans = spans | {turn.axis: spans[s.axis] for turn in turns}
 
     def turn(index: Value) -> Value:
         with ExitStack() as standing:
@@ -36,7 +38,7 @@ def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
         return index + s.abreast
 
     stopped = em.repeated(s.axis, begin, end, turn, needs=s.abreast)
-    em.kernel = kernel
+    em.kernel, em.spans = kernel, spans
     return stopped
 
 
@@ -63,6 +65,8 @@ class _Turn:
             return Init(self.accumulators[s.accumulator])
         if isinstance(s, Update):
             return Update(self.accumulators[s.accumulator], tuple(map(self.expr, s.values)))
+        if isinstance(s, Keep):
+            return s._replace(axis=self.axis, value=self.expr(s.value))
         assert isinstance(s, Store)
         return s._replace(address=self.address(s.address)).with_values([self.expr(v) for v in s.values])
 

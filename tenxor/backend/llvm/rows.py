@@ -52,7 +52,10 @@ def keep(em: Emitter, s: Keep) -> None:
 
 def kept(em: Emitter, e: Kept) -> Parts:
     """What was kept, for every lane."""
-    return loaded(em, places(em, f"kept{e.row}", e.dtype, e.size, e.axis), e.dtype)
+    where = places(em, f"kept{e.row}", e.dtype, e.size, e.axis)
+    if em.lanes is not None and em.lanes.axis != e.axis:
+        return [load(where[0], e.dtype)]  # one for all lanes
+    return loaded(em, where, e.dtype)
 
 
 def places(em: Emitter, row: str, dtype: DType, size: int, axis: int, memory: Value | None = None) -> Parts:

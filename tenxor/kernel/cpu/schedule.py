@@ -19,10 +19,14 @@ def scheduled(nest: Nest, target: Target) -> Nest:
     from .columns import by_rows
     from .keep import keeping
     from .narrow import narrow
+    from .onepass import in_one_pass
     from .places import short_places
     from .prefetch import prefetching
     from .products import as_product
 
+    once = in_one_pass(nest, target)
+    if once is not None:
+        return once
     product = as_product(nest, target)
     if product is not None:
         return streaming(product, target)

@@ -63,7 +63,7 @@ class Kernel(NamedTuple):
         if product is not None and product.shared >= 0:
             return product.shared
         outer = self.body[0]
-        if len(self.body) > 1 or not isinstance(outer, For):
+        if len(self.body) > 1 or not isinstance(outer, For) or outer.whole:
             return -1
         writes = any(isinstance(s, Accumulate) for s in statements(outer.body))
         return outer.axis if writes or self.axes[outer.axis].parallel else -1

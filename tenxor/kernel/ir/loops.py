@@ -107,13 +107,15 @@ class For(NamedTuple):
     """`body` for every index of `axis`; with `block`, for every so many indices, over which a loop inside it then runs.
 
     With `abreast`, which is only of an independent axis and a body without loops but those of reductions, so many turns may run side by
-    side, statement by statement: none needs another.
+    side, statement by statement: none needs another. A loop that is to run as a `whole` is not shared out in pieces, since each of them
+    would do much of the others' work, too.
     """
 
     axis: int
     body: tuple[Statement, ...]
     block: int = 0
     abreast: int = 1
+    whole: bool = False
 
 
 class Side(NamedTuple):

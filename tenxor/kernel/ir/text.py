@@ -73,7 +73,7 @@ def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, l
             how = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
             name, extent = axis_name(s.axis), f"s{axis.extent}"
             if s.block:
-                lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}:")
+                lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}{', as a whole' if s.whole else ''}:")
                 _show_body(axes, accumulators, s.body, depth + 1, lines)
                 continue
             some = f", {s.abreast} abreast" if s.abreast > 1 else ""

@@ -1,0 +1,36 @@
+"""Loops that may be one pass over rows: a sum over these, for each column, that takes what each row is reduced to (`once.py`)."""
+
+from __future__ import annotations
+
+from ..ops.expr import walk
+from ..records import NamedTuple
+from .drafted import ReductionLoop, accesses
+from .ir import Result
+from .nest import Nest
+
+
+class OnePass(NamedTuple):
+    """A sum over rows, along the axis `row`, for each of the last axis of the space, `column`; and what it takes of each row."""
+
+    column: int
+    row: int
+    total: ReductionLoop
+    of_row: ReductionLoop
+
+
+def one_pass(nest: Nest) -> OnePass | None:
+    """What these loops are, if they can be one pass over rows; else None."""
+    space = nest.space
+    if not space or not nest.is_one_pass or nest.around != space or len(nest.stores) != 1:
+        return None
+    total, of_row = sorted(nest.reductions, key=lambda f: len(f.around))
+    column, lined = space[-1], nest.in_order
+    if len(total.axes) != 1 or len(of_row.axes) != 1:
+        return None
+    if total.accumulator not in lined or of_row.accumulator in lined or nest.accumulators[total.accumulator].reduction.combine is None:
+        return None
+    if any(column in nest.where(e).axes() for e in accesses(of_row.values)):
+        return None
+    if any(isinstance(e, Result) and e.accumulator == of_row.accumulator for value in nest.store.values for e in walk(value)):
+        return None
+    return OnePass(column, total.axes[0], total, of_row)

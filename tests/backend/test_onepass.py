@@ -1,0 +1,180 @@
+"""A matrix that is read once for two products: the bits are those of two kernels, and what the interpreter makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL, DType, float32, float64
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.kernel.ir import For, Kernel
+from tenxor.kernel.lower import lower
+from tenxor.plans.plan import planned
+from tenxor.tensor import Tensor
+from tests.machines import current, tune, tuned, use
+
+from .graphs import in_memory
+from .twins import check
+
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
+# What is done with a matrix, a vector along its rows, and one along its columns.
+Make = Callable[[Tensor, Tensor, Tensor], Tensor]
+ONCE: dict[str, Make] = {
+    "there and back": lambda x, v, y: x.T @ (x @ v),
+    "from the left": lambda x, v, y: (x @ v) @ x,
+    "less something": lambda x, v, y: x.T @ (x @ v - y),
+    "and done with": lambda x, v, y: v - 0.5 * (x.T @ (x @ v - y)),
+    "with a result that is read twice": lambda x, v, y: (lambda u: x.T @ (u * (u - y)))(x @ v),
+    "of some rows": lambda x, v, y: x[::2].T @ (x[::2] @ v),
+    "of rows backwards": lambda x, v, y: x[::-1].T @ (x[::-1] @ v),
+    "of some columns": lambda x, v, y: x[:, 1:].T @ (x[:, 1:] @ v[1:]),
+    "of what waits": lambda x, v, y: (x - v).T @ ((x - v) @ v),
+    "of a vector that waits": lambda x, v, y: x.T @ (x @ (v + v)),
+    "rows by their sums": lambda x, v, y: (x * x.sum(axis=1, keepdims=True)).sum(axis=0),
+    "rows by their largest": lambda x, v, y: (x - x.max(axis=1, keepdims=True)).sum(axis=0),
+    "the largest of rows": lambda x, v, y: (x * (x * v).sum(axis=1, keepdims=True)).max(axis=0),
+}
+OF_FLOATS: dict[str, Make] = {
+    "logistic": lambda x, v, y: x.T @ (tx.sigmoid(x @ v) - y),
+    "softened": lambda x, v, y: x.T @ (tx.exp(-tx.abs(x @ v)) / (1 + y * y)),
+    "gradient": lambda x, v, y: tx.grad(lambda v: ((x @ v - y) ** 2).mean())(v),
+    "gradient of logistic": lambda x, v, y: tx.grad(lambda v: (tx.softplus(x @ v) - y * (x @ v)).mean())(v),
+}
+TWICE: dict[str, Make] = {
+    "of two matrices": lambda x, v, y: (x + 1).realize().T @ (x @ v),
+    "of columns first": lambda x, v, y: x @ (x.T @ y),
+    "of all rows": lambda x, v, y: x.T @ tx.softmax(x @ v),
+    "for others, too": lambda x, v, y: (lambda u: x.T @ u + u.sum())(x @ v),
+    "of other rows": lambda x, v, y: x.T @ (x @ v)[::-1],
+    "of two results": lambda x, v, y: x.T @ ((x @ v) * x.sum(axis=1)),
+    "of few columns": lambda x, v, y: x.T @ (x @ v.reshape(-1, 1).expand(-1, 3)),
+}
+
+
+def is_one_pass(kernel: Kernel) -> bool:
+    """Whether a kernel has a loop whose rows are reduced each, before they are taken together."""
+    return any(isinstance(s, For) and s.whole for s in kernel.body)
+
+
+def kernels_of(t: Tensor) -> list[Kernel]:
+    return [kernel for _, kernel in planned([t.storage.node]) if kernel is not None]
+
+
+def operands(rows: int, columns: int, dtype: DType, *, whole: bool = False) -> list[Tensor]:
+    random = np.random.default_rng(rows * columns)
+    shapes = ((rows, columns), (columns,), (rows,))
+    made = [random.integers(-3, 4, shape) if whole else random.normal(size=shape) for shape in shapes]
+    if dtype.is_complex:
+        made = [x + 1j * random.integers(-3, 4, x.shape) for x in made]
+    return [Tensor._of(in_memory(np.asarray(values), dtype)) for values in made]
+
+
+def bits(t: Tensor) -> object:
+    found = np.asarray(t)
+    return found.shape, found.tobytes()
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = tx.num_threads()
+    tx.set_num_threads(1)
+    yield
+    tx.set_num_threads(before)
+
+
+@pytest.fixture
+def _any_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, passes={"large": 0})
+
+
+SIZES = [(9, 5), (9, 65), (70, 257), (150, 5)]
+
+
+@pytest.mark.parametrize("nbytes", [0, 32, 64])
+@pytest.mark.parametrize("name", [*ONCE, *OF_FLOATS])
+def test_the_bits_are_those_of_two_kernels(monkeypatch: pytest.MonkeyPatch, name: str, nbytes: int) -> None:
+    nbytes = min(nbytes, current().vector_bytes)
+    machine = current()._replace(vector_bytes=nbytes, registers=32 if nbytes == 64 else 16)
+    for dtype in (float32, float64):
+        for sizes in SIZES:
+            found = []
+            for matrix in (0, 1 << 40):
+                use(monkeypatch, tuned(machine, passes={"large": matrix, "least": matrix}))
+                made = (ONCE | OF_FLOATS)[name](*operands(*sizes, dtype))
+                assert any(map(is_one_pass, kernels_of(made))) == (matrix == 0)
+                found.append(bits(made))
+            assert found[0] == found[1], (dtype, sizes)
+
+
+@pytest.mark.usefixtures("_any_matrix")
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(name, d) for name in ONCE for d in ALL if d.kind != "bool" and not (d.is_complex and "largest" in name)]
+)
+def test_as_the_interpreter_makes_them(name: str, dtype: DType) -> None:
+    """Of whole numbers, whose sums are the same in any order."""
+    for sizes in ((9, 33), (20, 5), (1, 7), (7, 1), *(() if "largest" in name else ((0, 5), (5, 0)))):
+        check(ONCE[name](*operands(*sizes, dtype, whole=True)).storage.node)
+
+
+@pytest.mark.usefixtures("_any_matrix")
+class TestWhichAre:
+    @pytest.mark.parametrize("name", ONCE)
+    def test_one_kernel_that_reads_each_row_where_it_is_summed(self, name: str) -> None:
+        (kernel,) = [kernel for kernel in kernels_of(ONCE[name](*operands(20, 33, float64))) if is_one_pass(kernel)]
+        assert kernel.split < 0 and "as a whole" in str(kernel) and "kept0" in str(kernel)
+
+    @pytest.mark.parametrize("name", TWICE)
+    def test_not_what_others_need_or_another_matrix(self, name: str) -> None:
+        assert not any(map(is_one_pass, kernels_of(TWICE[name](*operands(20, 33, float64)))))
+
+    def test_not_what_is_a_result_itself(self) -> None:
+        x, v, _ = operands(20, 33, float64)
+        u = x @ v
+        found = planned([u.storage.node, (x.T @ u).storage.node])
+        assert len(found) == 2 and not any(is_one_pass(kernel) for _, kernel in found if kernel)
+
+    def test_not_where_a_near_cache_holds_the_matrix(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows, columns = 30, 20
+        for matrix, once in ((rows * columns * 8, True), (rows * columns * 8 + 1, False)):
+            tune(monkeypatch, passes={"large": matrix, "least": matrix})
+            x, v, _ = operands(rows, columns, float64)
+            assert any(map(is_one_pass, kernels_of(x.T @ (x @ v)))) == once
+
+    def test_not_where_a_few_rows_are_more_than_a_near_cache_holds(self) -> None:
+        longest = current().passes.row // 8
+        for columns, once in ((longest, True), (longest + 1, False)):
+            x, v = tx.zeros((20, columns)).realize(), tx.zeros(columns).realize()
+            assert any(map(is_one_pass, kernels_of(x.T @ (x @ v)))) == once
+
+    def test_not_where_threads_would_share_the_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        most = current().sharing.longest
+        for threads, columns, once in ((1, most + 1, True), (2, most, True), (2, most + 1, False)):
+            use(monkeypatch, tuned(current(), passes={"large": 0})._replace(threads=threads))
+            tx.set_num_threads(threads)
+            x, v = tx.zeros((20, columns)).realize(), tx.zeros(columns).realize()
+            assert any(map(is_one_pass, kernels_of(x.T @ (x @ v)))) == once
+
+    def test_a_norm_of_it_is_another_kernel(self) -> None:
+        x, v, _ = operands(20, 33, float64)
+        first, *others = kernels_of(tx.linalg.norm(x.T @ (x @ v)))
+        assert is_one_pass(first) and len(others) == 1
+
+    def test_all_shapes_share_a_kernel(self) -> None:
+        kernels = {kernels_of(x.T @ (x @ v))[0] for x, v, _ in (operands(*sizes, float64) for sizes in ((20, 33), (9, 256), (100, 5)))}
+        assert len(kernels) == 1
+
+
+@pytest.mark.parametrize("rows", [8, 9, 700])
+def test_the_work_is_that_of_the_rows(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """As they are read once; not as often as there are columns."""
+    tune(monkeypatch, passes={"large": 0})
+    x, v, _ = operands(rows, 40, float64)
+    root = (x.T @ (x @ v)).storage.node
+    target = current()
+    kernels = fuse(pending([root]), [root], target)
+    _, binding = lower(root, set(kernels), target)
+    assert binding.work == rows * 40 + 40
