@@ -69,7 +69,7 @@ from .objects import REUSED, Objects
 from .patience import patience
 from .reuse import stand_in
 from .rule import Program
-from .slots import ENTRIES
+from .slots import ENTRIES, NUMBERS, WRAPPED, wrapper
 from .slots import stand_in as stand_in_for_operators
 from .updates import have_apart, learn_update
 from .writes import compute_if_small, done_again, learn_masked_write, learn_write
@@ -87,6 +87,7 @@ FUNCTIONS = (
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
     *ENTRIES,
+    *NUMBERS,
     *MACHINES,
 )
 DATA = ("objects", "counts", "numbered", "patience", "stood_there")
@@ -165,6 +166,7 @@ class ShortWay:
         own = {f"own {m.name}": self._own(m) for m in METHODS}
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         own["own index_add_"] = learning_added(self.replaced["index_add_"])
+        points = {d: spec_of(Layout.contiguous(()), d) for d in ALL}
         named = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Form, Layout, Storage, Element, Tensor, Past)},
             "int": int,
@@ -186,7 +188,8 @@ class ShortWay:
             "TRUE": TRUE,
             "FALSE": FALSE,
             "FOLLOWED": FOLLOWED,
-            "points": tuple([spec_of(Layout.contiguous(()), d) for d in ALL]),
+            "points": tuple(points.values()),
+            **{f"point {d.name}": spec for d, spec in points.items()},
             "'shape'": "shape",
             "'dtype'": "dtype",
             "'write'": "write",
@@ -325,6 +328,8 @@ class ShortWay:
             self.kept.append(found)
             return _new_attribute(Tensor, ctypes.byref(found))
         text = f"{method.name}{_signature(self.replaced[method.name])}\n--\n\n{doc}"
+        if method.name in WRAPPED:
+            return wrapper(Tensor, method.name, self.library[WRAPPED[method.name]], text, self.kept)
         definition = self._definition(method.name, symbol_of(method), method.kind.value, text)
         return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
 

@@ -44,6 +44,7 @@ from . import (
     write,
 )
 from .function import Function
+from .numbers import of_points
 from .objects import SIZE, Objects
 from .write import refuse_pinned
 
@@ -119,7 +120,14 @@ def _unary(op: str) -> Callable[[Function], Value]:
 
 
 def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
-    return lambda f: f.call("binary", POINTER, [*f.arguments[:2], f.the(f"op {op}"), f.constant(I1, comes_last)])
+    return lambda f: _of_two(f, op, *f.arguments[:2], f.constant(I1, comes_last))
+
+
+def _of_two(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
+    """What an operation gives for a tensor and another or a number, which comes first if the tensor comes `last`."""
+    point = of_points(f, op, x, y, last)
+    others = lambda: [f.call("binary", POINTER, [x, y, f.the(f"op {op}"), last])]  # noqa: E731
+    return f.choose(f.is_null(point), others, lambda: [point])[0]
 
 
 def _binary_named(op: str) -> Callable[[Function], Value]:
@@ -128,14 +136,18 @@ def _binary_named(op: str) -> Callable[[Function], Value]:
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
         plain = f.both(count.equals(1), lambda: f.is_null(names))
-        call = lambda: [f.call("binary", POINTER, [x, args.load(POINTER), f.the(f"op {op}"), f.constant(I1, False)])]  # noqa: E731
+        call = lambda: [_of_two(f, op, x, args.load(POINTER), f.constant(I1, False))]  # noqa: E731
         return f.choose(plain, call, lambda: [f.nothing()])[0]
 
     return short
 
 
 def _in_place(op: str) -> Callable[[Function], Value]:
-    return lambda f: f.call("in_place", POINTER, [*f.arguments[:2], f.the(f"op {op}")])
+    def short(f: Function) -> Value:
+        x, y = f.arguments[:2]
+        return f.call("in_place", POINTER, [x, y, f.the(f"op {op}"), of_points(f, op, x, y, f.constant(I1, False))])
+
+    return short
 
 
 def _plain(function: str) -> Callable[[Function], Value]:
@@ -305,7 +317,7 @@ def module(objects: Objects, made: Module) -> Module:
             [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
-    _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER)]))
+    _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)]))
     for method in METHODS:
         _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
     slots.write(made, objects)
@@ -353,10 +365,14 @@ def _ask_python(f: Function) -> None:
 
 
 def _held(f: Function) -> None:
-    """The tensor itself, through which the result of an operation is written."""
-    x, y, op = f.arguments
-    refuse_pinned(f, x)
-    found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
+    """The tensor itself, through which the result of an operation is written; it may be a `point` that is known."""
+    x, y, op, point = f.arguments
+
+    def result() -> list[Value]:
+        refuse_pinned(f, x)
+        return [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
+
+    found = f.made(f.choose(f.is_null(point), result, lambda: [point])[0])
     storage = f.get(x, "Tensor.storage")
     f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))
     f.require(f.call("takes", I1, [x, found, y]))

@@ -83,7 +83,7 @@ def operand(f: Function, x: Value) -> Operand:
 
     def a_number() -> list[Value]:
         f.require(f.is_a(storage, "Element"))
-        f.require(_is_eager(f))  # who learns is to see that it is read
+        f.require(is_eager(f))  # who learns is to see that it is read
         number, key = f.get(storage, "Element._number"), f.get(spec, "Spec.known")
         f.refuse(f.is_the(number, "None"))
         f.require(f.get(storage, "Element._dtype").equals(dtype))
@@ -146,8 +146,6 @@ def _binary(f: Function) -> None:
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
-    (point,) = f.choose(_is_eager(f), lambda: [f.call("of_points", POINTER, [x, y, op, after])], lambda: [f.nothing()])
-    f.when_giving(~f.is_null(point), lambda: point)
     ask_all(f, x, y)
     key, thing, is_node, offset = operand(f, x)
     beside = beside_of(f, y)
@@ -196,7 +194,7 @@ def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operan
     """Return the result of an operation, which is told with its recipe and spec, on numbers that are known; all of that is held."""
     held, last = list(f._held), operands[-1]
     are_points = _is_point(f, operands[0]) if len(operands) == 1 else f.both(_is_point(f, operands[0]), lambda: _is_point(f, last))
-    are_points = f.both(are_points, lambda: _is_eager(f))
+    are_points = f.both(are_points, lambda: is_eager(f))
 
     def known() -> list[Value]:
         numbers = [_number_of(f, x) for x in operands]
@@ -379,7 +377,7 @@ def _node_of(f: Function) -> None:
     weight = heavy.load(I64)
 
     def is_within() -> Value:
-        return f.both(nodes <= MAX_PENDING, lambda: f.either(weight < LARGE, lambda: _is_eager(f)))
+        return f.both(nodes <= MAX_PENDING, lambda: f.either(weight < LARGE, lambda: is_eager(f)))
 
     f.require(f.either(~is_bounded, is_within))
     numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
@@ -391,7 +389,7 @@ def _node_of(f: Function) -> None:
     f.give(node)
 
 
-def _is_eager(f: Function) -> Value:
+def is_eager(f: Function) -> Value:
     """Whether what can be is computed at once: not while a method is learned from."""
     return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
 
@@ -409,7 +407,7 @@ def _given(f: Function) -> None:
     nodes, weight = f.integer(f.get(node, "Node.count")), f.integer(f.get(node, "Node.heavy"))
     recipe = f.get(node, "Node.recipe")
     nbytes, is_line = f.integer(f.get(recipe, "Recipe.nbytes")), f.word(f.get(recipe, "Recipe.shape"), SIZE) < 2
-    waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: _is_eager(f)))
+    waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: is_eager(f)))
 
     def take_note() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
