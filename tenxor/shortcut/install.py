@@ -224,6 +224,7 @@ class ShortWay:
             "is_computed": is_computed,
             "0": 0,
             "1": 1,
+            "2": 2,
             "pool": pool,
             "lock": interpreters(lock),
             "take lock": interpreters(lock).acquire,

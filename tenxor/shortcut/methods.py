@@ -87,7 +87,7 @@ _SAID: dict[str, Callable[[Function, Value], Value]] = {
     "size": lambda f, spec: f.own(f.get(spec, "Spec.size")),
     "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.word(f.get(spec, "Spec.shape"), SIZE)]),
 }
-_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
+_OTHERS = ("astype", "to", "dot", "clip", "clamp")
 
 
 class Kind(Enum):
@@ -168,6 +168,19 @@ def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
         return f.call("called", POINTER, [f.arguments[0], *given, f.the(f"'{name}'")])
 
     return short
+
+
+def _power(f: Function) -> Value:
+    """The square, which is an operation, of all but truth values; else what the method made before."""
+    x, y = f.arguments
+    found = f.both(f.is_the(y, "2"), lambda: f.both(f.is_a(x, "Tensor"), lambda: ~f.is_the(f.get(x, "Tensor.dtype"), "bool")))
+    (square,) = f.choose(found, lambda: [f.call("unary", POINTER, [x, f.the("op square")])], lambda: [f.nothing()])
+
+    def others() -> list[Value]:
+        f.when(~f.is_null(f.call("PyErr_Occurred", POINTER, [])), f.tell_what_was_met)
+        return [_called("__pow__", Kind.ONE)(f)]
+
+    return f.choose(f.is_null(square), others, lambda: [square])[0]
 
 
 def _copied(name: str) -> Callable[[Function], Value]:
@@ -266,8 +279,9 @@ METHODS = (
     *[Method(f"__{name}__", _unary(op), Kind.NOTHING, op=op) for name, op in _UNARY.items()],
     *[Method(name, _unary(name), Kind.NOTHING, op=name) for name in _NAMED],
     *[Method(name, _binary_named(name), Kind.ANY, op=name) for name in _NAMED_BINARY],
-    *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS[:3], *_OTHERS[5:])],
-    *[Method(name, _called(name, Kind.ONE), Kind.ONE, True) for name in _OTHERS[3:5]],
+    *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS)],
+    Method("__matmul__", _called("__matmul__", Kind.ONE), Kind.ONE, True),
+    Method("__pow__", _power, Kind.ONE, True),
     *[Method(name, _called(name, Kind.ATTRIBUTE), Kind.ATTRIBUTE, True) for name in ("T", "mT")],
     *[Method(name, _of_spec(find), Kind.ATTRIBUTE) for name, find in _SAID.items()],
     Method("realize", _plain("realized"), Kind.NOTHING),

@@ -27,7 +27,8 @@ from ..storage import Element, Storage
 from ..tensor import Tensor
 from .rule import FrameRule, Rule
 
-REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
+REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past", "Scalar")  # classes of which dead objects are used again
+UNSEEN = ("Scalar",)  # of these the collector need not know: they refer to nothing that could lead back to them
 CLASSES = (
     *(DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
     *(Rule, FrameRule, Form, Layout),
@@ -118,7 +119,7 @@ class Objects:
         return sorted(self._slots[cls].values())
 
     def weakly(self, cls: str) -> int:
-        """Where instances have those who refer to them weakly, in bytes."""
+        """Where instances have those who refer to them weakly, in bytes; 0 if nobody can."""
         return self._weakly[cls]
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from tenxor.tensor import Tensor
 from tests.shortcut.outcomes import lose_no_reference, seen
 
 pytestmark = pytest.mark.usefixtures("on")
-BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift")
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift", "pow")
 UNARY = ("neg", "pos", "abs", "invert")
 IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
 COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
@@ -198,3 +199,21 @@ def test_going_through_ends() -> None:
     for k in (3, -4):
         with pytest.raises(IndexError):
             get(x, k)
+
+
+def test_squares_are_made_without_python() -> None:
+    x = tx.asarray([[6, 1, 2], [3, 4, 5]]).realize()
+    squared = (lambda: x**2, lambda: (x * 0.5)[1] ** 2, lambda: x[1, 1] ** 2)
+    for make in squared:
+        for _ in range(3):
+            make()
+        met: list[str] = []
+        sys.setprofile(lambda frame, event, _, met=met: met.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            make()
+        finally:
+            sys.setprofile(None)
+        assert met == ["<lambda>"]
+    assert [make().tolist() for make in squared] == [[[36, 1, 4], [9, 16, 25]], [2.25, 4.0, 6.25], 16]
+    truth = x > 2
+    assert (truth**2).dtype is tx.asarray([True]).__pow__(2).dtype and (truth**2).tolist() == [[1, 0, 0], [1, 1, 1]]
