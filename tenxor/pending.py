@@ -113,7 +113,11 @@ def forget_gone() -> None:
     """Forget those that wait no more, if there may be many."""
     global _many
     if len(waiting) >= _many:
-        waiting[:] = [one for one in waiting if (node := one()) is not None and node.buffer is None]
+        looks = ownership.short_looks
+        if looks:
+            waiting[:] = looks[0].still_waiting(waiting)
+        else:
+            waiting[:] = [one for one in waiting if (node := one()) is not None and node.buffer is None]
         _many = max(OFTEN, 2 * len(waiting))
 
 

@@ -29,6 +29,7 @@ from ..memory import Buffer, allocate
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
+from ..ownership import Looks, short_looks
 from ..past import GONE, NOTHING, Again, Past, short_again
 from ..pending import forget_gone, waiting
 from ..plans.parts import SUM
@@ -81,6 +82,7 @@ BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER
 FUNCTIONS = (
     *("is_basic", "forget_specs", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
+    *("count_waiting", "still_waiting", "held_by_others"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
     *BY_NUMPY,
@@ -273,6 +275,7 @@ class ShortWay:
         self.gathered = learning("__getitem__", gathered, frame_of_key)
         self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
         self.take_pattern = self._function("take_pattern", Kind.SOME)
+        self.looks = Looks(*[self._function(name, Kind.SOME) for name in ("count_waiting", "still_waiting", "held_by_others")])
         self.is_basic = self._function("is_basic", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling)
@@ -349,6 +352,7 @@ class ShortWay:
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
+        short_looks[:] = [self.looks]
         short_again[:] = [self.again]
         copiers[:] = [self.copier]
         callers[:] = [self.caller]
@@ -378,6 +382,7 @@ class ShortWay:
         short_ways.clear()
         short_runs.clear()
         short_walks.clear()
+        short_looks.clear()
         short_again.clear()
         copiers.clear()
         callers.clear()

@@ -24,6 +24,7 @@ from . import (
     index,
     joining,
     kinds,
+    looks,
     looping,
     numbers,
     ordering,
@@ -316,7 +317,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    computing = (compute, walk, graph, running, pasts, batches)
+    computing = (compute, walk, looks, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, specs, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
     writing = (index, write, updating, picking, gather, joining, together, creating)
