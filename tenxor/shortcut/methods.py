@@ -121,7 +121,7 @@ def _unary(op: str) -> Callable[[Function], Value]:
 
 
 def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
-    return lambda f: _of_two(f, op, *f.arguments[:2], f.constant(I1, comes_last))
+    return lambda f: _of_two(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
 
 def _of_two(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:

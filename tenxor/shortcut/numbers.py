@@ -82,9 +82,11 @@ def _of_points(f: Function, op: str) -> None:
     def ordered(one: Value, other: Value) -> tuple[Value, Value]:
         return select(last, other, one), select(last, one, other)
 
+    def value(number: Value) -> Value:
+        return f.at(number, VALUE).load(DOUBLE)
+
     def floats() -> Value:
         dtype = float64.name
-        value = lambda number: f.at(number, VALUE).load(DOUBLE)  # noqa: E731
         one = value(number_of(x, dtype, "float"))
 
         def beside() -> list[Value]:
@@ -161,8 +163,9 @@ def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Va
 
 def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
     """The same for two integers."""
+    one, other = numbers
     for name in (*_OF_INTEGERS, *_COMPARED):
-        f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _integer(f, name, *numbers, spec, spec))  # type: ignore[misc]
+        f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _integer(f, name, one, other, spec, spec))  # type: ignore[misc]
     return f.nothing()
 
 

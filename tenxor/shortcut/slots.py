@@ -228,8 +228,8 @@ def stand_in(library: Mapping[str, int], cls: type) -> None:
     stands in an entry is what stands there in any class that has the method, and nothing in one that has not; and where methods are
     wrappers, their function.
     """
-    for name, place in _BINARY.items():
-        if _place(cls, _NUMBER, place).value != library[f"number_{name}"]:
+    for name, entry in _BINARY.items():
+        if _place(cls, _NUMBER, entry).value != library[f"number_{name}"]:
             raise LookupError(f"what is called for __{name}__ is not what its methods are wrappers of")
     nothing = type("Nothing", (), {"__slots__": ()})
     for name, (method, table, entry) in ENTRIES.items():
