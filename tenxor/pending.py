@@ -16,7 +16,7 @@ from .late import LateModule
 from .node import EMPTY, HEAVY, LARGE, MAX_PENDING, Node, next_number
 from .ops import Op
 from .pool import pool
-from .realize import lock, realize, short_ways
+from .realize import lock, realize, realize_taken, short_ways
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ def bounded(node: Node) -> None:
     pattern = patterns.taken([node])
     if pattern.pending > ENOUGH:
         last = _last(pattern)
+        if last == [node]:
+            realize_taken(pattern)
         del pattern  # who else holds a node is counted, when memory is to be written over
-        if last:
+        if last and node.buffer is None:
             realize(*last)
         if node.buffer is not None:
             node.count = 1
@@ -113,7 +115,11 @@ def forget_gone() -> None:
     """Forget those that wait no more, if there may be many."""
     global _many
     if len(waiting) >= _many:
-        waiting[:] = [one for one in waiting if (node := one()) is not None and node.buffer is None]
+        looks = ownership.short_looks
+        if looks:
+            waiting[:] = looks[0].still_waiting(waiting)
+        else:
+            waiting[:] = [one for one in waiting if (node := one()) is not None and node.buffer is None]
         _many = max(OFTEN, 2 * len(waiting))
 
 

@@ -263,6 +263,7 @@ def _made_of(f: Function) -> None:
     x, _, _, tensors, made = f.arguments
     steps = f.get(made, "Made.steps")
     f.when_giving(f.word(steps, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
+    f.when_giving(tensors.equals(1), lambda: _made_of_one(f, x, made))
     operands = f.made(f.call("PyTuple_New", POINTER, [tensors * 2]))
     filled = f.local(I64, f.number(0))
 
@@ -275,16 +276,40 @@ def _made_of(f: Function) -> None:
         filled.store(filled.load(I64) + 2)
 
     _each_tensor(f, read)
-    found = f.made(f.call("in_steps", POINTER, [made, operands]))
+    found = f.made(f.call("in_steps", POINTER, [made, f.at(operands, ITEMS)]))
     f.let_go(operands)
     f.keeps(found)
     f.give(found)
 
 
+def _made_of_one(f: Function, x: Value, made: Value) -> Value:
+    """What comes of some steps of one tensor."""
+    _, node, is_node, offset = operand(f, x)
+    f.require(is_node)
+    f.hold(node), f.hold(offset)
+    operands = f.local(array(POINTER, 2))
+    operands.store(node)
+    operands.at(1, POINTER).store(offset)
+    found = f.made(f.call("in_steps", POINTER, [made, operands]))
+    f.let_go(node, offset)
+    f.keeps(found)
+    return found
+
+
 def _in_steps(f: Function) -> None:
-    """What comes of some steps, of operands: their nodes, each with its offset behind it."""
+    """What comes of some steps, mostly one, of operands that somebody holds: their nodes, each with its offset behind it."""
     made, operands = f.arguments
     steps, before = f.get(made, "Made.steps"), pinned_reads(f)
+
+    def give(node: Value) -> Value:
+        return f.call("given", POINTER, [node, f.own(f.get(made, "Made.spec")), pinned_reads(f).differs(before)])
+
+    def one_step() -> Value:
+        node = f.made(f.call("step", POINTER, [f.item(steps, 0), operands, f.nothing()]))
+        f.keeps(node)
+        return give(node)
+
+    f.when_giving(f.word(steps, SIZE).equals(1), one_step)
     nodes = f.made(f.call("PyTuple_New", POINTER, [f.word(steps, SIZE)]))
 
     def make(k: Value) -> None:
@@ -295,7 +320,7 @@ def _in_steps(f: Function) -> None:
     f.each(f.word(steps, SIZE), make)
     last = f.own(f.item(nodes, f.word(steps, SIZE) - 1))
     f.let_go(nodes)
-    f.give(f.call("given", POINTER, [last, f.own(f.get(made, "Made.spec")), pinned_reads(f).differs(before)]))
+    f.give(give(last))
 
 
 def _hosted(f: Function) -> None:
@@ -391,7 +416,7 @@ def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:
 
 
 def _step(f: Function) -> None:
-    """The node of one step."""
+    """The node of one step, of operands as they lie one after another, and the nodes of the steps before."""
     step, operands, before = f.arguments
     recipe, sources, starts = (f.at(step, ITEMS + 8 * k).load(POINTER) for k in range(3))
     read = f.made(f.call("PyTuple_New", POINTER, [f.word(sources, SIZE)]))
@@ -402,7 +427,7 @@ def _step(f: Function) -> None:
 
         def of_node() -> list[Value]:
             number = f.integer(source)
-            of_operand, of_step = lambda: [f.item(operands, number * 2)], lambda: [f.item(before, -1 - number)]
+            of_operand, of_step = lambda: [operands.at(number * 2, POINTER).load(POINTER)], lambda: [f.item(before, -1 - number)]
             return f.choose(number >= 0, of_operand, of_step)
 
         (found,) = f.choose(f.is_a(source, "int"), of_node, lambda: [source])
@@ -417,7 +442,7 @@ def _step(f: Function) -> None:
         of_operand = f.both(of_source, lambda: f.integer(f.item(sources, k)) >= 0)
 
         def moved() -> list[Value]:
-            own = f.item(operands, f.integer(f.item(sources, k)) * 2 + 1)
+            own = operands.at(f.integer(f.item(sources, k)) * 2 + 1, POINTER).load(POINTER)
             return f.choose(
                 f.is_the(fixed, "0"),
                 lambda: [f.own(own)],

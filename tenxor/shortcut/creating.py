@@ -95,7 +95,7 @@ def _created(f: Function) -> None:
     (made,) = f.choose(f.is_null(known), by_rule, lambda: [f.own(known)], (1, 1000))
     f.made(made)
     f.let_go(key)
-    found = f.made(f.call("in_steps", POINTER, [made, f.the("()")]))
+    found = f.made(f.call("in_steps", POINTER, [made, f.nothing()]))
     f.let_go(made)
     f.keeps(found)
     f.give(found)

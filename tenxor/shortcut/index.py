@@ -19,30 +19,71 @@ PARTS = 4  # of a key at the most
 
 
 class Wanted(NamedTuple):
-    """What a key asks for: a view with this dtype, so many axes, and these numbers, from an element on; and whether it is just that."""
+    """What a key asks for: a view with this dtype, so many axes, and these numbers, from an element on."""
 
     dtype: Value
     ndim: Value
     numbers: Value
     offset: Value
-    is_element: Value
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     parameters = [("x", POINTER), ("key", POINTER)]
+    _place_of_element(Function(module, objects, "place_of_element", parameters, I64))
     _wanted(Function(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
     _is_basic(Function(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], exported=True))
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
 
 
+def element_wanted(f: Function, x: Value, key: Value) -> tuple[Value, Value]:
+    """Whether a key asks a tensor for an element, and the offset of that. Python may run."""
+    may_be = f.either(f.is_a(key, "int"), lambda: f.is_a(key, "tuple"))
+    (place,) = f.choose(may_be, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.number(0)])
+    return place > 0, place - 1
+
+
+def _place_of_element(f: Function) -> None:
+    """The offset of the element that a key of integers, one for each axis, asks for, and 1; 0 if it is none, or out of range."""
+    x, key = f.arguments
+    shape, strides, offset = _numbers_of(f, x)
+    ndim = f.word(shape, SIZE)
+
+    def index(part: Value, k: int | Value) -> Value:
+        f.require(f.is_a(part, "int"))
+        size, (value, fits) = f.integer(f.item(shape, k)), f.bounded(part)
+        value = f.selected(value < 0, value + size, value)
+        f.require(fits & value.compare("ult", size))
+        return value * f.integer(f.item(strides, k))
+
+    def several() -> list[Value]:
+        f.require(f.is_a(key, "tuple"))
+        f.require(f.word(key, SIZE).equals(ndim))
+        return [f.fold(ndim, f.number(0), lambda k, before: before + index(f.item(key, k), k))]
+
+    def one() -> list[Value]:
+        f.require(ndim.equals(1))
+        return [index(key, 0)]
+
+    (moved,) = f.choose(f.is_a(key, "int"), one, several)
+    f.give(f.integer(offset) + moved + 1)
+
+
+def _numbers_of(f: Function, x: Value) -> tuple[Value, Value, Value]:
+    """The shape, strides and offset of a tensor that has strides."""
+    spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
+    shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
+    f.refuse(f.is_the(strides, "None"))
+    return shape, strides, offset
+
+
 def wanted(f: Function, x: Value, key: Value) -> Wanted:
-    """What a key asks of a tensor; declines if it is not of integers, slices, None and one Ellipsis, that fit."""
-    found = f.local(array(I64, NUMBERS + 3))
+    """What a key asks of a tensor that is no element; declines if it is not of integers, slices, None and one Ellipsis, that fit."""
+    found = f.local(array(I64, NUMBERS + 2))
     f.require(f.call("find_wanted", I1, [x, key, found]))
-    ndim, offset, is_element = (found.at(NUMBERS + k, I64).load(I64) for k in range(3))
-    return Wanted(f.get(x, "Tensor.dtype"), ndim, found, offset, is_element.equals(1))
+    ndim, offset = (found.at(NUMBERS + k, I64).load(I64) for k in range(2))
+    return Wanted(f.get(x, "Tensor.dtype"), ndim, found, offset)
 
 
 def spec_in(f: Function, found: Wanted) -> Value:
@@ -51,11 +92,9 @@ def spec_in(f: Function, found: Wanted) -> Value:
 
 
 def _wanted(f: Function) -> None:
-    """Write down what a key asks of a tensor: the numbers of a view, how many axes there are, the offset, and whether it is an element."""
+    """Write down what a key asks of a tensor: the numbers of a view, how many axes there are, and the offset."""
     x, key, numbers = f.arguments
-    spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
-    shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
-    f.refuse(f.is_the(strides, "None"))
+    shape, strides, offset = _numbers_of(f, x)
     ndim = f.word(shape, SIZE)
     one = f.local(POINTER, key)
     is_tuple = f.is_a(key, "tuple")
@@ -138,26 +177,25 @@ def _wanted(f: Function) -> None:
     f.each(count, part)
     keep(ndim - axis.load(I64))
     count = axes.load(I64)
-    is_element = count.equals(0) & is_view.load(I64).equals(0)
-    for k, value in enumerate((count, at.load(I64), is_element.cast("zext", I64))):
+    f.refuse(count.equals(0) & is_view.load(I64).equals(0))  # an element is no view
+    for k, value in enumerate((count, at.load(I64))):
         numbers.at(NUMBERS + k, I64).store(value)
 
     def forget(k: int) -> None:
         for place in (k, k + MOST_AXES):
             numbers.at(place, I64).store(f.number(0))
 
-    def no_others() -> None:
-        for k in range(MOST_AXES):
-            f.when(count <= k, lambda k=k: forget(k))  # type: ignore[misc]
-
-    f.when(~is_element, no_others)
+    for k in range(MOST_AXES):
+        f.when(count <= k, lambda k=k: forget(k))  # type: ignore[misc]
     f.give(f.constant(I1, True))
 
 
 def _is_basic(f: Function) -> None:
-    """For Python: whether a key asks a tensor for such a view; of the pair of both."""
+    """For Python: whether a key asks a tensor for such a view, or an element; of the pair of both."""
     _, pair = f.arguments
-    found = f.call("find_wanted", I1, [f.item(pair, 0), f.item(pair, 1), f.local(array(I64, NUMBERS + 3))])
+    x, key = (f.item(pair, k) for k in range(2))
+    is_element, _ = element_wanted(f, x, key)
+    found = f.either(is_element, lambda: f.call("find_wanted", I1, [x, key, f.local(array(I64, NUMBERS + 2))]))
     f.when(~found, f.tell_what_was_met)
     f.give(f.truth(found))
 
@@ -166,11 +204,12 @@ def _item(f: Function) -> None:
     """What `x[key]` is: a view, or an element as it is now."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
+    is_element, place = element_wanted(f, x, key)
+    f.when_giving(is_element, lambda: _element(f, x, place))
     f.when_giving(f.is_a(key, "list"), lambda: f.call("picked", POINTER, [x, key]))
     f.when_giving(f.is_a(key, "Tensor"), lambda: _at_indices(f, x, key))
     f.when_giving(_has_indices(f, key), lambda: f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)]))
     found = wanted(f, x, key)
-    f.when_giving(found.is_element, lambda: _element(f, x, found.offset))
     spec = spec_in(f, found)
     offset = f.as_object(found.offset)
     f.give(view(f, f.get(x, "Tensor.storage"), spec, offset))
@@ -197,10 +236,10 @@ def _item_at(f: Function) -> None:
     """The element at some coordinates as a Python number."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    found = wanted(f, x, key)
-    f.require(found.is_element)
+    is_element, place = element_wanted(f, x, key)
+    f.require(is_element)
     node = node_of(f, x)
-    number = f.call("number_at", POINTER, [f.get(node, "Node.buffer"), f.get(x, "Tensor.dtype"), found.offset])
+    number = f.call("number_at", POINTER, [f.get(node, "Node.buffer"), f.get(x, "Tensor.dtype"), place])
     f.keeps(node)
     f.drop(node)
     f.give(number)

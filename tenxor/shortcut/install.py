@@ -29,6 +29,7 @@ from ..memory import Buffer, allocate
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
+from ..ownership import Looks, short_looks
 from ..past import GONE, NOTHING, Again, Past, short_again
 from ..pending import forget_gone, waiting
 from ..plans.parts import SUM
@@ -70,7 +71,7 @@ from .patience import patience
 from .reuse import stand_in
 from .rule import Program
 from .selected import Selected, finishers
-from .slots import ENTRIES
+from .slots import ENTRIES, NUMBERS, WRAPPED, wrapper
 from .slots import stand_in as stand_in_for_operators
 from .updates import have_apart, learn_update
 from .writes import compute_if_small, done_again, learn_masked_write, learn_write
@@ -83,12 +84,14 @@ FUNCTIONS = (
     *("is_basic", "forget_specs", "spec_for_python", "node_number", "recipe_number", "finish_selected"),
     *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
+    *("count_waiting", "still_waiting", "held_by_others"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
     *BY_NUMPY,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
     *ENTRIES,
+    *NUMBERS,
     *MACHINES,
 )
 DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "stood_there")
@@ -167,6 +170,7 @@ class ShortWay:
         own = {f"own {m.name}": self._own(m) for m in METHODS}
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         own["own index_add_"] = learning_added(self.replaced["index_add_"])
+        points = {d: spec_of(Layout.contiguous(()), d) for d in ALL}
         named = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Form, Layout, Storage, Element, Tensor, Past)},
             "int": int,
@@ -188,7 +192,8 @@ class ShortWay:
             "TRUE": TRUE,
             "FALSE": FALSE,
             "FOLLOWED": FOLLOWED,
-            "points": tuple([spec_of(Layout.contiguous(()), d) for d in ALL]),
+            "points": tuple(points.values()),
+            **{f"point {d.name}": spec for d, spec in points.items()},
             "'shape'": "shape",
             "'dtype'": "dtype",
             "'write'": "write",
@@ -225,6 +230,7 @@ class ShortWay:
             "is_computed": is_computed,
             "0": 0,
             "1": 1,
+            "2": 2,
             "pool": pool,
             "lock": interpreters(lock),
             "take lock": interpreters(lock).acquire,
@@ -276,6 +282,7 @@ class ShortWay:
         self.gathered = learning("__getitem__", gathered, frame_of_key)
         self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
         self.take_pattern = self._function("take_pattern", Kind.SOME)
+        self.looks = Looks(*[self._function(name, Kind.SOME) for name in ("count_waiting", "still_waiting", "held_by_others")])
         self.is_basic = self._function("is_basic", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling)
@@ -347,6 +354,8 @@ class ShortWay:
             self.kept.append(found)
             return _new_attribute(Tensor, ctypes.byref(found))
         text = f"{method.name}{_signature(self.replaced[method.name])}\n--\n\n{doc}"
+        if method.name in WRAPPED:
+            return wrapper(Tensor, method.name, self.library[WRAPPED[method.name]], text, self.kept)
         definition = self._definition(method.name, symbol_of(method), method.kind.value, text)
         return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
 
@@ -366,6 +375,7 @@ class ShortWay:
         finishers[:] = [self.finish]
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
+        short_looks[:] = [self.looks]
         short_again[:] = [self.again]
         copiers[:] = [self.copier]
         callers[:] = [self.caller]
@@ -396,6 +406,7 @@ class ShortWay:
         short_ways.clear()
         short_runs.clear()
         short_walks.clear()
+        short_looks.clear()
         short_again.clear()
         copiers.clear()
         callers.clear()

@@ -25,6 +25,7 @@ from . import (
     joining,
     kinds,
     later,
+    looks,
     looping,
     numbers,
     ordering,
@@ -47,6 +48,7 @@ from . import (
     write,
 )
 from .function import Function
+from .numbers import of_points
 from .objects import SIZE, Objects
 from .write import refuse_pinned
 
@@ -89,7 +91,7 @@ _SAID: dict[str, Callable[[Function, Value], Value]] = {
     "size": lambda f, spec: f.own(f.get(spec, "Spec.size")),
     "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.word(f.get(spec, "Spec.shape"), SIZE)]),
 }
-_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
+_OTHERS = ("astype", "to", "dot", "clip", "clamp")
 
 
 class Kind(Enum):
@@ -122,7 +124,14 @@ def _unary(op: str) -> Callable[[Function], Value]:
 
 
 def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
-    return lambda f: f.call("binary", POINTER, [*f.arguments[:2], f.the(f"op {op}"), f.constant(I1, comes_last)])
+    return lambda f: _of_two(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
+
+
+def _of_two(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
+    """What an operation gives for a tensor and another or a number, which comes first if the tensor comes `last`."""
+    point = of_points(f, op, x, y, last)
+    others = lambda: [f.call("binary", POINTER, [x, y, f.the(f"op {op}"), last])]  # noqa: E731
+    return f.choose(f.is_null(point), others, lambda: [point])[0]
 
 
 def _binary_named(op: str) -> Callable[[Function], Value]:
@@ -131,14 +140,18 @@ def _binary_named(op: str) -> Callable[[Function], Value]:
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
         plain = f.both(count.equals(1), lambda: f.is_null(names))
-        call = lambda: [f.call("binary", POINTER, [x, args.load(POINTER), f.the(f"op {op}"), f.constant(I1, False)])]  # noqa: E731
+        call = lambda: [_of_two(f, op, x, args.load(POINTER), f.constant(I1, False))]  # noqa: E731
         return f.choose(plain, call, lambda: [f.nothing()])[0]
 
     return short
 
 
 def _in_place(op: str) -> Callable[[Function], Value]:
-    return lambda f: f.call("in_place", POINTER, [*f.arguments[:2], f.the(f"op {op}")])
+    def short(f: Function) -> Value:
+        x, y = f.arguments[:2]
+        return f.call("in_place", POINTER, [x, y, f.the(f"op {op}"), of_points(f, op, x, y, f.constant(I1, False))])
+
+    return short
 
 
 def _plain(function: str) -> Callable[[Function], Value]:
@@ -159,6 +172,19 @@ def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
         return f.call("called", POINTER, [f.arguments[0], *given, f.the(f"'{name}'")])
 
     return short
+
+
+def _power(f: Function) -> Value:
+    """The square, which is an operation, of all but truth values; else what the method made before."""
+    x, y = f.arguments
+    found = f.both(f.is_the(y, "2"), lambda: f.both(f.is_a(x, "Tensor"), lambda: ~f.is_the(f.get(x, "Tensor.dtype"), "bool")))
+    (square,) = f.choose(found, lambda: [f.call("unary", POINTER, [x, f.the("op square")])], lambda: [f.nothing()])
+
+    def others() -> list[Value]:
+        f.when(~f.is_null(f.call("PyErr_Occurred", POINTER, [])), f.tell_what_was_met)
+        return [_called("__pow__", Kind.ONE)(f)]
+
+    return f.choose(f.is_null(square), others, lambda: [square])[0]
 
 
 def _copied(name: str) -> Callable[[Function], Value]:
@@ -257,8 +283,9 @@ METHODS = (
     *[Method(f"__{name}__", _unary(op), Kind.NOTHING, op=op) for name, op in _UNARY.items()],
     *[Method(name, _unary(name), Kind.NOTHING, op=name) for name in _NAMED],
     *[Method(name, _binary_named(name), Kind.ANY, op=name) for name in _NAMED_BINARY],
-    *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS[:3], *_OTHERS[5:])],
-    *[Method(name, _called(name, Kind.ONE), Kind.ONE, True) for name in _OTHERS[3:5]],
+    *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS)],
+    Method("__matmul__", _called("__matmul__", Kind.ONE), Kind.ONE, True),
+    Method("__pow__", _power, Kind.ONE, True),
     *[Method(name, _called(name, Kind.ATTRIBUTE), Kind.ATTRIBUTE, True) for name in ("T", "mT")],
     *[Method(name, _of_spec(find), Kind.ATTRIBUTE) for name, find in _SAID.items()],
     Method("realize", _plain("realized"), Kind.NOTHING),
@@ -293,7 +320,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    computing = (compute, walk, graph, running, pasts, batches)
+    computing = (compute, walk, looks, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, specs, tables, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
     writing = (index, write, updating, later, spreading, picking, gather, joining, together, creating)
@@ -308,7 +335,7 @@ def module(objects: Objects, made: Module) -> Module:
             [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
-    _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER)]))
+    _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)]))
     for method in METHODS:
         _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
     slots.write(made, objects)
@@ -356,10 +383,14 @@ def _ask_python(f: Function) -> None:
 
 
 def _held(f: Function) -> None:
-    """The tensor itself, through which the result of an operation is written."""
-    x, y, op = f.arguments
-    refuse_pinned(f, x)
-    found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
+    """The tensor itself, through which the result of an operation is written; it may be a `point` that is known."""
+    x, y, op, point = f.arguments
+
+    def result() -> list[Value]:
+        refuse_pinned(f, x)
+        return [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
+
+    found = f.made(f.choose(f.is_null(point), result, lambda: [point])[0])
     storage = f.get(x, "Tensor.storage")
     f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))
     f.require(f.call("takes", I1, [x, found, y]))

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, Type
-from ..dtypes import boolean, float64, int64
+from ..dtypes import float64, int64
 from ..spec import EXACT
+from .compute import VALUE
 from .function import Function
 from .objects import Objects
+from .record import is_eager
 
 _OF_FLOATS = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 _OF_INTEGERS = {"add": "add", "subtract": "sub", "multiply": "mul"}
@@ -21,14 +23,33 @@ _COMPARED = {
     "equal": ("oeq", "eq"),
     "not_equal": ("une", "ne"),
 }
+POINTWISE = (*_OF_FLOATS, *_COMPARED)
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    _of_points(Function(module, objects, "of_points", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
+    for op in POINTWISE:
+        _of_points(Function(module, objects, f"{op}_of_points", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op)
     _of_numbers(Function(module, objects, "of_numbers", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")]))
     _of_number(Function(module, objects, "of_number", [(name, POINTER) for name in ("op", "recipe", "spec", "number")]))
     _number_in_memory(Function(module, objects, "number_in_memory", [(name, POINTER) for name in ("node", "spec", "offset")]))
+
+
+def of_points(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
+    """What an operation gives for an element that is known and what stands beside it, if it is one of the commonest; null if it is not
+    known.
+    """
+    if op not in POINTWISE:
+        return f.nothing()
+
+    def known() -> list[Value]:
+        found = f.call(f"{op}_of_points", POINTER, [x, y, last])
+        met = f.both(f.is_null(found), lambda: ~f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        f.when(met, f.tell_what_was_met)
+        return [found]
+
+    is_element = f.both(f.is_a(x, "Tensor"), lambda: f.is_a(f.get(x, "Tensor.storage"), "Element"))
+    return f.choose(is_element, known, lambda: [f.nothing()])[0]
 
 
 def element(f: Function, number: Value, spec: Value) -> Value:
@@ -40,47 +61,67 @@ def element(f: Function, number: Value, spec: Value) -> Value:
     return found
 
 
-def _point(f: Function, dtype: str) -> Value:
-    """The spec of a tensor without axes."""
-    return f.item(f.the("points"), f.integer(f.get(f.the(dtype), "DType.rank")))
-
-
-def _of_points(f: Function) -> None:
+def _of_points(f: Function, op: str) -> None:
     """The tensor of what one of the commonest operations gives for an element that is known, without axes, and another or a Python number,
     which comes first if the element comes `last`. Of these it need not be looked up what it makes.
     """
-    x, y, op, last = f.arguments
-    dtype = f.get(x, "Tensor.dtype")
-    is_float = dtype.equals(f.the(float64.name))
-    f.require(is_float | dtype.equals(f.the(int64.name)))
-    point = select(is_float, _point(f, float64.name), _point(f, int64.name))
+    x, y, last = f.arguments
+    spec = f.get(x, "Tensor.spec")
+    f.require(is_eager(f))
 
-    def known(t: Value) -> Value:
-        storage = f.get(t, "Tensor.storage")
-        f.require(f.is_a(storage, "Element"))
-        f.require(f.get(t, "Tensor.spec").equals(point))
-        f.require(f.get(storage, "Element._dtype").equals(dtype))
-        number = f.get(storage, "Element._number")
-        f.refuse(f.is_the(number, "None"))
+    def number_of(t: Value, dtype: str, kind: str) -> Value:
+        """The number that such a tensor is known to be, which is Python's of that kind."""
+        f.require(f.is_the(f.get(t, "Tensor.spec"), f"point {dtype}"))
+        element = f.get(t, "Tensor.storage")
+        f.require(f.is_a(element, "Element"))
+        f.require(f.is_the(f.get(element, "Element._dtype"), dtype))
+        number = f.get(element, "Element._number")
+        f.require(f.is_a(number, kind))
         return number
 
-    def beside() -> list[Value]:
-        kind = f.type_of(y)
-        f.require(f.either(f.is_the(kind, "int"), lambda: f.both(is_float, lambda: f.is_the(kind, "float"))))
-        f.when(f.both(is_float, lambda: f.is_the(kind, "int")), lambda: _is_exact(f, y))
-        return [y]
+    def ordered(one: Value, other: Value) -> tuple[Value, Value]:
+        return select(last, other, one), select(last, one, other)
 
-    one = known(x)
-    (other,) = f.choose(f.is_a(y, "Tensor"), lambda: [known(y)], beside)
-    one, other = select(last, other, one), select(last, one, other)
-    f.when_giving(is_float, lambda: _of_floats(f, op, (one, other), point, _point(f, boolean.name)))
-    f.give(_of_integers(f, op, (one, other), point, _point(f, boolean.name)))
+    def value(number: Value) -> Value:
+        return f.at(number, VALUE).load(DOUBLE)
+
+    def floats() -> Value:
+        dtype = float64.name
+        one = value(number_of(x, dtype, "float"))
+
+        def beside() -> list[Value]:
+            kind = f.type_of(y)
+
+            def exact() -> list[Value]:
+                f.require(f.is_the(kind, "int"))
+                return [_exact(f, y).cast("sitofp", DOUBLE)]
+
+            return f.choose(f.is_the(kind, "float"), lambda: [value(y)], exact)
+
+        (other,) = f.choose(f.is_a(y, "Tensor"), lambda: [value(number_of(y, dtype, "float"))], beside)
+        return _float(f, op, *ordered(one, other), f.the(f"point {dtype}"), f.the("point bool"))
+
+    def integers() -> Value:
+        dtype = int64.name
+        one = number_of(x, dtype, "int")
+
+        def beside() -> list[Value]:
+            f.require(f.is_a(y, "int"))
+            return [y]
+
+        (other,) = f.choose(f.is_a(y, "Tensor"), lambda: [number_of(y, dtype, "int")], beside)
+        return _integer(f, op, *ordered(one, other), f.the(f"point {dtype}"), f.the("point bool"))
+
+    if op in _OF_INTEGERS or op in _COMPARED:
+        f.when_giving(f.is_the(spec, f"point {int64.name}"), integers)
+    f.give(floats())
 
 
-def _is_exact(f: Function, number: Value) -> None:
-    """Decline unless a Python integer is a float, too."""
+def _exact(f: Function, number: Value) -> Value:
+    """A Python integer that is a float, too; declines for others."""
     value, fits = f.bounded(number)
     f.require(f.both(fits, lambda: f.both(value <= EXACT, lambda: value >= -EXACT)))
+    return value
 
 
 def _of_numbers(f: Function) -> None:
@@ -90,8 +131,8 @@ def _of_numbers(f: Function) -> None:
     dtype = f.item(dtypes, 0)
     f.require(dtype.equals(f.item(dtypes, 1)))
     _is_one(f, spec)
-    f.when_giving(f.is_the(dtype, float64.name), lambda: _of_floats(f, op, (one, other), spec, spec))
-    f.when_giving(f.is_the(dtype, int64.name), lambda: _of_integers(f, op, (one, other), spec, spec))
+    f.when_giving(f.is_the(dtype, float64.name), lambda: _of_floats(f, op, (one, other), spec))
+    f.when_giving(f.is_the(dtype, int64.name), lambda: _of_integers(f, op, (one, other), spec))
     f.decline()
 
 
@@ -104,33 +145,40 @@ def _truth(f: Function, holds: Value, spec: Value) -> Value:
     return element(f, f.holding(f.truth(holds)), spec)
 
 
-def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value, of_truth: Value) -> Value:
-    """The tensor of what an operation gives for two floats, with this spec, or that of a comparison; or nothing."""
+def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
+    """The tensor of what an operation gives for two floats, with this spec; or nothing."""
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
-    for name, how in _OF_FLOATS.items():
-        number = lambda how=how: f.made(f.call("PyFloat_FromDouble", POINTER, [f.binary(how, a, b)]))  # noqa: E731
-        f.when_giving(f.is_the(op, f"op {name}"), lambda number=number: element(f, number(), spec))  # type: ignore[misc]
-    for name, (predicate, _) in _COMPARED.items():
-        f.when_giving(f.is_the(op, f"op {name}"), lambda how=predicate: _truth(f, a.compare(how, b), of_truth))  # type: ignore[misc]
+    for name in (*_OF_FLOATS, *_COMPARED):
+        f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _float(f, name, a, b, spec, spec))  # type: ignore[misc]
     return f.nothing()
 
 
-def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value, of_truth: Value) -> Value:
+def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
+    """The tensor of what one operation gives for two floats, with this spec, or that of a comparison."""
+    if name in _COMPARED:
+        return _truth(f, a.compare(_COMPARED[name][0], b), of_truth)
+    number = f.made(f.call("PyFloat_FromDouble", POINTER, [f.binary(_OF_FLOATS[name], a, b)]))
+    return element(f, number, spec)
+
+
+def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
     """The same for two integers."""
-    (a, fits), (b, fits_too) = (f.bounded(x) for x in numbers)
-    f.require(fits & fits_too)
-    for name, how in _OF_INTEGERS.items():
-
-        def number(how: str = how) -> Value:
-            pair = Type("pair", "{ i64, i1 }")  # the result, and whether it is beyond 64 bits
-            both = f.call(f"llvm.s{how}.with.overflow.i64", pair, [a, b])
-            f.refuse(f.define(I1, f"extractvalue {both!r}, 1"))
-            return f.as_object(f.define(I64, f"extractvalue {both!r}, 0"))
-
-        f.when_giving(f.is_the(op, f"op {name}"), lambda number=number: element(f, number(), spec))  # type: ignore[misc]
-    for name, (_, predicate) in _COMPARED.items():
-        f.when_giving(f.is_the(op, f"op {name}"), lambda how=predicate: _truth(f, a.compare(how, b), of_truth))  # type: ignore[misc]
+    one, other = numbers
+    for name in (*_OF_INTEGERS, *_COMPARED):
+        f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _integer(f, name, one, other, spec, spec))  # type: ignore[misc]
     return f.nothing()
+
+
+def _integer(f: Function, name: str, one: Value, other: Value, spec: Value, of_truth: Value) -> Value:
+    """The same for two integers."""
+    (a, fits), (b, fits_too) = (f.bounded(x) for x in (one, other))
+    f.require(fits & fits_too)
+    if name in _COMPARED:
+        return _truth(f, a.compare(_COMPARED[name][1], b), of_truth)
+    pair = Type("pair", "{ i64, i1 }")  # the result, and whether it is beyond 64 bits
+    both = f.call(f"llvm.s{_OF_INTEGERS[name]}.with.overflow.i64", pair, [a, b])
+    f.refuse(f.define(I1, f"extractvalue {both!r}, 1"))
+    return element(f, f.as_object(f.define(I64, f"extractvalue {both!r}, 0")), spec)
 
 
 def _of_number(f: Function) -> None:

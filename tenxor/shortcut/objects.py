@@ -29,7 +29,8 @@ from ..tensor import Tensor
 from .rule import FrameRule, Rule
 from .selected import Selected
 
-REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
+REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past", "Scalar")  # classes of which dead objects are used again
+UNSEEN = ("Scalar",)  # of these the collector need not know: they refer to nothing that could lead back to them
 CLASSES = (
     *(DType, Op, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
     *(Rule, FrameRule, Form, Layout, Selected),
@@ -120,7 +121,7 @@ class Objects:
         return sorted(self._slots[cls].values())
 
     def weakly(self, cls: str) -> int:
-        """Where instances have those who refer to them weakly, in bytes."""
+        """Where instances have those who refer to them weakly, in bytes; 0 if nobody can."""
         return self._weakly[cls]
 
     @property

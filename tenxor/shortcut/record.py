@@ -149,8 +149,6 @@ def _binary(f: Function) -> None:
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
-    (point,) = f.choose(is_eager(f), lambda: [f.call("of_points", POINTER, [x, y, op, after])], lambda: [f.nothing()])
-    f.when_giving(~f.is_null(point), lambda: point)
     ask_all(f, x, y)
     key, thing, is_node, offset = operand(f, x)
     beside = beside_of(f, y)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I64, POINTER, VOID
 from .function import Function
-from .objects import REFERENCES, REUSED, Objects
+from .objects import REFERENCES, REUSED, UNSEEN, Objects
 
 KEPT = 2048  # of each class
 DEALLOC = 48  # where a type has what is called when an instance dies, in bytes: the same in all versions of CPython 3
@@ -38,21 +38,31 @@ def _new(f: Function, cls: str) -> None:
     """A new object, all of whose slots are empty."""
     place, kept = _kept(f, cls)
     count = place.load(I64)
-    f.when_giving(count.equals(0), lambda: f.allocated(cls))
+    f.when_giving(count.equals(0), lambda: _anew(f, cls))
     x = kept.at(count - 1, I64).load(POINTER)
     place.store(count - 1)
     f.at(x, REFERENCES).store(f.number(1))
     f.own(f.the(cls))
-    f.call("PyObject_GC_Track", VOID, [x])
+    if cls not in UNSEEN:
+        f.call("PyObject_GC_Track", VOID, [x])
     f.give(x)
+
+
+def _anew(f: Function, cls: str) -> Value:
+    """One in memory of the interpreter's; null where there is none."""
+    x = f.allocated(cls)
+    if cls in UNSEEN:
+        f.when(~f.is_null(x), lambda: f.unseen(x))
+    return x
 
 
 def _dies(f: Function, cls: str) -> None:
     """The last reference to an object has gone."""
     (x,) = f.arguments
     f.call("PyObject_GC_UnTrack", VOID, [x])
-    weakly = f.at(x, f.objects.weakly(cls)).load(POINTER)
-    f.when(~f.is_null(weakly), lambda: f.call("PyObject_ClearWeakRefs", VOID, [x]))
+    if f.objects.weakly(cls):
+        weakly = f.at(x, f.objects.weakly(cls)).load(POINTER)
+        f.when(~f.is_null(weakly), lambda: f.call("PyObject_ClearWeakRefs", VOID, [x]))
     for slot in f.objects.slots_of(cls):
         place = f.at(x, slot)
         had = place.load(POINTER)

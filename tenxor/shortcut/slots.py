@@ -3,7 +3,10 @@
 For a class of Python's, what stands for `x[key]` or `x += y` in its type looks the method up by name, each time, and calls what it finds
 as any function is called: that takes as long as to read an element. So machine code stands there, which calls the method's own. What is
 not plain is left to what stood there. If somebody puts another method into the class, the interpreter puts its own function back.
-`x + y` and the like stay as they are: the interpreter looks whether its own function stands there for both operands.
+
+Of `x + y` the interpreter asks first whether the same function stands there for both, and else asks a subclass first. So subclasses
+that have no method of their own need ours, too. They get it where the methods say so themselves, as those of C's classes do: there
+`__add__` and `__radd__` are wrappers of one function.
 """
 
 from __future__ import annotations
@@ -24,6 +27,11 @@ _IN_PLACE = {
     **{"iadd": 152, "isub": 160, "imul": 168, "imod": 176, "ilshift": 192, "irshift": 200, "iand": 208, "ixor": 216, "ior": 224},
     **{"ifloordiv": 248, "itruediv": 256},
 }
+_UNARY = {"neg": 48, "pos": 56, "abs": 64, "invert": 80, "int": 128, "float": 144}
+_BINARY = {
+    **{"add": 0, "sub": 8, "mul": 16, "mod": 24, "lshift": 88, "rshift": 96, "and": 104, "xor": 112, "or": 120},
+    **{"floordiv": 232, "truediv": 240},
+}
 _COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")  # in the order of C's numbers for them
 # By the name of our function: the method that has the interpreter fill the entry, the table, and the place in it.
 ENTRIES: dict[str, tuple[str, int, int]] = {
@@ -32,8 +40,12 @@ ENTRIES: dict[str, tuple[str, int, int]] = {
     "slot_item": ("__getitem__", _SEQUENCE, 24),
     "slot_bool": ("__bool__", _NUMBER, 72),
     "slot_compared": ("__lt__", 0, 200),
-    **{f"slot_{name}": (f"__{name}__", _NUMBER, place) for name, place in _IN_PLACE.items()},
+    **{f"slot_{name}": (f"__{name}__", _NUMBER, place) for name, place in (*_UNARY.items(), *_IN_PLACE.items())},
 }
+WRAPPED = {f"__{r}{name}__": f"number_{name}" for name in _BINARY for r in ("", "r")}  # the functions of which methods are wrappers
+NUMBERS = tuple(dict.fromkeys(WRAPPED.values()))
+# Where a wrapper has what it was made of, in bytes, which tells among others how its function is called.
+_MADE_OF = 40
 _BEFORE = {name: k for k, name in enumerate(ENTRIES)}
 
 
@@ -50,8 +62,12 @@ def write(module: Module, objects: Objects) -> None:
     _item(function("slot_item", ("x", POINTER), ("k", I64)))
     _bool(function("slot_bool", ("x", POINTER), result=I32))
     _compared(function("slot_compared", *two, ("which", I32)))
+    for name in _UNARY:
+        _unary(function(f"slot_{name}", ("x", POINTER)), name)
     for name in _IN_PLACE:
         _in_place(function(f"slot_{name}", *two), name)
+    for name in _BINARY:
+        _binary(function(f"number_{name}", *two), name)
 
 
 def _stood_there(f: Function, name: str, result: Any = POINTER) -> Value:
@@ -114,9 +130,17 @@ def _beyond(f: Function) -> Value:
 
 
 def _bool(f: Function) -> None:
-    """Whether it is true; -1 for an error."""
+    """Whether it is true; -1 for an error. Mostly it is what a comparison of elements gave."""
     (x,) = f.arguments
     f.when_giving(~f.is_a(x, "Tensor"), lambda: _stood_there(f, "slot_bool", I32))
+    is_one = f.both(f.is_the(f.get(x, "Tensor.spec"), "point bool"), lambda: f.is_a(f.get(x, "Tensor.storage"), "Element"))
+
+    def known() -> None:
+        number = f.get(f.get(x, "Tensor.storage"), "Element._number")
+        f.when_giving(f.is_the(number, "True"), lambda: f.constant(I32, 1))
+        f.when_giving(f.is_the(number, "False"), lambda: f.constant(I32, 0))
+
+    f.when(is_one, known)
     found = _own(f, "__bool__", x, f.nothing())
     f.when_giving(f.is_null(found), lambda: f.constant(I32, -1))
     f.drop(found)  # there will always be both
@@ -140,6 +164,55 @@ def _in_place(f: Function, name: str) -> None:
     f.give(_stood_there(f, f"slot_{name}"))
 
 
+def _unary(f: Function, name: str) -> None:
+    """`-x` and the like."""
+    (x,) = f.arguments
+    f.when_giving(f.is_a(x, "Tensor"), lambda: _own(f, f"__{name}__", x, f.nothing()))
+    f.give(_stood_there(f, f"slot_{name}"))
+
+
+def _binary(f: Function, name: str) -> None:
+    """`x + y` and the like, one of which is a tensor. If both are, the first is asked, which takes tensors of all classes."""
+    x, y = f.arguments
+    is_first = f.either(f.is_a(x, "Tensor"), lambda: f.call("PyType_IsSubtype", I32, [f.type_of(x), f.the("Tensor")]).differs(0))
+    f.when_giving(is_first, lambda: _own(f, f"__{name}__", x, y))
+    f.give(_own(f, f"__r{name}__", y, x))
+
+
+class _Base(ctypes.Structure):
+    """What a wrapper is made of, as C has it."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("place", ctypes.c_int),
+        ("function", ctypes.c_void_p),
+        ("wrapper", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("flags", ctypes.c_int),
+        ("known_as", ctypes.c_void_p),
+    )
+
+
+_new_wrapper = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(_Base), ctypes.c_void_p)(
+    ("PyDescr_NewWrapper", ctypes.pythonapi)
+)
+
+
+def wrapper(cls: type, name: str, function: int, text: str, kept: list[Any]) -> Any:
+    """A method that is a wrapper of a function, with a signature and documentation. LookupError unless those of `int` are made as is
+    believed: this one is like them.
+    """
+    like = vars(int)[name]
+    if type(like).__basicsize__ != _MADE_OF + 16:
+        raise LookupError(f"a wrapper has {type(like).__basicsize__} bytes")
+    base = ctypes.POINTER(_Base).from_address(id(like) + _MADE_OF).contents
+    if base.name != name.encode() or base.known_as != id(like.__name__):
+        raise LookupError(f"what {name} of an integer is made of is not where it is looked for")
+    own = _Base(base.name, base.place, base.function, base.wrapper, text.encode(), base.flags, base.known_as)
+    kept.append(own)
+    return _new_wrapper(cls, ctypes.byref(own), function)
+
+
 def _place(cls: type, table: int, entry: int) -> ctypes.c_void_p:
     """An entry of a type."""
     at = id(cls)
@@ -152,8 +225,12 @@ def _place(cls: type, table: int, entry: int) -> ctypes.c_void_p:
 
 def stand_in(library: Mapping[str, int], cls: type) -> None:
     """Have the interpreter call machine code for a class whose methods it is. LookupError unless types are made as is believed: what
-    stands in an entry is what stands there in any class that has the method, and nothing in one that has not.
+    stands in an entry is what stands there in any class that has the method, and nothing in one that has not; and where methods are
+    wrappers, their function.
     """
+    for name, entry in _BINARY.items():
+        if _place(cls, _NUMBER, entry).value != library[f"number_{name}"]:
+            raise LookupError(f"what is called for __{name}__ is not what its methods are wrappers of")
     nothing = type("Nothing", (), {"__slots__": ()})
     for name, (method, table, entry) in ENTRIES.items():
         place = _place(cls, table, entry)

@@ -228,8 +228,11 @@ def _keeps_order(f: Function, through: Value, plain: Value) -> Value:
 
         def keeps() -> Value:
             strides = f.get(spec, "Spec.strides")
-            steps = lambda: f.fold(f.word(strides, SIZE), f.number(0), lambda j, n: n | f.integer(f.item(strides, j)))  # noqa: E731
-            return f.either(_lies_as(f, Through(f.get(spec, "Spec.shape"), strides), plain), lambda: steps().equals(0))
+            lies_so = _lies_as(f, Through(f.get(spec, "Spec.shape"), strides), plain)
+            return f.either(lies_so, lambda: f.fold(f.word(strides, SIZE), f.number(0), step_or_before).equals(0))
+
+        def step_or_before(j: Value, before: Value) -> Value:
+            return before | f.integer(f.item(f.get(spec, "Spec.strides"), j))
 
         return found & f.either(f.is_the(spec, "None"), keeps)
 

@@ -8,7 +8,7 @@ from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8
 from .blocks import LARGEST
 from .compute import in_memory, lock_is_free
 from .function import Function
-from .index import spec_in, wanted
+from .index import element_wanted, spec_in, wanted
 from .objects import SIZE, Objects
 from .read import address_of
 from .record import ask_all, made_or_by_rule, operand, within
@@ -25,24 +25,28 @@ def write(module: Module, objects: Objects) -> None:
     _takes(Function(module, objects, "takes", [("x", POINTER), ("found", POINTER), ("beside", POINTER)], I1))
     _unshared(Function(module, objects, "unshared", [("storage", POINTER)], I1))
     _set_masked(Function(module, objects, "set_masked", [("x", POINTER), ("mask", POINTER), ("value", POINTER)]))
+    _set_element(Function(module, objects, "set_element", [("x", POINTER), ("offset", I64), ("value", POINTER)]))
     _set_item(Function(module, objects, "set_item", [("x", POINTER), ("key", POINTER), ("value", POINTER)]))
 
 
 def _set_item(f: Function) -> None:
-    """`x[key] = value` for one element in memory that nobody else reads: None, if it was written."""
+    """`x[key] = value`, where that is in memory that nobody else reads: None, if it was written."""
     x, key, value = f.arguments
     f.require(f.is_a(x, "Tensor"))
+    is_element, place = element_wanted(f, x, key)
+    f.when_giving(is_element, lambda: f.call("set_element", POINTER, [x, place, value]))
     f.when_giving(f.is_a(key, "Tensor"), lambda: _set_at(f, x, key, value))
     f.when_giving(f.is_a(key, "list"), lambda: f.call("set_picked", POINTER, [x, key, value]))
     found = wanted(f, x, key)
+    spec = spec_in(f, found)
+    done = f.call("put", POINTER, [f.get(x, "Tensor.storage"), spec, found.offset, value])
+    f.let_go(spec)
+    f.give(done)
 
-    def view() -> Value:
-        spec = spec_in(f, found)
-        done = f.call("put", POINTER, [f.get(x, "Tensor.storage"), spec, found.offset, value])
-        f.let_go(spec)
-        return done
 
-    f.when_giving(~found.is_element, view)
+def _set_element(f: Function) -> None:
+    """The same for the element at an offset."""
+    x, offset, value = f.arguments
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
     f.require(f.is_a(storage, "Storage"))
     number = number_for(f, value, dtype)
@@ -55,7 +59,7 @@ def _set_item(f: Function) -> None:
     f.require(f.either(alone, lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0")))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
     f.require(lock_is_free(f))
-    f.require(f.call("put_number", I1, [address_of(f, buffer), dtype, found.offset, number]))
+    f.require(f.call("put_number", I1, [address_of(f, buffer), dtype, offset, number]))
     f.keeps(number)
     f.drop(number)
     f.give(f.own(f.the("None")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from typing import Any
 
@@ -39,6 +40,22 @@ def test_more_than_are_kept_live_and_die() -> None:
         refs = [weakref.ref(t) for t in living] + [weakref.ref(t.storage) for t in living] + [weakref.ref(t.node) for t in living]
         del living
         assert [r() for r in refs] == [None] * 3 * MANY
+
+
+def test_numbers_are_made_of_what_numbers_were() -> None:
+    """The collector does not see them, and their memory is used again, with other numbers in it."""
+    x = tx.asarray(np.arange(4.0)).realize()
+    for _ in range(3):
+        living = [x + (k + 0.5) for k in range(MANY)]
+        numbers = [t.node.sources[1] for t in living]
+        assert not any(map(gc.is_tracked, numbers)) and [s.value for s in numbers] == [k + 0.5 for k in range(MANY)]
+        del living
+        assert [repr(s) for s in numbers[:3]] == ["0.5", "1.5", "2.5"]
+        del numbers
+    kept = sys.getrefcount(float)
+    for k in range(MANY):
+        assert (x + (k + 0.5)).tolist() == [k + j + 0.5 for j in range(4)]
+    assert abs(sys.getrefcount(float) - kept) < 10
 
 
 def test_callbacks_make_what_is_used_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.shortcut.slots import ENTRIES, _place
+from tenxor.shortcut.slots import _BINARY, _NUMBER, ENTRIES, _place
 from tenxor.tensor import Tensor
 from tests.shortcut.outcomes import lose_no_reference, seen
 
 pytestmark = pytest.mark.usefixtures("on")
-BINARY = ("add", "truediv", "floordiv", "and_", "lshift")
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift", "pow")
+UNARY = ("neg", "pos", "abs", "invert")
 IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
 COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
 
@@ -65,6 +67,10 @@ def calls() -> Iterator[tuple[str, Callable[[dict[str, Any]], Any]]]:
             yield f"{one}[{other}] = 1", lambda its, one=one, other=other: written(its[one] + 0, its[other], 1)
     for name in names:
         yield f"bool {name}", lambda its, name=name: bool(its[name])
+        yield f"int {name}", lambda its, name=name: int(its[name])
+        yield f"float {name}", lambda its, name=name: float(its[name])
+        for how in UNARY:
+            yield f"{how} {name}", lambda its, how=how, name=name: getattr(operator, how)(its[name])
         yield f"del {name}[0]", lambda its, name=name: operator.delitem(its[name], 0) if name != "list" else None
         yield f"list {name}", lambda its, name=name: [str(each) for each in its[name]] if name != "object" else None
 
@@ -123,6 +129,38 @@ def test_subclasses_have_their_own() -> None:
     assert x.tolist() == [1, 2]
 
 
+def test_who_is_asked_first() -> None:
+    """The first operand; but the second where its class is made of that of the first, and has a method of its own for that."""
+
+    class Plain(Tensor):
+        __slots__ = ()
+
+    class After(Tensor):
+        __slots__ = ()
+
+        def __radd__(self, other: Any) -> Any:
+            return "after", super().__radd__(other).tolist()
+
+    class Before(Plain):
+        __slots__ = ()
+
+        def __add__(self, other: Any) -> Any:
+            return "before", super().__add__(other).tolist()
+
+    def program() -> list[Any]:
+        x = tx.asarray([1.0, 2.0])
+        others = [cls._of(x.node) for cls in (Tensor, Plain, After, Before)]
+        pairs = [(a, b) for a in others for b in (*others, 3.0)] + [(3.0, b) for b in others]
+        found = [how(a, b) for a, b in pairs for how in (operator.add, operator.mul)]
+        return [(type(each).__name__, each if type(each) is tuple else each.tolist()) for each in found]
+
+    with shortcut.aside():
+        wanted = program()
+    assert [program() for _ in range(3)] == [wanted] * 3
+    for cls in (Tensor, Plain):
+        assert _place(cls, _NUMBER, _BINARY["add"]).value == shortcut.made.library["number_add"]  # type: ignore[union-attr]
+
+
 def test_who_puts_another_method_in_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     x = tx.asarray([1.0, 2.0])
     with monkeypatch.context() as m:
@@ -135,7 +173,8 @@ def test_who_puts_another_method_in_is_heard(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_is_aside_leaves_nothing_behind() -> None:
     def standing() -> list[int | None]:
-        return [_place(Tensor, table, entry).value for _, table, entry in ENTRIES.values()]
+        numbers = [("", _NUMBER, entry) for entry in _BINARY.values()]
+        return [_place(Tensor, table, entry).value for _, table, entry in (*ENTRIES.values(), *numbers)]
 
     ours = standing()
     with shortcut.aside():
@@ -160,3 +199,21 @@ def test_going_through_ends() -> None:
     for k in (3, -4):
         with pytest.raises(IndexError):
             get(x, k)
+
+
+def test_squares_are_made_without_python() -> None:
+    x = tx.asarray([[6, 1, 2], [3, 4, 5]]).realize()
+    squared = (lambda: x**2, lambda: (x * 0.5)[1] ** 2, lambda: x[1, 1] ** 2)
+    for make in squared:
+        for _ in range(3):
+            make()
+        met: list[str] = []
+        sys.setprofile(lambda frame, event, _, met=met: met.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            make()
+        finally:
+            sys.setprofile(None)
+        assert met == ["<lambda>"]
+    assert [make().tolist() for make in squared] == [[[36, 1, 4], [9, 16, 25]], [2.25, 4.0, 6.25], 16]
+    truth = x > 2
+    assert (truth**2).dtype is tx.asarray([True]).__pow__(2).dtype and (truth**2).tolist() == [[1, 0, 0], [1, 1, 1]]

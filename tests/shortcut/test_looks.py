@@ -1,0 +1,72 @@
+"""Looks at many nodes at once: machine code sees what Python's own do."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import ownership, pending, shortcut
+from tenxor.node import UNFINISHED, Node, recipe_of
+from tenxor.ownership import held, short_looks
+from tenxor.plans.pattern import structured
+
+pytestmark = pytest.mark.usefixtures("on")
+
+
+def graph(rng: np.random.Generator) -> tuple[list[Any], list[Node]]:
+    """Tensors, some pending and some not, and all nodes that they are made of, in a list of its own."""
+    made: list[Any] = [tx.asarray(rng.random((3, 4))).realize() for _ in range(2)]
+    while len(made) < 20:
+        x, y = (made[k] for k in rng.integers(0, len(made), 2))
+        made.append(x * 2.0 if rng.integers(2) else x + y)
+        if rng.integers(6) == 0:
+            made[-1].realize()
+    waiting = [t.node for t in made if t.node.buffer is None]
+    return made, structured(waiting).nodes if waiting else []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_who_else_has_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    made, nodes = graph(rng)
+    numbers = [k for k in range(len(nodes)) if rng.integers(3)]
+    reads = [sum([s is nodes[k] for node in nodes for s in node.sources]) for k in numbers]
+    for left in (len(made), 8, 0):
+        del made[left:]
+        found = held(nodes, numbers, reads)
+        assert short_looks and found == set(short_looks[0].held(nodes, numbers, reads))
+        with monkeypatch.context() as m:
+            m.setattr(ownership, "short_looks", [])
+            assert found == held(nodes, numbers, reads)
+    assert not found  # but by the list, and by what is in it
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_waits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    made, nodes = graph(rng)
+    if seed % 2 and nodes:
+        nodes.append(Node(recipe_of(UNFINISHED, nodes[-1].shape, nodes[-1].dtype), (), ()))
+    whole = [node.buffer for node in nodes if node.recipe.op is not UNFINISHED].count(None)
+    assert short_looks[0].count_waiting(nodes) == whole
+    waiting = [weakref.ref(t.node) for t in made]
+    del made[::3], nodes
+    alive = [one for one in waiting if (node := one()) is not None and node.buffer is None]
+    node = None
+    found = short_looks[0].still_waiting(waiting)
+    assert len(found) == len(alive) and all([a is b for a, b in zip(found, alive, strict=True)])
+    monkeypatch.setattr(pending, "waiting", waiting)
+    monkeypatch.setattr(pending, "_many", 0)
+    pending.forget_gone()
+    assert waiting == alive
+
+
+def test_they_are_put_aside() -> None:
+    assert short_looks
+    with shortcut.aside():
+        assert not short_looks
+    assert short_looks
