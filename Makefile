@@ -19,6 +19,9 @@ TEST  := $(VENV)/installed-test
 BENCH := $(VENV)/installed-bench
 OTHERS := $(VENV)/installed-interop
 
+# Tests start hundreds of processes, which would each compile our sources and the tests' anew if they kept nothing.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo quick test test-interpreter interop elsewhere harden fuzz bench clean
