@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache as cache_of
 from pathlib import Path
 
@@ -55,9 +55,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("values")
 
 
-def pytest_collection() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Collect tests without the garbage collector, which would take a third of the time, and find none."""
     gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
@@ -69,7 +74,6 @@ def pytest_collection_finish() -> None:
     given(none())(lambda nothing: None)()
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 collect_ignore = ["backend/exhaustive_float32.py"]  # a program to run by hand: 2**32 inputs a function
