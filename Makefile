@@ -19,6 +19,9 @@ TEST  := $(VENV)/installed-test
 BENCH := $(VENV)/installed-bench
 OTHERS := $(VENV)/installed-interop
 
+# Tests start hundreds of processes, which would each compile our sources and the tests' anew if they kept nothing.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo quick test test-interpreter interop elsewhere harden fuzz bench clean
@@ -58,7 +61,7 @@ test: $(TEST)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	$(PY) -m pytest --numprocesses auto --dist worksteal $(ARGS)
-	TENXOR_SHORT_WAY=0 $(PY) -m pytest --numprocesses auto -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py
+	TENXOR_SHORT_WAY=0 $(PY) -m pytest --numprocesses auto --dist worksteal -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py
 
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,7 +54,23 @@ from .threads import num_threads
 
 _ANY = Target(vector_bytes=32)  # loops are planned as for some machine
 Array = np.ndarray[Any, Any]
-Known = dict[Expr, Value]
+
+
+class Program(NamedTuple):
+    """What expressions come to, step by step: of what was given, constants and the steps before, by their places in this order."""
+
+    constants: list[Value]
+    steps: list[tuple[Callable[..., Value], tuple[int, ...]]]
+    wanted: list[int]
+
+
+def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
+    """Put an expression behind all that it needs, with what it is made of if it is no primitive operation."""
+    for part in missing(e, order):
+        formula = expand(part) if isinstance(part, Call) else None
+        if formula is not None:
+            _put_in_order(formula, order)
+        order[part] = formula
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -170,7 +186,7 @@ class _Run:
         self.kept: dict[tuple[int, int], Value] = {}  # by row and index
         self.states: dict[tuple[int, int], list[Value]] = {}
         self.factors: tuple[list[Value], list[Value]] = [], []  # of the left and the right side of a product
-        self.steps: dict[Expr, dict[Expr, Callable[[Known], Value]]] = {}  # of each expression, in their order
+        self.programs: dict[tuple[Expr, ...], Program] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
             assert array.dtype == operand.dtype.numpy, f"{kernel.name}: {array.dtype} is not {operand.dtype}"
 
@@ -223,10 +239,11 @@ class _Run:
         left, right = self.side(s.left, s.summed, steps), self.side(s.right, s.summed, steps)
         for row, column in itertools.product(range(len(left)), range(len(right))):
             self.at.update({s.left.axis: row, s.right.axis: column})
-            self.states[self.state(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
+            state = self.state(s.accumulator)
+            self.states[state] = self.values(accumulator.reduction.identity(accumulator.states))
             for factors in zip(left[row], right[column], strict=True):
                 self.factors = factors
-                self.states[self.state(s.accumulator)] = self.values(s.values)
+                self.states[state] = self.values(s.values)
             self.body(s.body)
 
     def side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
@@ -264,8 +281,7 @@ class _Run:
         parts = (memory,) if len(values) == 1 else (memory.real, memory.imag)
         dtypes = [e.dtype for e in s.values]
         before = [from_memory(part[place], dtype) for part, dtype in zip(parts, dtypes, strict=True)]
-        given: Known = {Arg(k, d): v for k, (d, v) in enumerate(zip(dtypes * 2, before + values, strict=True))}
-        after = [self.value(e, given) for e in s.joined]
+        after = self.values(s.joined, before + values)
         for part, value, dtype in zip(parts, after, dtypes, strict=True):
             part[place] = to_memory(value, dtype)
 
@@ -306,54 +322,60 @@ class _Run:
 
     # Values
 
-    def values(self, expressions: tuple[Expr, ...]) -> list[Value]:
-        """What the expressions come to now; a part that they share is computed once."""
-        known: Known = {}
-        return [self.value(e, known) for e in expressions]
+    def values(self, expressions: tuple[Expr, ...], given: Sequence[Value] = ()) -> list[Value]:
+        """What the expressions come to now, their `Arg`s being what is given; a part that they share is computed once."""
+        program = self.programs.get(expressions)
+        if program is None:
+            program = self.programs[expressions] = self.program(expressions, len(given))
+        known = [*given, *program.constants]
+        for function, operands in program.steps:
+            known.append(function(*[known[k] for k in operands]))
+        return [known[k] for k in program.wanted]
 
-    def value(self, e: Expr, known: Known) -> Value:
-        """What an expression comes to; to what is known of its parts comes what it needs besides."""
-        steps = self.steps.get(e)
-        if steps is None:
-            steps = self.steps[e] = {}
-            for part in missing(e, steps):
-                steps[part] = self.step(part)
-        for part, step in steps.items():
-            if part not in known:
-                known[part] = step(known)
-        return known[e]
+    def program(self, expressions: tuple[Expr, ...], given: int) -> Program:
+        """The steps to some expressions: what operations are made of stands in their place."""
+        order: dict[Expr, Expr | None] = {}  # and what each is made of
+        for e in expressions:
+            _put_in_order(e, order)
+        places: dict[Expr, int] = {}
+        constants: list[Value] = []
+        for e in order:
+            if isinstance(e, (Const, ScalarParameter)):
+                places[e] = given + len(constants)
+                constants.append(cast(e.value, e.dtype) if isinstance(e, Const) else self.scalars[e.index])
+        steps: list[tuple[Callable[..., Value], tuple[int, ...]]] = []
+        for e, formula in order.items():
+            if isinstance(e, Arg):
+                assert e.index < given, f"{self.kernel.name}: {e!r} is given by nobody"
+                places[e] = e.index
+            elif formula is not None:
+                places[e] = places[formula]
+            elif e not in places:
+                places[e] = given + len(constants) + len(steps)
+                steps.append((self.step(e), tuple(places[a] for a in e.args)))
+        return Program(constants, steps, [places[e] for e in expressions])
 
-    def step(self, e: Expr) -> Callable[[Known], Value]:
-        """What computes an expression whose operands are known."""
+    def step(self, e: Expr) -> Callable[..., Value]:
+        """What computes an expression from its operands."""
         if isinstance(e, Call):
-            formula = expand(e)
-            if formula is not None:
-                return partial(self.value, formula)
-            args, function = e.args, meaning(e)
-            return lambda known: function(*[known[a] for a in args])
+            return meaning(e)
         if isinstance(e, Load):
             return partial(self.load, e)
         if isinstance(e, Index):
-            return lambda known: self.index(int(known[e.args[0]]), self.sizes[e.size])
+            return lambda value: self.index(int(value), self.sizes[e.size])
         if isinstance(e, Kept):
-            return lambda known: self.kept[e.row, self.at[e.axis]]
+            return lambda: self.kept[e.row, self.at[e.axis]]
         if isinstance(e, Factor):
-            return lambda known: self.factors[e.side][e.index]
+            return lambda: self.factors[e.side][e.index]
         if isinstance(e, TileElement):
-            return lambda known: self.tile_element(e)
-        if isinstance(e, (Const, ScalarParameter)):
-            constant = cast(e.value, e.dtype) if isinstance(e, Const) else self.scalars[e.index]
-            return lambda known: constant
+            return lambda: self.tile_element(e)
         if isinstance(e, Position):
-            return lambda known: self.place(e.address, self.at)
-        if isinstance(e, Arg):
-            return lambda known: known[e]  # given by whoever asks
+            return lambda: self.place(e.address, self.at)
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
-        return lambda known: self.states[self.state(e.accumulator)][e.part]
+        return lambda: self.states[self.state(e.accumulator)][e.part]
 
-    def load(self, e: Load, known: Known) -> Value:
-        indices = [int(known[a]) for a in e.args]
-        raw = self.operands[e.operand][self.element(e.operand, e.address, indices)]
+    def load(self, e: Load, *indices: Value) -> Value:
+        raw = self.operands[e.operand][self.element(e.operand, e.address, [int(index) for index in indices])]
         return from_memory(raw if e.part is None else (raw.real, raw.imag)[e.part], e.dtype)
 
     def tile_element(self, e: TileElement) -> Value:

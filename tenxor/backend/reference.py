@@ -26,7 +26,15 @@ def meaning(e: Call) -> Callable[..., Value]:
     """A primitive operation as a function of values: exact, then wrapped or rounded to the dtype of its result."""
     name, dtype = e.op.name, e.dtype
     exact = partial(BY_DTYPE[name], dtype) if name in BY_DTYPE else PRIMITIVES[name]
-    return lambda *args: fitted(exact(*args), dtype)
+    if dtype is boolean:
+        return lambda *args: bool(exact(*args))
+    if dtype.is_integer:
+        lowest, many = int(dtype.lowest), 1 << dtype.bits
+        return lambda *args: (int(exact(*args)) - lowest) % many + lowest
+    element = dtype.compute.numpy.type
+    if dtype.compute is dtype:
+        return lambda *args: element(exact(*args))
+    return lambda *args: cast(element(exact(*args)), dtype)
 
 
 # --- dtypes -------------------------------------------------------------------------------------------------
@@ -45,15 +53,6 @@ def to_memory(value: Value, dtype: DType) -> Any:
     if dtype is bfloat16:
         return np.uint16(int(np.float32(value).view(np.uint32)) >> 16)
     return dtype.numpy.type(value)
-
-
-def fitted(value: Any, dtype: DType) -> Value:
-    """The result of an operation in its dtype: integers modulo 2**bits, narrow floats rounded once."""
-    if dtype is boolean:
-        return bool(value)
-    if dtype.is_integer:
-        return wrapped(int(value), dtype)
-    return cast(dtype.compute.numpy.type(value), dtype)
 
 
 def wrapped(value: int, dtype: DType) -> int:

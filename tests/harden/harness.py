@@ -66,6 +66,7 @@ class Run:
     def __init__(self, program: Program, kind: str, *, step: int = 1, lasting: bool = False) -> None:
         self.program, self.kind, self.step, self.lasting = program, kind, step, lasting
         self.outcomes: Counter[str] = Counter()
+        tx.nn.Linear(1, 1).weight.realize()  # what draws by default stays once it is there
         self.old = program.given()
         self.new = program.given()
         self.expected = program.model(self.new)

@@ -21,6 +21,8 @@ from tenxor.tensor import Tensor
 from .calls import calls, operands
 from .programs import Program
 
+pytestmark = pytest.mark.usefixtures("only_what_is_new")
+
 ROUNDS = 2  # of each call
 PROGRAMS = 8
 MOST_DONE = 2_000  # times that a finalizer does something
@@ -35,13 +37,6 @@ def collecting_often(threshold: int = 1) -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _only_what_is_new() -> None:
-    """The collector need not go through objects of tests before these, of which there may be millions."""
-    gc.collect()
-    gc.freeze()
 
 
 class Trap:
