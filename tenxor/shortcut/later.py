@@ -8,12 +8,13 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I8, I64, POINTER
 from .compute import lock_is_free, settled
 from .function import Function
-from .graph import DONE, UNKNOWN, have_framed
+from .graph import UNKNOWN, have_framed
 from .moves import COUNT, ITEM, KEY_ITEM, KIND, MASK, WIDTH
 from .objects import BYTES, Objects
 from .read import address_of
 from .record import is_eager
 from .selected import LEAST
+from .updating import give_if_done_over
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -120,20 +121,7 @@ def _over(f: Function) -> None:
     buffer = f.get(old, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
     f.require(f.owners(old).cast("zext", I64).equals(reads))
-    f.require(f.has_one_owner(buffer))
-    f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
-    f.require(lock_is_free(f))
-    f.hold(buffer)
-    done = f.call("run_graph", I64, [node, buffer, f.the("updates")])
-
-    def is_done() -> Value:
-        f.keeps(buffer)  # it is the update's
-        return f.constant(I1, True)
-
-    held = list(f._held)
-    f.when_giving(done.equals(DONE), is_done)
-    f._held[:] = held
-    f.let_go(buffer)
+    done = give_if_done_over(f, node, buffer)
     f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
     have_framed(f, "updates", "have_update_framed", node)
     f.give(f.call("computed_over", I1, [node, reads, f.constant(I1, False)]))

@@ -97,6 +97,18 @@ def _run(f: Function) -> None:
     # The storage has it, the value, and the update. The value the tensor has that was just made, the update, and this function.
     f.require(f.owners(old).equals(3))
     f.require(f.owners(value).equals(3))
+    done = give_if_done_over(f, node, buffer, node, value)
+    f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    have_framed(f, "updates", "have_update_framed", node)
+    f.let_go(node, value)
+    f.give(f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, False)]))
+
+
+def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> Value:
+    """Do an update in the buffer that it writes over, if nobody else has that; then return, and let go of what is held. What became of it
+    otherwise.
+    """
     f.require(f.has_one_owner(buffer))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
     f.require(lock_is_free(f))
@@ -105,18 +117,14 @@ def _run(f: Function) -> None:
 
     def is_done() -> Value:
         f.keeps(buffer)  # it is the update's
-        f.let_go(node, value)
+        f.let_go(*held)
         return f.constant(I1, True)
 
-    held = list(f._held)
+    others = list(f._held)
     f.when_giving(done.equals(DONE), is_done)
-    f._held[:] = held
+    f._held[:] = others
     f.let_go(buffer)
-    f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
-    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    have_framed(f, "updates", "have_update_framed", node)
-    f.let_go(node, value)
-    f.give(f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, False)]))
+    return done
 
 
 def _reads_once(f: Function, value: Value, old: Value, offset: Value) -> Value:
