@@ -419,6 +419,7 @@ def test_wrong_sizes_are_told_whatever_is_known_of_others() -> None:
     assert tx.arange(-20).shape == (0,) and tx.arange((1 << 63) - 20, 1 << 63).tolist()[-1] == (1 << 63) - 1
 
 
+@pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("line", (lambda x: x * 2, lambda x: (x * 2).sum(), lambda x: tx.exp(x).max()))
 def test_what_was_always_part_of_more_has_a_frame_when_it_is_alone(line: Callable[[Any], Any]) -> None:
     """A rule is made when its kind was met a few times: by then nothing may have been computed by the kernels of its steps."""

@@ -55,7 +55,7 @@ def named() -> dict[str, Any]:
 def ours(writes: bool = False) -> list[Any]:
     """Objects of ours, among those that are not frozen."""
     kinds = set(OWN) - ({"Node", "Buffer"} if writes else set())
-    is_class = lambda x: issubclass(type(x), type) and f"{x.__module__}".startswith("tenxor")  # noqa: E731
+    is_class = lambda x: issubclass(type(x), type) and f"{getattr(x, '__module__', None)}".startswith("tenxor")  # noqa: E731
     return [x for x in gc.get_objects() if type(x).__name__ in kinds or is_class(x)]
 
 
