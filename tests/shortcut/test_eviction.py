@@ -69,7 +69,7 @@ X = tx.asarray(np.linspace(0, 1, 9000)).realize()
 def by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules are looked for, however many were before."""
     monkeypatch.setattr(likewise, "_traces", 0)
-    for n in range(40, 80):
+    for n in range(40, 120):
         sized(n)
 
 
@@ -80,7 +80,7 @@ def test_the_collector_does_not_look_at_what_is_known_of_other_sizes() -> None:
         return Counter([type(x).__name__ for x in gc.get_objects()])
 
     before = seen()
-    for n in range(80, 580):
+    for n in range(120, 620):
         sized(n)
     more = seen() - before
     assert more.total() < 1500, more.most_common(9)  # a size has dozens of objects; one is of data, which refers to itself
