@@ -85,12 +85,12 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
 
 
 def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers] | None:
-    """The general plan that suits a pattern, and its numbers where those of the pattern are `Size`s, as `sized` has them: the same
-    pattern, else. It is planned now if nothing like it was, as what is made by a rule from now on is not looked at again.
+    """The general plan that suits a pattern of which the like was planned before, and its numbers where those of the pattern are `Size`s,
+    as `sized` has them: the same pattern, else.
     """
     numbers, sizes = list[int](), list[int]()
     structure = structure_of(pattern, numbers)
-    if structure is None or structure_of(sized, sizes) != structure:
+    if structure is None or structure_of(sized, sizes) != structure or (structure, _equalities_of(numbers)[0]) not in _known:
         return None
     found = general_for(pattern, at_once=True)
     distinct = {0: 0, 1: 1}

@@ -115,7 +115,8 @@ def test_what_has_more_to_it_than_numbers_is_of_no_kind() -> None:
 
 
 @pytest.fixture
-def afresh() -> None:
+def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(likewise, "_traces", 0)
     spec.forget()
     likewise.forget()
 

@@ -48,8 +48,8 @@ class Level(NamedTuple):
         seen = host.caches.line, host.blocks.rows, host.blocks.panels, host.streams.vector
         if seen != (plain.caches.line, plain.blocks.rows, plain.blocks.panels, plain.streams.vector):
             return False
-        alike = host._replace(blocks=plain.blocks, streams=plain.streams, caches=plain.caches, page=plain.page, threads=plain.threads)
-        return alike._replace(processor=plain.processor) == plain
+        alike = host._replace(blocks=plain.blocks, streams=plain.streams, passes=plain.passes, caches=plain.caches, page=plain.page)
+        return alike._replace(threads=plain.threads, processor=plain.processor) == plain
 
 
 LEVELS = (Level("x86-64-v4", AVX512), Level("x86-64-v3", AVX2))
