@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from .dtypes import DType
 from .frameless import frameless
 from .layout import Form, Layout, form_of_numbers
-from .node import DATA, Recipe, Scalar, recipe_of
+from .node import Recipe, Scalar
 from .records import NamedTuple
 
 P = ParamSpec("P")
@@ -72,7 +72,7 @@ class Spec:
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
     its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number. What is `writable`
     is known to have each element once; what is `gapless` walks memory element by element. `data` is the recipe of what is in memory
-    with this shape.
+    with this shape, for machine code alone.
     """
 
     __slots__ = (
@@ -94,7 +94,6 @@ class Spec:
         made: Table
         made_after: Table
         called: Table
-        data: Recipe
         nbytes: int
     else:
 
@@ -107,8 +106,6 @@ class Spec:
                 found = self.form.layout
             elif name == "nbytes":
                 found = self.size * self.dtype.itemsize
-            elif name == "data":
-                found = recipe_of(DATA, self.shape, self.dtype)
             elif name in ("made", "made_after", "called"):
                 found = {}
             else:
@@ -129,8 +126,9 @@ def spec_of(layout: Layout, dtype: DType) -> Spec:
     return found
 
 
-# Machine code that keeps specs by their shape, strides and dtype, or makes them; None for one that it does not: one, or none.
-keepers: list[Callable[[tuple[int, ...], tuple[int, ...], DType], Spec | None]] = []
+# Machine code that keeps specs by their dtype, shape and strides: it gives the one that it has, or else keeps the last argument, or makes
+# one in the place of None; None for one that it does not keep. One, or none.
+keepers: list[Callable[[DType, tuple[int, ...], tuple[int, ...], Spec | None], Spec | None]] = []
 
 
 def _of_keeper(form: Form, dtype: DType) -> Spec | None:
@@ -138,7 +136,7 @@ def _of_keeper(form: Form, dtype: DType) -> Spec | None:
     layout = form.layout
     if layout.tables is None and layout.base is None:
         for keeper in keepers:
-            found = keeper(layout.shape, layout.strides, dtype)
+            found = keeper(dtype, layout.shape, layout.strides, None)
             if found is not None and found.form is form:
                 return found
     return None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from ..locking import taken_at_once
 from ..node import Node
-from ..plans.general import Traced
 from ..plans.parts import product_in
-from ..plans.pattern import stand_ins, structured
+from ..plans.pattern import Pattern
 from ..realize import lock
 from . import frames, likewise
-from .frames import most_for, numbered, pattern_alone, written, written_of_sizes
-from .rule import FrameRule
+from .frames import SizedFrame, most_for, numbered, pattern_alone, written, written_of_sizes
 
 
 def have_framed(node: Node) -> None:
@@ -20,23 +18,26 @@ def have_framed(node: Node) -> None:
     if not taken_at_once(lock):
         return
     try:
-        found = likewise.machine[0].kind_of_graph(frames.plans, node)
         frame = frames.framed(node)
+        found = likewise.machine[0].kind_of_graph(frames.plans, node) if frame else None
         if frame and found is not None:
-            _, kind, numbers = found
-            call = likewise.Call(kind, numbers, [node.recipe, *[s.recipe for s in node.sources if type(s) is Node]])
-            call.learn_by(lambda: _rule_for(node, numbers), lambda rule: rule.made(numbers) == frame)
+            kept = [node.recipe, *[s.recipe for s in node.sources if type(s) is Node]]
+            likewise.Call(*found[1:], kept).learn_frame(frame, lambda: _alone(node), _of_sizes)
     finally:
         lock.release()
 
 
-def _rule_for(node: Node, numbers: tuple[int, ...]) -> FrameRule | None:
-    """The rule by which nodes like one get frames, which has these numbers."""
-    product, traced = product_in(node), Traced(numbers)
+def _alone(node: Node) -> Pattern:
+    """The pattern of a node, or of the sum of a product, without what else there is."""
+    product = product_in(node)
     reads, summed = (node, None) if product is None else (product, product.recipe)
-    pattern, apart = pattern_alone(node.recipe, summed, reads.sources, reads.offsets)
-    nodes = stand_ins(pattern, traced)
-    sized = structured([nodes[k] for k in pattern.roots])
+    return pattern_alone(node.recipe, summed, reads.sources, reads.offsets)[0]
+
+
+def _of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
+    """The words of a frame of such a pattern, with `Size`s in place of numbers, as `sized` has them; None if there is none for others."""
+    root = pattern.nodes[pattern.roots[0]]
+    product = product_in(root)
+    reads, summed = (root, None) if product is None else (product, product.recipe)
     most, places = most_for(summed), list(range(len(reads.offsets)))
-    found = written_of_sizes(pattern, sized, most, lambda: written(pattern, numbered(apart), places, most))
-    return None if found is None else FrameRule(traced.trace, *found)
+    return written_of_sizes(pattern, sized, most, lambda: written(pattern, numbered(reads.sources), places, most))

@@ -22,7 +22,7 @@ from ..errors import TenxorError
 from ..frameless import functions, standing_in
 from ..host import machine
 from ..host.orders import SEARCHED
-from ..layout import Form, Layout
+from ..layout import Layout
 from ..layout.form import _forms, forgotten
 from ..locking import interpreters
 from ..memory import Buffer, allocate
@@ -172,7 +172,7 @@ class ShortWay:
         own["own index_add_"] = learning_added(self.replaced["index_add_"])
         points = {d: spec_of(Layout.contiguous(()), d) for d in ALL}
         named = {
-            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Form, Layout, Storage, Element, Tensor, Past)},
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, Past)},
             "int": int,
             "float": float,
             **{d.name: d for d in ALL},
@@ -324,7 +324,7 @@ class ShortWay:
 
         begin()
         forgotten.append(begin)
-        spec.keepers[:] = [lambda shape, strides, dtype: keep(dtype, shape, strides, None)]
+        spec.keepers[:] = [keep]
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer

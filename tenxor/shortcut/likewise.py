@@ -18,8 +18,10 @@ from ..layout.coords import Shape
 from ..locking import taken_at_once
 from ..memory import NOWHERE
 from ..node import DATA, Gather, Node, Recipe, Scalar, next_number, recipe_of
+from ..plans import pattern as patterns
 from ..plans.general import Traced
 from ..plans.parts import PRODUCT, SUM
+from ..plans.pattern import Pattern
 from ..realize import lock
 from ..records import NamedTuple
 from ..remembered import Remembered
@@ -27,9 +29,9 @@ from ..sizes import Known
 from ..spec import Made
 from ..storage import Storage
 from ..tensor import Tensor
-from .frames import NEVER, Alone, frame_of_sizes
+from .frames import NEVER, Alone, SizedFrame, frame_of_sizes
 from .madeof import several, steps_of, view_of
-from .rule import Program, Rule, Words
+from .rule import FrameRule, Program, Rule, Words
 
 MAX_KINDS = 1024
 MOST = 48  # rules of one kind
@@ -107,6 +109,21 @@ class Call(NamedTuple):
             return again is not None and is_alike(again, made)
 
         self.learn_by(look, is_right)
+
+    def learn_frame(
+        self, frame: bytes, pattern_of: Callable[[], Pattern], of_sizes: Callable[[Pattern, Pattern], SizedFrame | None]
+    ) -> None:
+        """Python has made the frame of a graph of this kind, with some pattern: sometimes look what those of others would be, `of_sizes`
+        that stand for the numbers of the pattern.
+        """
+
+        def look() -> FrameRule | None:
+            pattern, traced = pattern_of(), Traced(self.numbers)
+            nodes = patterns.stand_ins(pattern, traced)
+            found = of_sizes(pattern, patterns.structured([nodes[k] for k in pattern.roots]))
+            return None if found is None else FrameRule(traced.trace, *found)
+
+        self.learn_by(look, lambda rule: rule.made(self.numbers) == frame)
 
     def learn_by(self, look: Callable[[], P | None], is_right: Callable[[P], bool]) -> None:
         """Look for a rule, if it is time; it is believed if it says of these numbers what is known of them."""

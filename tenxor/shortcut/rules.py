@@ -45,15 +45,10 @@ def write(module: Module, objects: Objects) -> None:
 def _recipe(f: Function) -> None:
     """A recipe of these parts, owned. What it reads through are specs, which are asked for their forms when it is planned with."""
     _, shape, dtype, *_ = f.arguments
-    size = f.fold(f.word(shape, SIZE), f.number(1), lambda k, before: before * f.integer(f.item(shape, k)))
-    count, nbytes = f.as_object(size), f.as_object(size * f.integer(f.get(dtype, "DType.itemsize")))
-    plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
-    done = recipe_of_data(f, plain)
-    f.let_go(plain)
-    number = f.as_object(f.call("next_recipe", I64, []))
-    recipe = f.new("Recipe", size=count, nbytes=nbytes, number=number, done=done)
-    parts = {**dict(zip(_OF_A_RECIPE, f.arguments, strict=True)), "passing": f.the("False")}
-    for slot, x in {**parts, **dict.fromkeys(("frame", "summed", "needs", "apart"), f.the("None"))}.items():
+    done, number = _data_like(f, dtype, shape), f.as_object(f.call("next_recipe", I64, []))
+    parts = dict(zip(_OF_A_RECIPE, f.arguments, strict=True)) | {slot: f.get(done, f"Recipe.{slot}") for slot in ("size", "nbytes")}
+    recipe = f.new("Recipe", number=number, done=done)
+    for slot, x in {**parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "needs", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
     f.unseen(recipe)
     f.keeps(recipe)
@@ -217,6 +212,14 @@ def recipe_of_data(f: Function, spec: Value) -> Value:
     return f.made(f.call("data_of", POINTER, [spec]))
 
 
+def _data_like(f: Function, dtype: Value, shape: Value) -> Value:
+    """The recipe of what is in memory with this dtype and shape, held."""
+    plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
+    recipe = recipe_of_data(f, plain)
+    f.let_go(plain)
+    return recipe
+
+
 def _data(f: Function) -> None:
     """The same: the one that the spec has, or the one of Python's, or one that is made now."""
     (spec,) = f.arguments
@@ -259,9 +262,8 @@ def _part(f: Function) -> None:
 
     def in_memory() -> list[Value]:
         shape = f.made(f.call("integers_at", POINTER, [f.integer(rank), cursor]))
-        plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
-        recipe = recipe_of_data(f, plain)
-        f.let_go(shape, plain)
+        recipe = _data_like(f, dtype, shape)
+        f.let_go(shape)
         f.keeps(recipe)
         return [recipe]
 

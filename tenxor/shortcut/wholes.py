@@ -19,8 +19,8 @@ from typing import Any
 from ..locking import taken_at_once
 from ..node import Node, untracked
 from ..plans.call import Call
-from ..plans.general import Traced, general_of_sizes
-from ..plans.pattern import Pattern, stand_ins, structured, taken
+from ..plans.general import general_of_sizes
+from ..plans.pattern import Pattern, taken
 from ..plans.steps import Plan
 from ..realize import lock, plan_of
 from ..sizes import Number
@@ -38,7 +38,6 @@ from .frames import (
     written,
     written_of_sizes,
 )
-from .rule import FrameRule
 
 MOST_STEPS = 16  # kernels of a graph
 MOST_NODES = 256  # of a graph, with those that its plan makes
@@ -109,15 +108,7 @@ def _keep(
     found = likewise.machine[0].kind_of_graph(known, root) if frame else None
     if found is None or found[0] != key:
         return
-    _, kind, numbers = found
-
-    def rule() -> FrameRule | None:
-        traced = Traced(numbers)
-        nodes = stand_ins(pattern, traced)
-        sized = of_sizes(pattern, structured([nodes[k] for k in pattern.roots]))
-        return None if sized is None else FrameRule(traced.trace, *sized)
-
-    likewise.Call(kind, numbers, [node.recipe for node in pattern.nodes]).learn_by(rule, lambda rule: rule.made(numbers) == frame)
+    likewise.Call(*found[1:], [node.recipe for node in pattern.nodes]).learn_frame(frame, lambda: pattern, of_sizes)
 
 
 def _key_of(pattern: Pattern) -> bytes:

@@ -198,7 +198,7 @@ def test_no_rule_is_left_by_which_another_thread_makes_a_frame_meanwhile(
 
 @pytest.mark.usefixtures("afresh")
 def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.MonkeyPatch, framed: list[bytes]) -> None:
-    monkeypatch.setattr(wholes.FrameRule, "made", lambda self, numbers: b"another")
+    monkeypatch.setattr(likewise.FrameRule, "made", lambda self, numbers: b"another")
     x = operands()[0]
     for n in (*SIZES, *OTHERS):
         (x[:n] * 2.0).realize()
