@@ -82,10 +82,10 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
 
     MemoryError names the operation that wants it, what it wants it for, and the bytes.
     """
-    capacity = capacity_of(nbytes)
-    buffer = Buffer(nbytes)
-    if pool.lend(buffer, capacity):
+    buffer = lent(nbytes)
+    if buffer is not None:
         return buffer
+    capacity = capacity_of(nbytes)
     wanted = f"{nbytes} bytes" if shape is None else f"{shape} {dtype}, {nbytes} bytes"
     in_use = pool.in_use
     if in_use + capacity > pool.limit:
@@ -94,6 +94,12 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
             f" is {pool.limit}: let go of other tensors, or raise it with tx.set_memory_limit"
         )
     raise MemoryError(f"{op}: no memory for {wanted}; {in_use} bytes are in use")
+
+
+def lent(nbytes: int) -> Buffer | None:
+    """The same, or None if there is no memory."""
+    buffer = Buffer(nbytes)
+    return buffer if pool.lend(buffer, capacity_of(nbytes)) else None
 
 
 def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ..target import Sharing
 from .blocks import DATA, LARGEST
-from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, product_in, settled
+from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, product_in, settled, size_of
 from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, SCRATCH, STEP
 from .function import Function
 from .kinds import as_bytes, numbers
@@ -19,10 +20,10 @@ from .objects import BYTES, SIZE, Objects
 from .rule import MOST_RESULTS
 from .rules import suiting
 from .walk import BEGUN, BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table, words
-from .wholes import MAX_GRAPHS
+from .wholes import DONOR, INLINED, LARGE, MAX_GRAPHS, MUCH, STORED
 
 FAILED, DONE, UNKNOWN, HELD, AGAIN = range(5)  # what may become of it
-MUCH = 2  # what a frame says of a node that is inlined and takes long
+SHARING = Sharing()
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -31,6 +32,8 @@ def write(module: Module, objects: Objects) -> None:
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
     _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
     _alone_by_rule(Function(module, objects, "alone_by_rule", [("node", POINTER)], I1))
+    _is_framed(Function(module, objects, "is_framed", [("root", POINTER)], I1))
+    _of_pool(Function(module, objects, "of_pool", [("nbytes", POINTER)]))
     _computed_whole(Function(module, objects, "computed_whole", [("root", POINTER)], I1))
 
 
@@ -38,9 +41,15 @@ def _computed_whole(f: Function) -> None:
     """Whether a pending node is computed now, by the kernels of a plan: Python makes a frame of it for the first."""
     (root,) = f.arguments
     recipe = f.get(root, "Node.recipe")
-    f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST)
+    is_small = f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST
     f.require(lock_is_free(f))
-    out = f.made(f.call("new_buffer", POINTER, [recipe]))
+
+    def large() -> list[Value]:
+        f.require((f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGE) & (size_of(f, root) < SHARING.share))
+        f.require(f.call("is_framed", I1, [root]))
+        return [f.call("of_pool", POINTER, [f.get(recipe, "Recipe.nbytes")])]
+
+    out = f.made(f.choose(is_small, lambda: [f.call("new_buffer", POINTER, [recipe])], large)[0])
 
     def run() -> list[Value]:
         table(f, "walked", BEGUN).store(f.number(0))  # lest what is found there was met long ago
@@ -76,6 +85,29 @@ def _computed_whole(f: Function) -> None:
     f.require(found.equals(DONE))
     f.keeps(out)
     f.give(f.constant(I1, True))
+
+
+def _is_framed(f: Function) -> None:
+    """Whether a pending graph is one that a frame computes, which is made where there was none."""
+    (root,) = f.arguments
+
+    def look() -> Value:
+        key = f.made(f.call("key_of_graph", POINTER, [root]))
+        frame = f.found_in(f.the("graphs"), key)
+        f.let_go(key)
+        return frame
+
+    frame = f.known(look, lambda: have_framed(f, "graphs", "have_graph_framed", root))
+    f.give(f.word(frame, SIZE) > 0)
+
+
+def _of_pool(f: Function) -> None:
+    """A buffer of so many bytes from the pool; nothing if it has none."""
+    (nbytes,) = f.arguments
+    found = f.made(f.call("PyObject_CallOneArg", POINTER, [f.the("lent"), nbytes]))
+    f.refuse(f.is_the(found, "None"))
+    f.keeps(found)
+    f.give(found)
 
 
 def have_framed(f: Function, frames: str, by_python: str, root: Value) -> None:
@@ -142,19 +174,26 @@ def _run_graph(f: Function) -> None:
     first, much = program.at(2, I64), f.local(I64, f.number(0))
 
     def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
-        """Do something with what others have, too: with the node, and what the frame says of it."""
+        """Do something with what others have, too: with the node, and what the frame says of it. Memory that nobody else has is left to
+        Python, which has the result written over it.
+        """
         here = first.at(k * LOOK, I64)
-        node = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
-        f.when(f.owners(node).cast("zext", I64).differs(f.word(here, 8)), lambda: then(node, f.word(here, 16)))
+        node, what = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER), f.word(here, 16)
+        is_held = f.owners(node).cast("zext", I64).differs(f.word(here, 8))
+        f.require(is_held | what.differs(DONOR))
+        f.when(is_held, lambda: then(node, what))
 
-    def note(node: Value, inlined: Value) -> None:
-        f.when(inlined.equals(0), lambda: table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64)))
-        f.when(inlined.equals(MUCH), lambda: much.store(f.number(1)))
+    def note(node: Value, what: Value) -> None:
+        f.when(what.equals(STORED), lambda: table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64)))
+        f.when(what.equals(MUCH), lambda: much.store(f.number(1)))
+
+    def store_next_time(node: Value, what: Value) -> None:
+        f.when(what.equals(INLINED) | what.equals(MUCH), lambda: _store_next_time(f, node))
 
     f.each(looks, lambda k: of_others(k, note))
     f.when_giving(table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
     f.when(much.load(I64).differs(0), lambda: much.store(_may_be_stored_now(f, root).cast("zext", I64)))
-    f.each(looks, lambda k: of_others(k, lambda node, inlined: f.when(inlined.differs(0), lambda: _store_next_time(f, node))))
+    f.each(looks, lambda k: of_others(k, store_next_time))
     f.when_giving(much.load(I64).differs(0), lambda: f.number(AGAIN))
     table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
     step, left = f.local(POINTER, first.at(looks * LOOK, I64)), f.local(I64, steps)
@@ -193,7 +232,7 @@ def _run_step(f: Function) -> None:
     (step,) = f.arguments
     args, flag = f.local(array(I64, MOST)), f.local(I64, f.number(0))
     number, nbytes = f.word(step, 24), f.word(step, 32)
-    f.when(nbytes > 0, lambda: table(f, "addresses").at(number, I64).store(_lent(f, nbytes)))
+    f.when(nbytes > 0, lambda: table(f, "addresses").at(number, I64).store(_block(f, nbytes)))
 
     def one(k: Value) -> None:
         row = step.at(STEP, I64).at(k * EACH, I64)
@@ -210,7 +249,7 @@ def _run_step(f: Function) -> None:
 
         def other() -> list[Value]:
             is_flag = kind.equals(FLAG)
-            rest = lambda: f.choose(kind.equals(SCRATCH), lambda: [_lent(f, more)], scalar)  # noqa: E731
+            rest = lambda: f.choose(kind.equals(SCRATCH), lambda: [_block(f, more)], scalar)  # noqa: E731
             return f.choose(is_flag, lambda: [flag.cast("ptrtoint", I64)], rest)
 
         (value,) = f.choose(kind.equals(LITERAL), lambda: [more], lambda: f.choose(kind.equals(MEMORY), memory, other))
@@ -222,7 +261,7 @@ def _run_step(f: Function) -> None:
     f.give(flag.load(I64).equals(0))
 
 
-def _lent(f: Function, nbytes: Value) -> Value:
+def _block(f: Function, nbytes: Value) -> Value:
     """The address of memory that is given back when the graph has been computed."""
     f.require(count(f, BLOCK) < LENT)
     block = f.call("lend", POINTER, [nbytes])

@@ -60,7 +60,7 @@ class FrameRule(Program):
 
     def __init__(self, trace: Trace, words: Sequence[Number], plan: Plan) -> None:
         self.frame = Frame.of(words, plan)
-        super().__init__(trace, [words[k] for k in self.frame.places])
+        super().__init__(trace, [*[words[k] for k in self.frame.places], 0])  # a program that suits gives something
 
     def made(self, numbers: Sequence[int]) -> bytes | None:
         """The frame of graphs with such numbers, as machine code makes it; None if it does not suit them."""
@@ -68,7 +68,7 @@ class FrameRule(Program):
         if found is None:
             return None
         words = list(struct.unpack(f"={len(self.frame.words) // 8}q", self.frame.words))
-        for k, word in zip(self.frame.places, found, strict=True):
+        for k, word in zip(self.frame.places, found, strict=False):
             words[k] = word
         return struct.pack(f"={len(words)}q", *words)
 

@@ -1,7 +1,8 @@
 """Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`graph.py`).
 
 A frame says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
-owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as that of a node (`frames.py`), with
+owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that nobody needs afterwards, which others
+must have, as else the result would be written there; then each kernel as that of a node (`frames.py`), with
 two more numbers before its arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of
 nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
 
@@ -39,9 +40,11 @@ from .frames import (
     written_of_sizes,
 )
 
+LARGE = 1 << 23  # bytes of a result, at the most: beyond, finding a plan takes no time beside the work
 MOST_STEPS = 16  # kernels of a graph
 MOST_NODES = 256  # of a graph, with those that its plan makes
 MAX_GRAPHS = 1 << 12
+STORED, INLINED, MUCH, DONOR = range(4)  # what a node is that is looked at
 
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
 updates: dict[bytes, bytes] = {}  # the same of updates, which are run over what they read
@@ -105,7 +108,7 @@ def _keep(
         forget()
     key = _key_of(pattern)
     plans[key], known[key] = plan, frame
-    found = likewise.machine[0].kind_of_graph(known, root) if frame else None
+    found = likewise.machine[0].kind_of_graph(known, root) if frame or known is graphs else None
     if found is None or found[0] != key:
         return
     likewise.Call(*found[1:], [node.recipe for node in pattern.nodes]).learn_frame(frame, lambda: pattern, of_sizes)
@@ -133,13 +136,14 @@ def _packed(words: Sequence[Any]) -> bytes:
 
 
 def _graph_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
-    """The words of a graph's frame, with `Size`s in place of numbers, as `sized` has them; None if there is none for others."""
+    """The words of a graph's frame, with `Size`s in place of numbers, as `sized` has them: none, too, is the same for others. None if
+    that is not known.
+    """
     suited = general_of_sizes(pattern, sized)
     if suited is None:
         return None
     general, numbers = suited
-    words = _words_of_graph(sized, general.plan(numbers))
-    return (words, general.outline) if words else None
+    return _words_of_graph(sized, general.plan(numbers)), general.outline
 
 
 def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
@@ -148,15 +152,15 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
     if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
         return ()
     owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
-    kernels = [step.number for step in plan.steps if step.number < last]
-    words: list[Number] = [len(kernels) + len(plan.costly), len(plan.steps)]
-    for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
-        for k in numbers:
-            node = pattern.nodes[k]
-            words += (k, owners[id(node)], is_inlined + (is_inlined and _is_much(node, plan.target)))
+    looks = [(step.number, STORED) for step in plan.steps if step.number < last]
+    looks += [(k, MUCH if _is_much(pattern.nodes[k], plan.target) else INLINED) for k in plan.costly]
+    looks += [(k, DONOR) for step in plan.steps for k, _ in step.donors if pattern.nodes[k].buffer is not None]
+    words: list[Number] = [len(looks), len(plan.steps)]
+    for k, what in looks:
+        words += (k, owners[id(pattern.nodes[k])], what)
     for step in plan.steps:
         call, rows = step.filling, rows_of(step)
-        if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
+        if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > (LARGE if step.number == last else LARGEST):
             return ()
         sharing = plan.target.sharing
         if not is_brief(call, plan.target, sharing.alone if call.compiled.kernel.product is None else sharing.first):

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tenxor import shortcut
+from tenxor import shortcut, spec
+from tenxor.layout import form
+from tenxor.shortcut import likewise, wholes
 
 
 @pytest.fixture
@@ -21,3 +23,13 @@ def on() -> None:
 def one_thread(threads: Callable[[int], None]) -> None:
     """With more, Python sees to what threads may share."""
     threads(1)
+
+
+@pytest.fixture
+def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was learnt before, and nothing is forgotten on the way, as there is no room: recipes have other numbers then."""
+    monkeypatch.setattr(likewise, "_traces", 0)
+    form._forms.clear()
+    spec.forget()
+    wholes.forget_at_once()
+    likewise.forget()

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut, spec
+from tenxor import shortcut
 from tenxor.backend import threads as threads_of
 from tenxor.backend.threads import changed
-from tenxor.layout import form
 from tenxor.shortcut import likewise, wholes
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
@@ -50,16 +49,6 @@ GRAPHS: dict[str, Program] = {
 SPECIFIC = {"a chain"}  # where strides divide, or do not, a plan is for few sizes
 SIZES = sorted([int(2048 * 64**p) for p in RNG.random(60)])
 OTHERS = sorted([2720, 4096, 8192, 65_536, 131_072, *[int(2048 * 64**p) for p in RNG.random(14)]])
-
-
-@pytest.fixture
-def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was learnt before, and nothing is forgotten on the way, as there is no room: recipes have other numbers then."""
-    monkeypatch.setattr(likewise, "_traces", 0)
-    form._forms.clear()
-    spec.forget()
-    wholes.forget_at_once()
-    likewise.forget()
 
 
 @pytest.fixture

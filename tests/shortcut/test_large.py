@@ -1,0 +1,144 @@
+"""Results of more than a block of machine code's, which lie in memory of the pool: they are computed by frames, too, up to some bytes."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.shortcut import wholes
+from tenxor.shortcut.blocks import LARGEST
+
+pytestmark = pytest.mark.usefixtures("on", "afresh")
+
+RNG = np.random.default_rng(8)
+MOST = wholes.LARGE // 8
+X, Y = RNG.normal(size=MOST + 8), RNG.normal(size=MOST + 8)
+SIZES = [LARGEST // 8 + 1 + 1031 * k for k in range(60)]
+OTHERS = [LARGEST // 8 + 5 + 7919 * k for k in range(20)]
+
+Program = Callable[[Any, Any, int], Any]
+GRAPHS: dict[str, Program] = {
+    "a number": lambda x, y, n: x[:n] * 2.5,
+    "two views": lambda x, y, n: x[:n] * 2 + y[1 : n + 1],
+    "backwards": lambda x, y, n: x[n:0:-1] - y[:n],
+    "a choice": lambda x, y, n: tx.where(x[:n] > 0.5, y[:n], x[1 : n + 1]),
+    "less a mean": lambda x, y, n: x[:n] - y[:n].mean(),
+    "across": lambda x, y, n: x[: n // 100 + 1, None] * y[None, :100],
+    "single": lambda x, y, n: (x[: 2 * n] * 0.5 + y[2 : 2 * n + 2]).astype("float32"),
+}
+MUCH: Program = lambda x, y, n: tx.sin(tx.exp(tx.tanh(x[:n]) * y[:n]) + tx.log(abs(x[1 : n + 1]) + 1.0)) ** 3.0  # noqa: E731
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What Python runs by its plan, and what it is asked frames of."""
+    found: list[Any] = []
+    realize = sys.modules["tenxor.realize"]
+    run, keep = realize._run, wholes._keep
+    monkeypatch.setattr(realize, "_run", lambda *args: (found.append("run"), run(*args))[1])
+    monkeypatch.setattr(wholes, "_keep", lambda *args: (found.append("frame"), keep(*args))[1])
+    yield found
+
+
+def operands() -> tuple[Any, Any]:
+    return tx.asarray(X).realize(), tx.asarray(Y).realize()
+
+
+def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
+    return str(found.dtype), found.shape, found.numpy().tobytes()
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("name", GRAPHS)
+def test_other_sizes_are_computed_without_python(name: str, planned: list[Any]) -> None:
+    program, (x, y) = GRAPHS[name], operands()
+    for n in SIZES:
+        assert program(x, y, n).realize().spec.nbytes > LARGEST
+    planned.clear()
+    found = [program(x, y, n).realize() for n in OTHERS]
+    assert len(planned) <= 4  # of 20: some are planned otherwise
+    with shortcut.aside():
+        assert [bits(program(x, y, n)) for n in OTHERS] == list(map(bits, found))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_beyond_some_bytes_python_plans_at_once(planned: list[Any]) -> None:
+    x, _ = operands()
+    for n in (MOST + 1, MOST + 2, MOST + 1):
+        (x[:n] * 2.0).realize()
+    assert planned == ["run"] * 3 and not wholes.graphs
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_what_is_too_much_for_a_frame_is_known_in_other_sizes(planned: list[Any]) -> None:
+    x, y = operands()
+    sizes = [300_001 + 1031 * k for k in range(60)]
+    for n in sizes[:40]:
+        MUCH(x, y, n).realize()
+    planned.clear()
+    found = [MUCH(x, y, n).realize() for n in sizes[40:]]
+    assert planned.count("frame") <= 2 and planned.count("run") == 20
+    with shortcut.aside():
+        assert [bits(MUCH(x, y, n)) for n in sizes[40:]] == list(map(bits, found))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_memory_that_nobody_else_has_is_written_over() -> None:
+    x, _ = operands()
+    for n in (*SIZES, *OTHERS):
+        old = (x[:n] * 2.0).realize()
+        address, kept = old.node.buffer.address, old if n % 2 else None
+        new = old + 1.0
+        del old
+        new.realize()
+        assert (new.node.buffer.address == address) == (kept is None)
+        assert kept is None or kept.numpy().tobytes() == (X[:n] * 2.0).tobytes()
+        assert new.numpy().tobytes() == (X[:n] * 2.0 + 1.0).tobytes()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_where_there_is_no_memory_that_is_said_of_the_operation() -> None:
+    x, _ = operands()
+    n = 200_000
+    for _ in range(3):
+        (x[:n] * 2.0).realize()
+    tx.set_memory_limit(tx.memory().in_use + 1_000_000)
+    try:
+        pending = x[:n] * 2.0
+        with pytest.raises(MemoryError, match=r"multiply: no memory for \(200000,\) float64, 1600000 bytes"):
+            pending.realize()
+    finally:
+        tx.set_memory_limit(None)
+    assert pending.numpy().tobytes() == (X[:n] * 2.0).tobytes()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_random_graphs(count: int, threads: Callable[[int], None]) -> None:
+    threads(count)
+    x, y = operands()
+    rng = random.Random(count)
+    operations: list[Callable[[Any, Any], Any]] = [
+        *(lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - 0.5, tx.maximum, lambda a, b: tx.where(a < b, a, 2.0)),
+        *(lambda a, b: tx.tanh(a), lambda a, b: a - a.max()),
+    ]
+
+    def graph(shape: int, n: int) -> Any:
+        """Of one shape for one seed, whatever the size."""
+        own = random.Random(shape)
+        known = [x[:n], y[own.randrange(4) :][:n], x[n : 0 : -1], y[:n].mean()]
+        for _ in range(own.randrange(1, 6)):
+            known.append(own.choice(operations)(own.choice(known), own.choice(known)))
+        return known[-1] + own.choice(known[:3])
+
+    for turn in range(120):
+        shape, n = rng.randrange(8), rng.choice([rng.randrange(100_000, 500_000), 1 << 17, 1 << 18, 131_073])
+        found = bits(graph(shape, n))
+        with shortcut.aside():
+            assert bits(graph(shape, n)) == found, (turn, shape, n)
