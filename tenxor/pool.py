@@ -1,7 +1,9 @@
 """Blocks of memory from the system, kept for reuse as long as they are likely to be needed.
 
 A fresh large allocation costs more in page faults than most kernels cost in work, so blocks that are given back are kept by
-size and handed out again, and large ones lie in huge pages where the system has them. What is kept is bounded by recent
+size and handed out again, and large ones lie in huge pages where the system has them. A size that is new gets what was there
+before, too: a larger block, as long as no more is in use by that than was lately; or a smaller one that grows, as large ones
+have room behind them, which takes none of the system's memory until it is written. What is kept is bounded by recent
 need: blocks in use and kept are together little more than what was in use at once, a short while ago. That is forgotten by
 halves, and the blocks that were given back longest ago go first. A thread that sleeps sees to it that this is so in a process
 that does nothing, too; there is one only while there is more than is always kept. No Python runs where memory is let go of: what a signal
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 
 Array = np.ndarray[Any, Any]
-Block = tuple[Array, int, int]  # the bytes, their address, and how many they are
+Block = tuple[Array, int, int]  # the bytes, with those that it may grow by, their address, and how many they are
 ALIGNMENT = 64
 PAGE = 1 << 12  # bytes
 HUGE_PAGE = 1 << 21  # bytes: blocks from this size on are mapped on their own, in pages of this size
@@ -47,6 +49,7 @@ SHADE = 1600  # bytes between where blocks begin in their pages: a load waits fo
 SHADED = 1 << 15  # bytes from which on blocks begin so
 COLOUR = (1 << 16) + SHADE  # those in huge pages start at different multiples of this: equal ones meet in one bank of memory
 COLOURS = 8
+ADAPTED = 1 << 20  # bytes of a block from which on one of another size will do, where there is none: the system takes longer to give one
 UNLIMITED = 1 << 80  # more than any address can say
 SPARE = 1 << 26  # bytes kept beside what was needed recently, and a quarter of that: sizes vary
 FORGOTTEN = 2.0  # seconds until half of what is needed no more is forgotten
@@ -159,24 +162,31 @@ class Pool:
             small[PEAK] = small[IN_USE]
         if limit != UNLIMITED or small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2:
             limit = self._beside_small(in_use + pooled + capacity)
-        in_use += capacity
         blocks = self.free.get(capacity)
+        if not blocks and capacity >= ADAPTED and limit == UNLIMITED:
+            capacity = self._larger(capacity, self.recent - in_use)
+            blocks = self.free.get(capacity)
+        in_use += capacity
         if blocks:
             block = blocks.pop()
             pooled -= capacity
         else:
             kept = max(self.kept, in_use + in_use // 4 + SPARE)
+            made, had = self._grown(capacity)
+            pooled -= had
             pooled -= self._released(pooled + in_use - min(limit, kept), capacity)
-            made = self.new(capacity) if in_use <= limit else None
+            if made is None and in_use <= limit:
+                made = self.new(capacity)
             if made is None and in_use <= limit:
                 pooled -= self._released(pooled)
                 self.release_small()
                 made = self.new(capacity)
-            if made is None:
+            if made is None or in_use > limit:
                 self._sums = mine, in_use - capacity, pooled
                 return False
             block = made
-        borrower.array, borrower.address, _ = block
+        array, borrower.address, _ = block
+        borrower.array = array if len(array) == capacity else array[:capacity]
         if capacity >= SPARE or (capacity >= HUGE_PAGE and self.room != UNLIMITED):
             self.awaited.add(ref(borrower, self.bell.put))
         self.loans[ref(borrower, self.back.append)] = block
@@ -331,6 +341,24 @@ class Pool:
                     found += capacity
         return found
 
+    def _larger(self, capacity: int, most: int) -> int:
+        """The size of the least free blocks that are up to half as large again, and take no more than `most`; or this one."""
+        largest = min(capacity + capacity // 2, most)
+        fits = [size for size, blocks in self.free.copy().items() if blocks and capacity < size <= largest]
+        return min(fits, default=capacity)
+
+    def _grown(self, capacity: int) -> tuple[Block | None, int]:
+        """The largest free block that has room to grow to this size, grown, and which size it had; None and 0 if there is none."""
+        if capacity <= HUGE_PAGE:
+            return None, 0
+        for size in sorted([size for size in self.free.copy() if HUGE_PAGE <= size < capacity], reverse=True):
+            with suppress(KeyError, IndexError):  # there is none, or another thread was faster
+                array, address, _ = block = self.free[size].pop()
+                if len(array) >= capacity:
+                    return (array, address, capacity), size
+                self.free[size].append(block)
+        return None, 0
+
     def relieved(self) -> None:
         """Nothing more can be done than what is done now."""
         self.pressed, self.foreign = False, 0
@@ -363,7 +391,10 @@ class Pool:
             self.colour += 1
             if nbytes >= HUGE_PAGE:
                 colour = self.colour % COLOURS * COLOUR
-                raw = huge_pages(nbytes + colour, HUGE_PAGE)
+                try:
+                    raw = huge_pages(nbytes + min(nbytes // 2, SPARE // 2) + colour, HUGE_PAGE)
+                except (MemoryError, OSError, ValueError, OverflowError):  # then it has no room to grow
+                    raw = huge_pages(nbytes + colour, HUGE_PAGE)
                 if raw is not None:
                     return raw[colour:], _address(raw) + colour, nbytes
             shade = self.colour * SHADE % PAGE if nbytes >= SHADED else 0

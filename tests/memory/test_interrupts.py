@@ -107,6 +107,12 @@ def test_blocks_are_somebodys_or_the_systems(monkeypatch: pytest.MonkeyPatch) ->
         def __del__(self) -> None:
             made.discard(id(self))
 
+        def __len__(self) -> int:
+            return len(self.array)
+
+        def __getitem__(self, part: slice) -> Any:
+            return self.array[part]
+
     def new(self: Pool, nbytes: int) -> Any:
         array, address, nbytes = real(self, nbytes)  # type: ignore[misc]
         return Noted(array), address, nbytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import random
 import sys
 import time
@@ -131,6 +132,78 @@ def test_blocks_of_ever_other_sizes_are_bounded_by_what_is_in_use(blocks: Blocks
             del taken[numbers.randrange(len(taken))]
         assert blocks.pool.in_use + blocks.pool.pooled <= 1.25 * (1600 + 45) * MiB + SPARE
         assert sum(size * len(free) for size, free in blocks.pool.free.items()) == blocks.pool.pooled
+
+
+def test_new_sizes_are_served_by_larger_blocks(blocks: Blocks) -> None:
+    allocate(10 * MiB)
+    for n in (9, 7, 8):
+        buffer = allocate(n * MiB)
+        assert blocks.pool.in_use == 10 * MiB and blocks.pool.pooled == 0 and blocks.made == 1
+        del buffer
+    allocate(10 * MiB)
+    assert blocks.made == 1
+    allocate(6 * MiB)  # this would be more than half as large again
+    assert blocks.made == 2
+
+
+def test_no_more_is_in_use_by_larger_blocks_than_was_lately(blocks: Blocks) -> None:
+    held = [allocate(n * MiB) for n in (10, 6)]
+    del held[0]
+    assert blocks.pool.recent == 16 * MiB
+    held.append(allocate(9 * MiB))
+    assert blocks.pool.in_use == 16 * MiB
+    held.append(allocate(5 * MiB))
+    assert blocks.made == 3
+    del held[-1]
+    blocks.pool.recent = blocks.pool.high = 21 * MiB - 1
+    held.append(allocate(4 * MiB))
+    assert blocks.made == 4 and blocks.pool.in_use == 20 * MiB
+
+
+def test_where_memory_is_limited_none_is_larger_than_it_must_be(blocks: Blocks) -> None:
+    allocate(10 * MiB)
+    blocks.pool.limit = 100 * MiB
+    held = allocate(9 * MiB)
+    assert blocks.pool.in_use == held.nbytes == 9 * MiB and blocks.made == 2
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="large blocks are mapped for huge pages, on Linux")
+def test_large_blocks_grow_where_they_are() -> None:
+    own = Pool()
+    own.watched = True
+
+    def lent(nbytes: int) -> Buffer:
+        buffer = Buffer(nbytes)
+        assert own.lend(buffer, module.capacity_of(nbytes)) and len(buffer.array) == module.capacity_of(nbytes)
+        buffer.array[:] = 7
+        return buffer
+
+    first = lent(4 * MiB)
+    address = first.address
+    del first
+    for n in (4.5, 5, 6):  # half as much again
+        buffer = lent(int(n * MiB))
+        assert buffer.address == address and own.settle() == (module.capacity_of(buffer.nbytes), 0)
+        del buffer
+    another = lent(7 * MiB)
+    assert another.address != address and own.settle() == (7 * MiB, 6 * MiB)
+    again = lent(6 * MiB)
+    assert again.address == address
+
+
+def test_blocks_have_no_room_to_grow_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, asked = Pool(), list[int]()
+    own.watched = True
+
+    def pages(nbytes: int, page: int) -> module.Array:  # type: ignore[name-defined]
+        asked.append(nbytes)
+        if nbytes > 5 * MiB:
+            raise OSError(12, "Cannot allocate memory")
+        return np.empty(nbytes, np.uint8)
+
+    monkeypatch.setattr(module, "huge_pages", pages)
+    buffer = Buffer(4 * MiB)
+    assert own.lend(buffer, 4 * MiB) and asked[0] > 6 * MiB > asked[1] > 4 * MiB and len(asked) == 2
 
 
 def test_the_oldest_go_first(blocks: Blocks) -> None:
