@@ -21,7 +21,9 @@ Kept = Any  # Past | Node | Scalar | None
 
 
 class Needs(NamedTuple):
-    """What a derivative reads: of each source whether its value, and whether the result."""
+    """What a derivative reads: of each source whether its value, and whether the result. That follows from the operation and the dtypes, so
+    recipes of several sizes may share what is known of it.
+    """
 
     sources: tuple[bool, ...]
     result: bool
@@ -102,7 +104,10 @@ class Past:
         needs = None if known is None else known.get(tracked)
         if needs is None:
             needs = deriving[0].needs(recipe, tracked)
-            recipe.needs = {**(known or {}), tracked: needs}
+            if known is None:
+                recipe.needs = {tracked: needs}
+            else:
+                known[tracked] = needs
         if needs is NOTHING:
             return TRACED if traced else None
         kept: list[Kept] = []

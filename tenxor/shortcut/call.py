@@ -150,8 +150,8 @@ def _made_for(f: Function) -> None:
         return f.choose(f.is_null(made), lambda: [_made_for_any_number(f, every, key, args, given)], lambda: [made])
 
     (made,) = f.choose(f.is_null(every), lambda: [f.nothing()], remembered, (1, 1000))
-    by_rule = lambda: [_made_by_rule(f, (*where, name, key), x, args, given, names)]  # noqa: E731
-    (made,) = f.choose(f.is_null(made) & which.equals(0), by_rule, lambda: [made], (1, 1000))
+    by_rule = lambda: [_made_by_rule(f, (*where, name, key), x, args, given, names, which)]  # noqa: E731
+    (made,) = f.choose(f.is_null(made), by_rule, lambda: [made], (1, 1000))
     f.refuse(f.is_null(made))
     f.refuse(f.is_the(made, "None"))
     f.own(made)
@@ -159,13 +159,13 @@ def _made_for(f: Function) -> None:
     f.give(made)
 
 
-def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, given: Value, names: Value) -> Value:
-    """What is made by rule of the same arguments, and remembered in this place; null if nothing."""
+def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, given: Value, names: Value, which: Value) -> Value:
+    """What is made by rule of the same arguments, of which derivatives follow those, and remembered in this place; null if nothing."""
     every = f.local(array(POINTER, MOST_ARGUMENTS + 1))
     f.require(given <= MOST_ARGUMENTS)
     every.store(x)
     f.each(given, lambda k: every.at(k + 1, POINTER).store(args.at(k, POINTER).load(POINTER)))
-    return f.call("made_by_rule", POINTER, [*place, every, given + 1, names])
+    return f.call("made_by_rule", POINTER, [*place, every, given + 1, names, which])
 
 
 def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, given: Value) -> Value:

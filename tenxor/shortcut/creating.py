@@ -105,7 +105,7 @@ def _by_rule(f: Function) -> None:
     """What a function of this name makes of these arguments by a rule, which the table has from now on."""
     table, key, name, args, given, names = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
-    f.require(find_kind(f, name, args, given, names))
+    f.require(find_kind(f, name, args, given, names, f.number(0)))
     made = made_now(f)
     f.require(f.call("PyDict_SetItem", I32, [table, key, made]).equals(0))
     f.unseen(key)

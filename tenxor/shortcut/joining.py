@@ -126,7 +126,7 @@ def _by_rule(f: Function) -> None:
     every = f.local(array(POINTER, MOST_ARGUMENTS))
     f.each(count, lambda k: every.at(k, POINTER).store(others.at(k, POINTER).load(POINTER)))
     f.each(size, lambda k: every.at(count + k, POINTER).store(f.item(pieces, k)))
-    f.give(f.call("made_by_rule", POINTER, [*place, every, count + size, f.nothing()]))
+    f.give(f.call("made_by_rule", POINTER, [*place, every, count + size, f.nothing(), f.number(0)]))
 
 
 def _copy_box(f: Function) -> None:

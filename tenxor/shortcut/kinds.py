@@ -32,15 +32,16 @@ def write(module: Module, objects: Objects) -> None:
     _seen(Function(module, objects, "add_seen", [("spec", POINTER), ("storage", POINTER)], I1))
     _integer(Function(module, objects, "add_integer", [("x", POINTER)], I1))
     _argument(Function(module, objects, "add_argument", [("x", POINTER)], I1))
-    _kind(Function(module, objects, "find_kind", [("name", POINTER), ("every", POINTER), ("count", I64), ("names", POINTER)], I1))
+    of_call = [("name", POINTER), ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
+    _kind(Function(module, objects, "find_kind", of_call, I1))
     of_write = [("storage", POINTER), ("spec", POINTER), ("value", POINTER)]
     _kind_of_write(Function(module, objects, "find_kind_of_write", of_write, I1))
     _kind_of_graph(Function(module, objects, "find_kind_of_graph", [("frames", POINTER)], I1))
     _graph_with_numbers(Function(module, objects, "graph_with_numbers", [("frames", POINTER), ("root", POINTER)]))
     of_graph = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _graph_for_python(Function(module, objects, "kind_of_graph", of_graph, exported=True))
-    four = [(name, POINTER) for name in ("name", "args", "names", "more")]
-    _with_numbers(Function(module, objects, "kind_with_numbers", four))
+    five = [(name, POINTER) for name in ("name", "args", "names", "more", "which")]
+    _with_numbers(Function(module, objects, "kind_with_numbers", five))
     _for_python(Function(module, objects, "kind_of_call", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
 
@@ -58,9 +59,11 @@ def numbers(f: Function) -> tuple[Value, Value]:
     return _place(f, 1), _place(f, 2 + MOST_WORDS)
 
 
-def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value) -> Value:
-    """The kind of a call, and the numbers of its tensors: whether it is written down. All tensors were asked for their specs."""
-    return f.call("find_kind", I1, [name, every, count, names])
+def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value, which: Value) -> Value:
+    """The kind of a call, in which derivatives follow those arguments (a bit for each), and the numbers of its tensors: whether it is
+    written down. All tensors were asked for their specs.
+    """
+    return f.call("find_kind", I1, [name, every, count, names, which])
 
 
 def as_bytes(f: Function) -> Value:
@@ -202,8 +205,9 @@ def _begin(f: Function, name: Value, count: Value | int) -> None:
 
 def _kind(f: Function) -> None:
     """Write down what is called with what: first which numbers the tensors have, then the arguments."""
-    name, every, count, names = f.arguments
+    name, every, count, names, which = f.arguments
     _begin(f, name, count)
+    _add(f, which)
 
     def tensor(k: Value) -> None:
         x = every.at(k, POINTER).load(POINTER)
@@ -353,9 +357,11 @@ def _kind_of_write(f: Function) -> None:
 
 
 def _with_numbers(f: Function) -> None:
-    """The kind of a call of this name, with a tuple of arguments, of which some have names, and more shapes; and a tuple of its numbers."""
-    name, args, names, more = f.arguments
-    f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names))
+    """The kind of a call of this name, with a tuple of arguments, of which some have names, more shapes, and which of the arguments
+    derivatives follow; and a tuple of its numbers.
+    """
+    name, args, names, more, which = f.arguments
+    f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names, f.integer(which)))
     f.each(f.word(more, SIZE), lambda k: _add_shape(f, f.item(more, k)))
     f.require(_words(f)[0].load(I64) <= MOST_WORDS)
     kind, found = as_bytes(f), _tuple_of_numbers(f)
@@ -367,4 +373,4 @@ def _with_numbers(f: Function) -> None:
 def _for_python(f: Function) -> None:
     """The same for Python: None if there is none."""
     given = f.arguments[1]
-    f.give_or_none(f.call("kind_with_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(4)]))
+    f.give_or_none(f.call("kind_with_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(5)]))

@@ -92,7 +92,7 @@ def learning(
                 if any(map(_is_pinned, (x, *given))):
                     _, parts, began = _told_apart(own, args, named)
                 remember(x.spec.called, name, key, several(x, args, named, parts, began))
-            like = None if frame_of is not None or FOLLOWED in key else Call.of(name, (x, *given), tuple(named))
+            like = None if frame_of is not None else Call.of(name, (x, *given), tuple(named), followed=_followed_in(key))
             if like is not None:
                 like.learn(x.spec.called.get(name, {}).get(key), own, args, named)
         return found
@@ -198,6 +198,11 @@ def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tupl
         return None
     which = 0 if tracking.get() is not True else sum([1 << k for k, t in enumerate((x, *given)) if _has_past(t)])
     return (*keys, *[tuple(named)] * bool(named), *[FOLLOWED, which] * bool(which))
+
+
+def _followed_in(key: tuple[Any, ...]) -> int:
+    """Which arguments derivatives follow, as a key says."""
+    return int(key[-1]) if FOLLOWED in key else 0
 
 
 def _has_past(x: Any) -> bool:

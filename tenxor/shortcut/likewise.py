@@ -18,6 +18,7 @@ from ..layout.coords import Shape
 from ..locking import taken_at_once
 from ..memory import NOWHERE
 from ..node import DATA, Gather, Node, Recipe, Scalar, next_number, recipe_of
+from ..past import Past
 from ..plans import pattern as patterns
 from ..plans.general import Traced
 from ..plans.parts import PRODUCT, SUM
@@ -43,7 +44,8 @@ P = TypeVar("P", bound=Program)
 
 
 class Machine(NamedTuple):
-    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them and more shapes; the
+    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them, more shapes, and
+    which arguments derivatives follow; the
     key, the kind and the numbers of a graph, whose frame belongs among these; and what a rule makes of tensors with such numbers; None if
     there is none. And what has Python's own methods be there for a while.
     """
@@ -77,11 +79,13 @@ class Call(NamedTuple):
     kept: object
 
     @classmethod
-    def of(cls, name: object, given: Sequence[Any], names: Sequence[str] = (), more: Sequence[Shape] = ()) -> Call | None:
-        """That of a method with these arguments, of which the last may have names, and `more` shapes. Of a number of which only the type
-        matters that is given. None for what has yet more to it.
+    def of(
+        cls, name: object, given: Sequence[Any], names: Sequence[str] = (), more: Sequence[Shape] = (), followed: int = 0
+    ) -> Call | None:
+        """That of a method with these arguments, of which the last may have names, and `more` shapes. Derivatives follow those whose bits
+        are set, if other steps are made for these. Of a number of which only the type matters that is given. None for what has yet more.
         """
-        found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more))
+        found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more), followed)
         return None if found is None else cls(*found, (name, *[x for x in (*given, *names) if type(x) is not Tensor]))
 
     def made(self) -> Made | None:
@@ -200,6 +204,8 @@ def stand_in(traced: Traced, x: Any) -> Any:
     if type(x) is Tensor:
         layout, held = traced.layout(x.spec.layout), traced.numbers(x.storage.node.shape)
         node = Node(recipe_of(DATA, held, x.dtype), buffer=NOWHERE)  # type: ignore[arg-type]
+        if x.storage.node.past is not None:
+            node.past = Past(node.recipe)
         return Tensor(Storage(node), layout, x.dtype)
     if type(x) is tuple:
         return traced.numbers(x)

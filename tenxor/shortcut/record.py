@@ -116,7 +116,7 @@ def found_made(f: Function, table: Table, name: Value, beside: Value, *given: Va
         every = f.local(array(POINTER, len(given)))
         for k, x in enumerate(given):
             every.at(k, POINTER).store(x)
-        return [f.call("made_by_rule", POINTER, [*table, name, beside, every, f.number(len(given)), f.nothing()])]
+        return [f.call("made_by_rule", POINTER, [*table, name, beside, every, f.number(len(given)), f.nothing(), f.number(0)])]
 
     return made_or_by_rule(f, table, name, beside, by_rule)
 
@@ -262,7 +262,7 @@ def _applied(f: Function) -> None:
             every.at(k + 1, POINTER).store(f.selected(is_tensor, other(k), f.item(keys, k)))
 
         f.each(count, one)
-        return [f.call("made_by_rule", POINTER, [*where, op, keys, every, count + 1, f.nothing()])]
+        return [f.call("made_by_rule", POINTER, [*where, op, keys, every, count + 1, f.nothing(), f.number(0)])]
 
     where = table(f, first, "made")
     made = f.hold(made_or_by_rule(f, where, op, keys, by_rule))

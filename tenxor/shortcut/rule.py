@@ -80,8 +80,9 @@ class Rule(Program):
     each of the `frames` the words that depend on sizes.
 
     A step is an operation, dtype, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
-    keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, and how many
-    offsets. A part is a dtype, how many axes it has, and how many the node has that holds it, whose shape comes behind the numbers of the
+    keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, how many
+    offsets, and what is known of what its derivative reads (`past.py`), for all recipes that are so made. A part is a dtype, how many axes
+    it has, and how many the node has that holds it, whose shape comes behind the numbers of the
     part, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or `LOOP`, which step the
     product is that this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no
     steps, but a recipe, for integers from `low` to `high`.
@@ -105,7 +106,7 @@ class Rule(Program):
             *ranks, target = [-1 if each is None else len(each.shape) for each in through]
             read = tuple([s.dtype if _is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
             its = (recipe.op, recipe.dtype, recipe.dtypes, read, follows, recipe.keeps_order)
-            steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts)))
+            steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts), dict(recipe.needs or ())))
         for part in made.parts:
             if part.steps or part.shift is None:
                 raise TypeError("parts are views, or in memory")

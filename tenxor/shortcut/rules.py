@@ -16,14 +16,14 @@ from .rule import LOOP, MOST_AXES, MOST_RESULTS, OWN
 from .specs import nbytes_of, no_numbers
 from .working import following, next_word, numbers_of
 
-_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
+_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order", "needs")
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _data(Function(module, objects, "data_of", [("spec", POINTER)]))
     _recipe(Function(module, objects, "recipe_like", [(name, POINTER) for name in _OF_A_RECIPE]))
-    _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE]))
+    _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE[:-1]]))
     _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _through(Function(module, objects, "through_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
@@ -36,7 +36,7 @@ def write(module: Module, objects: Objects) -> None:
     _of_kind(Function(module, objects, "made_of_kind", [("kind", POINTER), ("numbers", POINTER)]))
     place = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
     _of_this_kind(Function(module, objects, "made_of_this_kind", place))
-    of_call = [*place, ("every", POINTER), ("count", I64), ("names", POINTER)]
+    of_call = [*place, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
     _by_rule(Function(module, objects, "made_by_rule", of_call))
     _of_numbers(Function(module, objects, "made_of_numbers", [("rule", POINTER), ("numbers", POINTER)]))
     _for_python(Function(module, objects, "made_by", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
@@ -48,7 +48,7 @@ def _recipe(f: Function) -> None:
     done, number = _data_like(f, dtype, shape), f.as_object(f.call("next_recipe", I64, []))
     parts = dict(zip(_OF_A_RECIPE, f.arguments, strict=True)) | {slot: f.get(done, f"Recipe.{slot}") for slot in ("size", "nbytes")}
     recipe = f.new("Recipe", number=number, done=done)
-    for slot, x in {**parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "needs", "apart"), f.the("None"))}.items():
+    for slot, x in {**parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
     f.unseen(recipe)
     f.keeps(recipe)
@@ -61,7 +61,7 @@ def _known(f: Function) -> None:
     key = f.tuple_of(*[f.own(x) for x in f.arguments[:-1]])
     f.give_known(recipes, key)
     f.when(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.ask_python("forget made"))
-    recipe = f.made(f.call("recipe_like", POINTER, f.arguments))
+    recipe = f.made(f.call("recipe_like", POINTER, [*f.arguments, f.the("None")]))
     f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
     f.unseen(key)
     f.let_go(key)
@@ -105,7 +105,10 @@ def _sources(f: Function) -> None:
         item = f.item(sources, k)
 
         def number() -> list[Value]:
-            value = f.made(f.call("PyFloat_FromDouble", POINTER, [next_word(cursor).cast("sitofp", DOUBLE)]))
+            word = next_word(cursor)
+            as_float = lambda: [f.call("PyFloat_FromDouble", POINTER, [word.cast("sitofp", DOUBLE)])]  # noqa: E731
+            as_int = lambda: [f.call("PyLong_FromLongLong", POINTER, [word])]  # noqa: E731
+            value = f.made(f.choose(f.is_a(f.get(item, "DType.lowest"), "int"), as_int, as_float)[0])
             scalar = f.new("Scalar", value=value, dtype=f.own(item))
             f.unseen(scalar)
             f.keeps(scalar)
@@ -124,7 +127,7 @@ def _sources(f: Function) -> None:
 def _step(f: Function) -> None:
     """A step, as `Made` has them, like one before."""
     step, cursor = f.arguments
-    op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts = (f.item(step, k) for k in range(10))
+    op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts, needs = (f.item(step, k) for k in range(11))
     shape = f.made(f.call("integers_at", POINTER, [f.integer(ndim), cursor]))
     last = f.word(ranks, SIZE)
 
@@ -134,7 +137,7 @@ def _step(f: Function) -> None:
 
     through = f.filled(last + 1, one)
     f.unseen(through)
-    recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, through, keeps_order]))
+    recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, through, keeps_order, needs]))
     f.let_go(shape, through)
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
     read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
@@ -371,8 +374,8 @@ def _of_numbers(f: Function) -> None:
 
 def _by_rule(f: Function) -> None:
     """What is made in a call by a rule, which is remembered in a table of a spec from then on: that owns it."""
-    spec, slot, name, beside, every, count, names = f.arguments
-    f.require(kinds.find_kind(f, name, every, count, names))
+    spec, slot, name, beside, every, count, names, which = f.arguments
+    f.require(kinds.find_kind(f, name, every, count, names, which))
     f.give(f.call("made_of_this_kind", POINTER, [spec, slot, name, beside]))
 
 
