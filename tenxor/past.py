@@ -48,13 +48,15 @@ class Again(NamedTuple):
     """What machine code does of derivatives (`shortcut/follow.py`, `pasts.py`, `batches.py`): append the nodes of steps
     (`derivatives/again.py`) to a list, as far as it can; say what is known of nodes (`derivatives/reverse.py`), what a stretch of pasts
     consists of (`derivatives/outline.py`), and how nodes were made of what stands for a batch's members (`derivatives/batching.py`), with
-    a list for what else is given; or None.
+    a list for what else is given; or None. `found` are the steps that go through a stretch that is new, by what was learnt of those of
+    other sizes (`shortcut/stretches.py`).
     """
 
     make: Callable[[list[Any], Sequence[Any]], None]
     known: Callable[[list[Node], int], tuple[list[Any], dict[Any, Node], bool] | None]
     outlined: Callable[[Sequence[Any], Any, Any, dict[Any, Node], list[Any]], tuple[bytes, list[Any], list[Any]] | None]
     batched: Callable[[Sequence[Node], list[Node], list[Any]], bytes | None]
+    found: Callable[[Any, Callable[..., Any]], Any]
 
 
 short_again: list[Again] = []  # one, or none

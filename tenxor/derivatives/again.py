@@ -7,10 +7,12 @@ given; what it made is written down, and found again by all that it depends on.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
 
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Recipe, Scalar, recipe_of, untracked
 from ..past import short_again
+from ..plans.general import Traced
 from ..records import NamedTuple
 from ..remembered import Remembered
 from .adjoint import Part, Placed, seen_of
@@ -43,9 +45,14 @@ class Steps:
 
     __slots__ = ("constants", "outputs", "steps")
 
-    def __init__(self, given: Sequence[Node | Scalar], outputs: Pulled) -> None:
+    def __init__(self, constants: list[Node | Scalar], steps: list[Step], outputs: list[Output]) -> None:
+        self.constants, self.steps, self.outputs = constants, steps, outputs
+
+    @classmethod
+    def of(cls, given: Sequence[Node | Scalar], outputs: Pulled) -> Steps:
+        """Those that gave this for some nodes and numbers."""
         number_of: dict[int, int] = {id(x): k for k, x in enumerate(given)}
-        self.constants: list[Node | Scalar] = []
+        constants: list[Node | Scalar] = []
         order: list[Node] = []
         seen: set[int] = set()
         stack: list[tuple[Node | Scalar, bool]] = [(seen_of(part).node, False) for _, part in reversed(outputs)]
@@ -58,16 +65,16 @@ class Steps:
             elif id(x) not in seen:
                 seen.add(id(x))
                 if type(x) is not Node or x.buffer is not None:
-                    self.constants.append(x)
+                    constants.append(x)
                 else:
                     stack.append((x, True))
                     stack += [(s, False) for s in reversed(x.sources)]
-        first = len(self.constants)
-        number_of = {x: k + first for x, k in number_of.items()} | {id(x): k for k, x in enumerate(self.constants)}
+        first = len(constants)
+        number_of = {x: k + first for x, k in number_of.items()} | {id(x): k for k, x in enumerate(constants)}
         for k, node in enumerate(order, start=first + len(given)):
             number_of[id(node)] = k
-        self.steps = [Step(node.recipe, tuple([number_of[id(s)] for s in node.sources]), node.offsets) for node in order]
-        self.outputs = [_output(k, part, number_of) for k, part in outputs]
+        steps = [Step(node.recipe, tuple([number_of[id(s)] for s in node.sources]), node.offsets) for node in order]
+        return cls(constants, steps, [_output(k, part, number_of) for k, part in outputs])
 
     def run(self, given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
         """The same of others."""
@@ -97,14 +104,41 @@ def _output(k: int, part: Part, number_of: dict[int, int]) -> Output:
 
 _known: Remembered[Steps] = Remembered(MAX_STEPS, MAX_BYTES)
 _known_of = _known.get
+_tracing: ContextVar[bool] = ContextVar("_tracing", default=False)  # whether sizes are only stood for: then nothing is remembered
+Make = Callable[[Sequence[Node | Scalar]], Pulled]
 
 
-def made_again(key: Hashable, given: Sequence[Node | Scalar], make: Callable[[Sequence[Node | Scalar]], Pulled]) -> list[tuple[int, Part]]:
-    """What `make` gives for some nodes and numbers; the key says all that it depends on but these."""
+def made_again(
+    key: Hashable, given: Sequence[Node | Scalar], make: Make, found: Callable[[], Steps] | None = None
+) -> list[tuple[int, Part]]:
+    """What `make` gives for some nodes and numbers; the key says all that it depends on but these. Who knows better how the steps are
+    `found` says so.
+    """
+    if _tracing.get():
+        return list(make(given))
     steps = _known_of(key)
     if steps is None:
-        stand_ins = [Node(recipe_of(PLACEHOLDER, x.shape, x.dtype)) if type(x) is Node else Scalar(x.value, x.dtype) for x in given]  # type: ignore[union-attr]
-        with untracked():
-            steps = Steps(stand_ins, make(stand_ins))
+        steps = steps_for(given, make) if found is None else found()
         _known.keep(key, steps, steps.nbytes)
     return steps.run(given)
+
+
+def steps_for(given: Sequence[Node | Scalar], make: Make) -> Steps:
+    """The steps by which `make` makes what it gives."""
+    stand_ins = [Node(recipe_of(PLACEHOLDER, x.shape, x.dtype)) if type(x) is Node else Scalar(x.value, x.dtype) for x in given]  # type: ignore[union-attr]
+    with untracked():
+        return Steps.of(stand_ins, make(stand_ins))
+
+
+def steps_of_sizes(given: Sequence[Node | Scalar], make: Make, numbers: Traced) -> Steps:
+    """The same where `numbers` stand for sizes, as what `make` makes has them."""
+    stand_ins: list[Node | Scalar] = []
+    for x in given:
+        shaped = type(x) is Node and recipe_of(PLACEHOLDER, tuple(map(numbers.number, x.shape)), x.dtype)
+        stand_ins.append(Node(shaped) if shaped else Scalar(x.value, x.dtype))  # type: ignore[union-attr]
+    token = _tracing.set(True)
+    try:
+        with untracked():
+            return Steps.of(stand_ins, make(stand_ins))
+    finally:
+        _tracing.reset(token)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ..node import Node, watchers
 from ..past import Past, past_of
+from ..plans.general import Traced
 from .adjoint import Part
-from .again import made_again
 from .outline import STRETCH, Given, Graph, Outline
 from .reverse import depending, known_of
 from .rules import follows
@@ -49,11 +49,11 @@ def _go_on_as_before(known: Known, graph: Graph, wanted: frozenset[Past]) -> Non
     order = graph.order
     outline = Outline("forward", order, [(past, known[past]) for past in order if past in known], graph, wanted)
 
-    def made(stand_ins: Sequence[Given]) -> list[tuple[int, Part]]:
-        twins = outline.twins(stand_ins)
+    def made(stand_ins: Sequence[Given], numbers: Traced | None = None) -> list[tuple[int, Part]]:
+        twins = outline.twins(stand_ins, numbers)
         own: Known = dict(twins.parts)  # type: ignore[arg-type]
         _go_on(own, [twins.of[past] for past in order], twins.nodes)
         return [(k, own[twins.of[past]]) for k, past in enumerate(order) if past in wanted and twins.of[past] in own]
 
-    for place, tangent in made_again(outline.key, outline.given, made):
+    for place, tangent in outline.made_again(made):
         known[order[place]] = tangent  # type: ignore[assignment]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Scalar, recipe_of
 from ..past import Kept, Past, past_of, short_again
+from ..plans.general import Traced, equalities_of, take_apart, take_layout_apart
 from ..records import NamedTuple
 from .adjoint import Part, Placed, seen_of
+from .again import Pulled, made_again
 from .seen import Seen
 
 STRETCH = 256  # pasts at most
@@ -41,7 +45,7 @@ class Outline:
     """
 
     def __init__(self, way: str, stretch: Sequence[Past], parts: list[tuple[Past, Part]], graph: Graph, asked: Collection[Past]) -> None:
-        self.stretch, self.parts, self.nodes = stretch, parts, graph.nodes
+        self.way, self.stretch, self.parts, self.nodes, self.asked = way, stretch, parts, graph.nodes, asked
         self.outer: list[Past] = []
         self.given: list[Given] = []
         self._number_of: dict[int, int] = {}
@@ -91,10 +95,61 @@ class Outline:
             self.given.append(x)
         return number
 
-    def twins(self, stand_ins: Sequence[Given]) -> Twins:
-        """The same once more, of what stands for that which is given."""
+    def kind(self) -> tuple[object, tuple[int, ...]] | None:
+        """What is left of the key without its numbers, but for which of them are equal, 0 or 1; and the others, each once. None if tables
+        are among them.
+        """
+        numbers: list[int] = []
+        given = {id(x): k for k, x in enumerate(self.given)}
+        places: dict[Any, int] = {past: k for k, past in enumerate(self.stretch)}
+        places |= {past: ~k for k, past in enumerate(self.outer)}
+        words: list[object] = [self.way, len(self.parts)]
+
+        def add(layout: Layout) -> bool:
+            numbers.append(layout.offset)
+            return take_layout_apart(layout, words, numbers)
+
+        for past, part in self.parts:
+            seen = seen_of(part)
+            words += (places[past], given[id(seen.node)], seen.node.dtype, len(seen.node.shape))
+            numbers += seen.node.shape
+            words.append(part.apart if isinstance(part, Placed) else None)
+            if not add(seen.layout) or (isinstance(part, Placed) and not add(part.layout)):
+                return None
+        for past in self.stretch:
+            node = self.nodes.get(past)
+            words += (past in self.asked, None if node is None else given[id(node)], len(past.offsets))
+            numbers += past.offsets
+            if not take_apart(past.recipe, words, numbers):
+                return None
+            for kept in past.sources:
+                source = past_of(kept)
+                place = places.get(source)
+                words.append(place)
+                if place is not None:
+                    numbers.append(source.recipe.size)  # type: ignore[union-attr]
+                kind = type(kept)
+                words.append(given[id(kept)] if kind is Node or kind is Scalar else kind is Past)
+                if type(kept) is Node:
+                    words.append(len(kept.recipe.shape))
+                    numbers += kept.recipe.shape
+        equal, others = equalities_of(numbers)
+        return (tuple(words), equal), others
+
+    def made_again(self, made: Callable[..., Pulled]) -> list[tuple[int, Part]]:
+        """What `made` gives of stand-ins for what is given, and of numbers that stand for those of the outline, if any do: as it gave it
+        before, of this outline or one of other sizes.
+        """
+        found = partial(short_again[0].found, self, made) if short_again else None
+        return made_again(self.key, self.given, made, found)
+
+    def twins(self, stand_ins: Sequence[Given], numbers: Traced | None = None) -> Twins:
+        """The same once more, of what stands for that which is given; and with `numbers` in the place of its own."""
         number_of = {id(x): k for k, x in enumerate(self.given)}
-        twins: dict[Past | None, Past] = {past: Past(recipe_of(PLACEHOLDER, (past.recipe.size,), past.recipe.dtype)) for past in self.outer}
+        twins: dict[Past | None, Past] = {}
+        for past in self.outer:
+            size = past.recipe.size if numbers is None else numbers.number(past.recipe.size)
+            twins[past] = Past(recipe_of(PLACEHOLDER, (size,), past.recipe.dtype))
         own: dict[int, Given] = {}
 
         def other(x: Given) -> Given:
@@ -105,15 +160,21 @@ class Outline:
                     found.past = twins.get(past_of(x))
             return found
 
+        def layout(its: Layout) -> Layout:
+            return its if numbers is None else numbers.layout(its)
+
         for past in sorted(self.stretch, key=in_order):
             sources: list[Kept] = []
             for kept in past.sources:
                 is_given = type(kept) is Node or type(kept) is Scalar
                 sources.append(other(kept) if is_given else twins.get(past_of(kept)))
-            twins[past] = Past(past.recipe, tuple(sources), past.offsets)
+            recipe, offsets = past.recipe, past.offsets
+            if numbers is not None:
+                recipe, offsets = numbers.recipe(recipe), tuple(map(numbers.number, offsets))
+            twins[past] = Past(recipe, tuple(sources), offsets)
         nodes: dict[Past, Any] = {twins[past]: other(self.nodes[past]) for past in self.stretch if past in self.nodes}
         parts: list[tuple[Past, Part]] = []
         for past, part in self.parts:
-            seen = Seen(other(seen_of(part).node), seen_of(part).layout)  # type: ignore[arg-type]
-            parts.append((twins[past], part._replace(values=seen) if isinstance(part, Placed) else seen))
+            seen = Seen(other(seen_of(part).node), layout(seen_of(part).layout))  # type: ignore[arg-type]
+            parts.append((twins[past], Placed(seen, layout(part.layout), part.apart) if isinstance(part, Placed) else seen))
         return Twins(twins, nodes, parts)

@@ -65,7 +65,8 @@ def value_of(past: Making, k: int) -> Seen:
 def size_of(past: Making, k: int) -> int:
     """The number of elements of a source's content."""
     source: Any = past.sources[k]
-    return int(source.size if type(source) is Node else source.recipe.size)
+    found: int = source.size if type(source) is Node else source.recipe.size
+    return found
 
 
 def dtype_of(past: Making, k: int) -> DType:

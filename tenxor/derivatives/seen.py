@@ -10,6 +10,7 @@ from ..layout import Layout, memory_order
 from ..node import STORE, Node, Scalar, Scatter
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
+from ..sizes import as_float
 
 Shape = tuple[int, ...]
 _CAST, _MULTIPLY, _POSITIVE, _ADD = (OPS[name] for name in ("cast", "multiply", "positive", "add"))
@@ -103,7 +104,7 @@ class Term:
         seen = [x for x in self.operands if isinstance(x, Seen)]
         same = [axis for axis in range(kept, len(self.shape)) if self.shape[axis] and all(_repeats(x.layout, axis) for x in seen)]
         if same:  # the same so many times
-            times = float(prod([self.shape[axis] for axis in same]))
+            times = as_float(prod([self.shape[axis] for axis in same]))
             others = [axis for axis in range(len(self.shape)) if axis not in same]
             first = tuple([slice(None) if axis in others else 0 for axis in range(len(self.shape))])
             operands = [x.moved(lambda own: own.index(first)) if isinstance(x, Seen) else x for x in self.operands]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from ..node import MAX_PENDING, Node, next_number, watchers
 from ..ops import Op
 from ..past import Past, past_of
+from ..plans.general import Traced
 from ..realize import realize
 from .adjoint import Part, seen_of
-from .again import made_again
 from .outline import STRETCH, Given, Graph, Outline
 from .products import combined
 from .rules import follows
@@ -110,9 +110,9 @@ def _through(stretch: Sequence[Past], parts: Parts, graph: Graph, asked: Collect
         return
     outline = Outline("back", stretch, given, graph, asked)
 
-    def made(stand_ins: Sequence[Given]) -> list[tuple[int, Part]]:
+    def made(stand_ins: Sequence[Given], numbers: Traced | None = None) -> list[tuple[int, Part]]:
         """Cotangents of those asked about, by their places, and parts for others, by places below 0."""
-        twins = outline.twins(stand_ins)
+        twins = outline.twins(stand_ins, numbers)
         own: Parts = {}
         for past, part in twins.parts:
             own.setdefault(past, []).append(part)
@@ -128,7 +128,7 @@ def _through(stretch: Sequence[Past], parts: Parts, graph: Graph, asked: Collect
                 _pass(twins.of[past], own, Graph((), twins.nodes, set(twins.of.values())), asked_of, noted)
         return found + [(~k, part) for k, past in enumerate(outline.outer) for part in own.get(twins.of[past], ())]
 
-    for place, part in made_again(outline.key, outline.given, made):
+    for place, part in outline.made_again(made):
         if place < 0:
             parts.setdefault(outline.outer[~place], []).append(part)
         else:

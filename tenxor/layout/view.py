@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from ..errors import IndexOutOfRange
-from .coords import Shape, checked_index, digits_of, wrong_count
+from .coords import Shape, checked_index, digits_of, is_size, wrong_count
 from .form import Form, form_of
 from .table import Axis, IntArray, Tables, coalesced, walk
 
@@ -110,7 +110,8 @@ class View:
                 return position
             position = self.offset
         for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
-            place = coord if type(coord) is int and 0 <= coord < size else checked_index(coord, axis, size)
+            is_known = (type(coord) is int or is_size(coord)) and 0 <= coord < size
+            place = coord if is_known else checked_index(coord, axis, size)
             table = None if self.tables is None else self.tables[axis]
             position += place * stride if table is None else int(table.offsets[place])
         base = self.base

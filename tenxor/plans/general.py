@@ -72,7 +72,7 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
     structure = structure_of(pattern, numbers)
     if structure is None:
         return None
-    equal, others = _equalities_of(numbers)
+    equal, others = equalities_of(numbers)
     key = structure, equal
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
@@ -90,7 +90,7 @@ def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers
     """
     numbers, sizes = list[int](), list[int]()
     structure = structure_of(pattern, numbers)
-    if structure is None or structure_of(sized, sizes) != structure or (structure, _equalities_of(numbers)[0]) not in _known:
+    if structure is None or structure_of(sized, sizes) != structure or (structure, equalities_of(numbers)[0]) not in _known:
         return None
     found = general_for(pattern, at_once=True)
     distinct = {0: 0, 1: 1}
@@ -143,7 +143,7 @@ def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
     while stack:
         part = stack.pop()
         if type(part) is Recipe:
-            if not _take_apart(part, parts, numbers):
+            if not take_apart(part, parts, numbers):
                 return None
         elif type(part) is not tuple:
             parts.append(part)
@@ -159,27 +159,39 @@ def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
     return tuple(parts)
 
 
-def _take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
+def take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
     """Whether a recipe is without tables; then what else there is of it is appended to the parts and numbers."""
-    parts += (recipe.op, len(recipe.shape), recipe.dtype, recipe.dtypes, recipe.target is None)
+    parts += (recipe.op, len(recipe.shape), recipe.dtype, recipe.dtypes)
     numbers += recipe.shape
-    for form in (*recipe.forms, recipe.target):
-        layout = None if form is None else form.layout
-        chain = layout is not None and layout.base is not None
-        while layout is not None:
-            if layout.tables is not None:
-                return False
-            parts.append(len(layout.shape))
-            numbers += layout.shape
-            numbers += layout.strides
-            if chain:
-                numbers.append(layout.offset)
-            layout = layout.base
+    through = getattr(recipe, "through", None)  # specs, of which forms would have to be made
+    if through is None:
+        return all([take_layout_apart(None if f is None else f.layout, parts, numbers) for f in (*recipe.forms, recipe.target)])
+    for spec in through:
+        if spec is not None:
+            parts.append(len(spec.shape))
+            numbers += spec.shape
+            numbers += spec.strides
         parts.append(None)
     return True
 
 
-def _equalities_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def take_layout_apart(layout: Layout | None, parts: list[object], numbers: list[int]) -> bool:
+    """Whether a layout, if there is one, is without tables; then what else there is of it, but for an offset of its own, is appended."""
+    chain = layout is not None and layout.base is not None
+    while layout is not None:
+        if layout.tables is not None:
+            return False
+        parts.append(len(layout.shape))
+        numbers += layout.shape
+        numbers += layout.strides
+        if chain:
+            numbers.append(layout.offset)
+        layout = layout.base
+    parts.append(None)
+    return True
+
+
+def equalities_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Which of some numbers are equal, 0 or 1; and the others, each once."""
     each = {0: 0, 1: 1}
     return tuple([each.setdefault(n, len(each)) for n in numbers]), (*each,)[2:]

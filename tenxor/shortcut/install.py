@@ -73,6 +73,7 @@ from .rule import Program
 from .selected import Selected, finishers
 from .slots import ENTRIES, NUMBERS, WRAPPED, wrapper
 from .slots import stand_in as stand_in_for_operators
+from .stretches import found as stretch_found
 from .updates import have_apart, learn_update
 from .writes import compute_if_small, done_again, learn_masked_write, learn_write
 
@@ -281,7 +282,7 @@ class ShortWay:
         self.finish = self._function("finish_selected", Kind.ONE)
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.gathered = learning("__getitem__", gathered, frame_of_key)
-        self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
+        self.again = Again(*[*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES], stretch_found])
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.looks = Looks(*[self._function(name, Kind.SOME) for name in ("count_waiting", "still_waiting", "held_by_others")])
         self.is_basic = self._function("is_basic", Kind.ONE)

@@ -14,12 +14,13 @@ from .compute import VALUE
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .record import holds_a_node
-from .rule import MOST_AXES, MOST_NUMBERS
+from .rule import MOST_AXES
 from .walk import NODE, count, number_of, table
 
 MOST_WORDS = 512  # of a kind
 SMALL = 16  # integers below are as they are, unless tensors have them
 BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on
+MOST_NUMBERS = (1 << BITS) - 2
 TENSOR, INTEGER, NUMBER, TUPLE, FLOAT, OBJECT = range(6)  # what the next words are of; a number is one of those written down
 _PLAIN = ("NoneType", "DType", "str", "type")
 
@@ -343,6 +344,7 @@ def _kind_of_write(f: Function) -> None:
     storage, spec, value = f.arguments
     is_tensor = f.is_a(value, "Tensor")
     _begin(f, f.the("'write'"), 2)
+    _add(f, 0)
     f.require(f.call("add_seen", I1, [spec, storage]))
     f.when(is_tensor, lambda: _add_tensor(f, value))
     _add(f, TENSOR)

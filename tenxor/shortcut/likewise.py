@@ -10,7 +10,7 @@ that give another answer to any question are learnt from for themselves.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -74,7 +74,7 @@ class Call(NamedTuple):
     arguments.
     """
 
-    kind: bytes
+    kind: Hashable
     numbers: tuple[int, ...]
     kept: object
 
@@ -88,12 +88,15 @@ class Call(NamedTuple):
         found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more), followed)
         return None if found is None else cls(*found, (name, *[x for x in (*given, *names) if type(x) is not Tensor]))
 
+    def rules(self) -> Sequence[Any]:
+        """Those of its kind."""
+        known = _known.get(self.kind)
+        return () if known is None else known.general
+
     def made(self) -> Made | None:
         """What such a method makes of such arguments; None if that is not known."""
-        known = _known.get(self.kind)
-        for rule in () if known is None else known.general:
-            assert isinstance(rule, Rule)
-            made = machine[0].made_by(rule, self.numbers)
+        for rule in self.rules():
+            made: Made | None = machine[0].made_by(rule, self.numbers)
             if made is not None:
                 return made
         return None
@@ -222,19 +225,19 @@ def is_alike(one: Made, other: Made) -> bool:
         return False
     if len(one.steps) != len(other.steps) or (one.recipe is None) != (other.recipe is None):
         return False
-    if one.recipe is not None and other.recipe is not None and not _are_equal(one.recipe, other.recipe):
+    if one.recipe is not None and other.recipe is not None and not are_equal(one.recipe, other.recipe):
         return False
     return all([_are_alike(a, b) for a, b in zip(one.steps, other.steps, strict=True)])
 
 
 def _are_alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     (recipe, sources, starts, follows), (its, others, begins, follow) = one, other
-    if not _are_equal(recipe, its) or starts != begins or follows != follow or len(sources) != len(others):
+    if not are_equal(recipe, its) or starts != begins or follows != follow or len(sources) != len(others):
         return False
-    return all([_is_same(a, b) for a, b in zip(sources, others, strict=True)])
+    return all([is_same(a, b) for a, b in zip(sources, others, strict=True)])
 
 
-def _are_equal(one: Recipe, other: Recipe) -> bool:
+def are_equal(one: Recipe, other: Recipe) -> bool:
     """Whether two recipes make the same of the same: equal ones are two objects where one was forgotten meanwhile."""
     if one.op is not other.op or (one.shape, one.dtype, one.dtypes) != (other.shape, other.dtype, other.dtypes):
         return False
@@ -242,7 +245,7 @@ def _are_equal(one: Recipe, other: Recipe) -> bool:
     return all([a is b or (a is not None and b is not None and a.layout == b.layout) for a, b in each])
 
 
-def _is_same(one: Scalar | int, other: Scalar | int) -> bool:
+def is_same(one: Scalar | int, other: Scalar | int) -> bool:
     """Whether two sources are the same: numbers, to the bit."""
     if type(one) is not Scalar or type(other) is not Scalar:
         return one == other

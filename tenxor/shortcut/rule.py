@@ -14,7 +14,7 @@ from ..sizes import Number, Size, Trace
 from ..spec import Made
 
 MOST_AXES = 4  # of a tensor
-MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS = 30, 64, 384  # of a rule
+MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS = 128, 512, 4096  # of a rule
 # Of a frame: of which step it is, and of which product that sums; its words, and the plan that has its kernel, if there is one.
 Words = tuple[int, int | None, Sequence[Number], Plan | None]
 OWN, LOOP = -1, -2  # in the place of a step: the frame is that of what is made itself, or the program by which that is done in place
@@ -101,10 +101,10 @@ class Rule(Program):
             if recipe.passing or len(recipe.shape) > MOST_AXES:
                 raise TypeError("what is not remembered for itself has no rule")
             through = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
-            values = [s.value for s in sources if _is_of_sizes(s)]  # type: ignore[union-attr]
+            values = [s.value for s in sources if is_of_sizes(s)]  # type: ignore[union-attr]
             results += [*recipe.shape, *[n for each in through for n in _numbers(each)], *starts, *values]
             *ranks, target = [-1 if each is None else len(each.shape) for each in through]
-            read = tuple([s.dtype if _is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
+            read = tuple([s.dtype if is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
             its = (recipe.op, recipe.dtype, recipe.dtypes, read, follows, recipe.keeps_order)
             steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts), dict(recipe.needs or ())))
         for part in made.parts:
@@ -123,7 +123,7 @@ class Rule(Program):
         self.parts, self.kind = tuple(parts), like.kind
 
 
-def _is_of_sizes(source: Scalar | int) -> bool:
+def is_of_sizes(source: object) -> bool:
     """Whether a source is a number that depends on sizes."""
     return isinstance(source, Scalar) and isinstance(source.value, Size)
 

@@ -384,11 +384,6 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     return (max(low, 0) if op is _POW else low), high
 
 
-def as_float(count: float) -> Any:
-    """How many elements there are, as a number to compute with; a size that remembers is one."""
-    return float(count) if isinstance(count, (int, float)) else count
-
-
 def _check_exponent(value: Any, base: DType) -> None:
     """Raise DTypeError for a negative number as the exponent of integers."""
     if isinstance(value, int) and value < 0 and not (base.is_float or base.is_complex):

@@ -18,9 +18,10 @@ from ..layout import Layout, memory_order
 from ..node import POSITION, Node, Scan
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
+from ..sizes import as_float
 from .arguments import Axes, axes_of, axis_of, left_to, truth
 from .arithmetic import Arithmetic
-from .core import Operand, as_float
+from .core import Operand
 
 _scan = cache(Scan)  # the same object each time, as recipes are compared by it
 

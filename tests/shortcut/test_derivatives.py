@@ -133,7 +133,10 @@ def described(kept: Any) -> Any:
     if past is None:
         return kept and (kept.shape, kept.dtype) if isinstance(kept, Node) else kept and (kept.value, kept.dtype)
     sources = [(number_before(source, past), described(source)) for source in past.sources]
-    return isinstance(kept, Node), past.recipe, past.offsets, past.reads_result, past.traced, past.watch is not None, sources
+    recipe = past.recipe  # an equal one may be another, made by a rule
+    layouts = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
+    parts = recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, layouts
+    return isinstance(kept, Node), parts, past.offsets, past.reads_result, past.traced, past.watch is not None, sources
 
 
 def number_before(kept: Any, past: Past) -> bool:
