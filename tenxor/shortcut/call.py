@@ -19,11 +19,13 @@ from .specs import nbytes_of
 from .tables import found_every, table
 
 MOST_ARGUMENTS = 24  # of a call that names some, and their names
+MOST_DEPTH = 4  # of tuples in tuples
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _for_python(Function(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
+    _is_of_integers(Function(module, objects, "is_of_integers", [("x", POINTER), ("depth", I64)], I1))
     _key(Function(module, objects, "key_of", [("x", POINTER)]))
     asked_for = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
     _made_for(Function(module, objects, "made_for", asked_for))
@@ -108,8 +110,23 @@ def _key(f: Function) -> None:
         f.when_giving(f.is_the(kind, name), lambda: f.own(x))
     f.when_giving(f.is_the(kind, "Default"), lambda: f.own(kind))
     f.require(f.is_the(kind, "tuple"))
-    f.each(f.word(x, SIZE), lambda k: f.require(f.is_a(f.item(x, k), "int")))
+    f.require(f.call("is_of_integers", I1, [x, f.number(0)]))
     f.give(f.own(x))
+
+
+def _is_of_integers(f: Function) -> None:
+    """Whether a tuple consists of integers, or of tuples of these, within some others."""
+    x, depth = f.arguments
+    f.require(depth < MOST_DEPTH)
+
+    def look(k: Value) -> None:
+        item = f.item(x, k)
+        is_tuple = f.is_a(item, "tuple")
+        f.require(f.either(f.is_a(item, "int"), lambda: is_tuple))
+        f.when(is_tuple, lambda: f.require(f.call("is_of_integers", I1, [item, depth + 1])))
+
+    f.each(f.word(x, SIZE), look)
+    f.give(f.constant(I1, True))
 
 
 def given_in_all(f: Function, count: Value, names: Value) -> Value:

@@ -189,8 +189,8 @@ def _argument(f: Function) -> None:
 
     def one(k: Value) -> None:
         item = f.item(x, k)
-        f.require(f.is_a(item, "int"))
-        f.require(f.call("add_integer", I1, [item]))
+        f.require(f.either(f.is_a(item, "int"), lambda: f.is_a(item, "tuple")))
+        f.require(f.call("add_argument", I1, [item]))
 
     f.each(f.word(x, SIZE), one)
     f.give(f.constant(I1, True))

@@ -23,6 +23,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import Default
 from . import likewise
 from .blocks import LARGEST
+from .call import MOST_DEPTH
 from .hosting import (
     Heard,
     floats_of,
@@ -300,8 +301,14 @@ def key_of(x: object) -> object:
     if type(x) is Default:
         return Default  # a function has one for an argument; it is not the number itself
     if type(x) is tuple:
-        return x if all([type(k) is int for k in x]) else None
+        return x if _is_of_integers(x) else None
     return x if type(x) in _PLAIN else None
+
+
+def _is_of_integers(x: tuple[Any, ...], depth: int = 0) -> bool:
+    """Whether a tuple consists of integers, or of tuples of these, within some others."""
+    nested = [k for k in x if type(k) is not int]
+    return depth < MOST_DEPTH and all([type(k) is tuple and _is_of_integers(k, depth + 1) for k in nested])
 
 
 def learning_operation(op: Op, own: Callable[..., Any], comes_last: bool = False) -> Callable[..., Any]:

@@ -211,7 +211,7 @@ def stand_in(traced: Traced, x: Any) -> Any:
             node.past = Past(node.recipe)
         return Tensor(Storage(node), layout, x.dtype)
     if type(x) is tuple:
-        return traced.numbers(x)
+        return tuple([stand_in(traced, k) for k in x])
     return traced.numbers((x,))[0] if type(x) is int else x
 
 

@@ -73,7 +73,7 @@ def test_the_second_time_python_does_nothing(missed: list[str]) -> None:
     def program() -> None:
         tx.softmax(x), tx.log_softmax(x, axis=0), tx.logsumexp(x), tx.matmul(x, y.T), tx.einsum("ij,kj->ik", x, y), tx.clip(x, 0.5, 2.5)
         tx.linalg.outer(x[0], y[1]), tx.triu(x), tx.pad(x, 1), tx.tile(x, 2), tx.repeat(x, 2, axis=0), tx.take(x, classes, axis=0)
-        tx.diff(x), tx.isclose(x, y), tx.linalg.vector_norm(x), functional.layer_norm(x, (6,), w[0], w[1])
+        tx.pad(x, ((1, 0), (0, 2))), tx.diff(x), tx.isclose(x, y), tx.linalg.vector_norm(x), functional.layer_norm(x, (6,), w[0], w[1])
         functional.cross_entropy(x, classes)
         functional.mse_loss(x, y), tx.conv2d(image, kernel), tx.max_pool2d(image, 2), tx.avg_pool2d(image, 2)
         tx.scaled_dot_product_attention(x, y, w), tx.einsum("ij,ij->", x, x), functional.leaky_relu(x, 0.1)
@@ -84,6 +84,19 @@ def test_the_second_time_python_does_nothing(missed: list[str]) -> None:
     missed.clear()
     program()
     assert not missed
+
+
+def test_tuples_in_tuples_are_told_apart() -> None:
+    x = tx.asarray([[1.0, 2.0], [3.0, 4.0]]).realize()
+    for _ in range(4):
+        assert tx.pad(x, ((1, 0), (0, 1))).tolist() == [[0.0, 0.0, 0.0], [1.0, 2.0, 0.0], [3.0, 4.0, 0.0]]
+        assert tx.pad(x, ((0, 1), (0, 1))).shape == (3, 3) and tx.pad(x, ((0, 1),)).shape == (3, 3)
+        assert tx.pad(x, ((0, 1), (1, 0)))[2, 0].item() == 0.0 and tx.pad(x, (0, 1)).shape == (3, 3)
+        for widths in (((1, 0), (0, 1.5)), ((((1, 0),),),), ((-1, 0), (0, 1))):
+            with pytest.raises((TenxorError, TypeError)):
+                tx.pad(x, widths)
+    assert learn.key_of(((1, 2), (3, (4,)))) == ((1, 2), (3, (4,)))
+    assert learn.key_of(((1, True), 2)) is None and learn.key_of(((((1,),),),)) == ((((1,),),),) and learn.key_of((((((1,),),),),)) is None
 
 
 def test_gradients_are_the_same() -> None:

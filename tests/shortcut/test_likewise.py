@@ -109,7 +109,7 @@ def bits(line: Line, n: int, m: int) -> bytes:
     return bytes(line(*matrices(n, m), n, m).to_numpy().tobytes())
 
 
-NO_RULES = ("half a degree", "padded", "rows of a longer list")  # a number that is no integer, what is made at once, and few sizes
+NO_RULES = ("half a degree", "rows of a longer list")  # a number that is no integer, and few sizes
 SIZES = [(5, 7), (6, 9), (8, 11), (9, 9), (12, 5), (7, 40), (40, 7), (33, 17), (17, 33), (21, 22), (64, 3), (3, 64), (16, 16), (2, 9)]
 OTHERS = [(10, 13), (13, 10), (11, 11), (35, 19), (19, 35), (2, 2), (66, 3), (3, 70), (2, 31), (31, 2), (24, 24), (1, 12), (12, 1)]
 
