@@ -340,12 +340,12 @@ class Known(Generic[F]):
     for many.
     """
 
-    __slots__ = ("first", "general", "most", "once")
+    __slots__ = ("first", "general", "least", "most", "once")
 
     def __init__(self, most: int, first: int = 1) -> None:
         self.general: list[F] = []
         self.most = most  # of them; none where nothing of this structure holds for other numbers
-        self.first = first  # how many are seen to for themselves before that is done once
+        self.first = self.least = first  # how many are seen to for themselves before that is done once
         self.once = 0  # how many numbers were seen to for themselves
 
     def suiting(self, numbers: Iterable[int]) -> tuple[F, tuple[Any, ...]] | None:
@@ -354,6 +354,7 @@ class Known(Generic[F]):
         for k, each in enumerate(general):
             found = each.found(*numbers)
             if found is not None:
+                self.first = self.least  # so others do suit
                 if k:
                     general.insert(0, general.pop(k))
                 return each, found

@@ -151,6 +151,35 @@ def test_so_it_is_for_programs_by_chance(seed: int, taken_over: list[bool]) -> N
         assert np.allclose(found.to_numpy(), program(np, arrays), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("width", [9, 16, 20])
+def test_batches_of_images_are_planned_once_for_many(width: int, taken_over: list[bool]) -> None:
+    """Where rows lie that are taken side by side is a table, of their very size. How many images there are is not in it, unless these
+    are so small that they lie side by side themselves.
+    """
+    rng = np.random.default_rng(width)
+    images, kernels = rng.normal(size=(60, 3, width, width)).astype(np.float32), rng.normal(size=(8, 3, 3, 3)).astype(np.float32)
+    ours, k = tx.asarray(images), tx.asarray(kernels)
+    found = {n: tx.relu(tx.conv2d(ours[:n], k)).numpy() for n in (*range(20, 32), 3, 7, 45, 60)}
+    assert sum(taken_over) >= (10 if width > 9 else 1)
+    for n, its in found.items():
+        assert np.array_equal(its, found[60][:n])
+    windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
+    expected = np.einsum("nchwij,ocij->nohw", windows.astype(float), kernels.astype(float))
+    assert np.allclose(found[60], np.maximum(expected, 0), atol=1e-4)
+
+
+def test_gradients_of_batches_of_images(taken_over: list[bool]) -> None:
+    rng = np.random.default_rng(2)
+    images, kernels = rng.normal(size=(30, 2, 10, 10)), rng.normal(size=(4, 2, 3, 3))
+    loss = lambda x, k: (tx.relu(tx.conv2d(x, k)) ** 2).mean()  # noqa: E731
+    for n in (12, 13, 14, 15, 17, 19, 23, 5, 30):
+        by_x, by_k = tx.grad(loss, argnums=(0, 1))(tx.asarray(images[:n]), tx.asarray(kernels))
+        each = [tx.grad(loss, argnums=(0, 1))(tx.asarray(images[i : i + 1]), tx.asarray(kernels)) for i in range(n)]
+        assert np.allclose(by_x.numpy(), np.concatenate([x.numpy() for x, _ in each]) / n)
+        assert np.allclose(by_k.numpy(), np.mean([k.numpy() for _, k in each], axis=0))
+    assert any(taken_over)
+
+
 def test_large_results_are_planned_as_large_ones(taken_over: list[bool]) -> None:
     for n in (100, 200, 1 << 21, (1 << 21) + 64, 300):
         x = tx.ones(n).realize()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from math import prod
+from operator import index
 
 import numpy as np
 
@@ -147,4 +148,5 @@ def _join(its: Steps, outer: int, inner: int, extents: Sequence[int]) -> None:
 
 
 def _offsets(step: Step, size: int) -> IntArray:
-    return step.offsets if isinstance(step, Table) else np.arange(size, dtype=np.int64) * step
+    """Those along an axis, of this very size and step."""
+    return step.offsets if isinstance(step, Table) else np.arange(index(size), dtype=np.int64) * index(step)

@@ -253,8 +253,8 @@ def numbers_of(step: Step) -> tuple[Any, ...]:
     filling = step.filling
     if filling is None:
         return step.shape, step.nbytes, ()
-    if not isinstance(filling, Call) or filling.tables:
-        raise TypeError("what is computed block by block, or by way of tables, is planned for its own sizes")
+    if not isinstance(filling, Call):
+        raise TypeError("what is computed block by block is planned for its own sizes")
     its = filling.arguments
     numbers = its.out, tuple(its.sources), tuple(its.sizes), its.split, its.work, its.scratch
     return step.shape, step.nbytes, numbers
