@@ -344,7 +344,7 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
     found = own(*args)
     like = Call.of(op, given)
     if like is not None:
-        like.learn(table.get(known, {}).get(beside), own, args)
+        like.learn_operation(table.get(known, {}).get(beside), own, args)
     return found
 
 

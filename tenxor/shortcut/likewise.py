@@ -108,6 +108,16 @@ class Call(NamedTuple):
         if made is not None:
             self.learn_made(made, lambda: _traced(made, self.numbers, own, args, named))
 
+    def learn_operation(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any]) -> None:
+        """The same of an operation, for which numbers are no sizes, even if some tensor has the same."""
+        tensors = [x for x in args if type(x) is Tensor]
+
+        def with_numbers(*given: Any) -> Any:
+            each = iter(given)
+            return own(*[next(each) if type(x) is Tensor else x for x in args])
+
+        self.learn(made, with_numbers, tensors)
+
     def learn_made(self, made: Made, look: Callable[[], Rule | None]) -> None:
         """The same by another look."""
 

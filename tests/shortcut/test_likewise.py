@@ -27,6 +27,8 @@ Line = Callable[[Any, Any, int, int], Any]
 LINES: dict[str, Line] = {
     "a number": lambda x, y, n, m: x * 2.5,
     "an integer": lambda x, y, n, m: 3 - x,
+    "its own size": lambda x, y, n, m: m - x / n,
+    "its own size, of integers": lambda x, y, n, m: x.astype(tx.int64) * n + m,
     "two": lambda x, y, n, m: x + y,
     "compared": lambda x, y, n, m: x < y,
     "turned": lambda x, y, n, m: x.T - 1.0,
