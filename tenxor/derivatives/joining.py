@@ -8,19 +8,24 @@ from functools import lru_cache
 from ..layout import Layout
 from ..node import Node, Recipe, recipe_of
 from ..past import Kept, Needs, Past, past_of
+from ..plans.general import Traced
 from .partials import is_smooth
 from .rule import Making, Pulled, Rule, Tangents, back, converted, read
 from .seen import Seen, Term, of_number, stored
 
 
 class Join:
-    """What a past says of how pieces were put together: `places` are the layouts through which they were written."""
+    """What a past says of how pieces were put together: through which `layouts` they were written."""
 
-    __slots__ = ("kind", "name", "places")
+    __slots__ = ("kind", "layouts", "name")
 
-    def __init__(self, places: tuple[Layout, ...]) -> None:
+    def __init__(self, layouts: tuple[Layout, ...]) -> None:
         self.kind = self.name = "join"
-        self.places = places
+        self.layouts = layouts
+
+    def resized(self, numbers: Traced) -> Join:
+        """The same with what stands for its sizes."""
+        return Join(tuple(map(numbers.layout, self.layouts)))
 
     def __repr__(self) -> str:
         return self.name
@@ -53,14 +58,14 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
     op: Join = past.recipe.op  # type: ignore[assignment]
     g = g.reshaped((past.recipe.size,))
     for k in wanted:
-        yield k, back(past, k, Term.of(g.through(op.places[k])))
+        yield k, back(past, k, Term.of(g.through(op.layouts[k])))
 
 
 def _push(past: Making, given: Tangents, result: Node | None) -> Seen:
     op: Join = past.recipe.op  # type: ignore[assignment]
     found = of_number(0, (past.recipe.size,), past.recipe.dtype)
     for k, tangent in given.items():
-        found = stored(found, op.places[k], converted(read(past, k, tangent), past.recipe.dtype))
+        found = stored(found, op.layouts[k], converted(read(past, k, tangent), past.recipe.dtype))
     return found
 
 

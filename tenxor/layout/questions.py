@@ -164,11 +164,27 @@ def disjoint(one: View, other: View) -> bool:
         return True
     one, other = _same_elements(one), _same_elements(other)
     if one.base is None and other.base is None and one.tables is None and other.tables is None:
+        if _are_columns((ours[0], _terms(one)), (theirs[0], _terms(other))):
+            return True
         # low_1 + a == low_2 + b, where b runs as far down from high_2 as it runs up from low_2
         return not diophantine.reaches(theirs[1] - ours[0], _terms(one) + _terms(other))
     low = max(ours[0], theirs[0])
     high = min(ours[1], theirs[1])
     return not bool((_reached(one, low, high) & _reached(other, low, high)).any())
+
+
+def _are_columns(*parts: tuple[int, list[Term]]) -> bool:
+    """Are two, of which it is said where each begins and what it adds to that, different columns of the same rows?"""
+    widths, rows = [], []
+    for _, terms in parts:
+        if not terms:
+            return False
+        step, most = max(terms, key=lambda term: term[0])
+        rows.append(step)
+        widths.append(sum([fine * reach for fine, reach in terms]) - step * most)
+    first, last = (0, 1) if parts[0][0] < parts[1][0] else (1, 0)
+    begin, other = parts[first][0], parts[last][0]
+    return rows[0] == rows[1] and begin + widths[first] < other and other + widths[last] < begin + rows[0]
 
 
 def covers(layout: View, count: int) -> bool:

@@ -161,8 +161,15 @@ def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
 
 def take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
     """Whether a recipe is without tables; then what else there is of it is appended to the parts and numbers."""
-    parts += (recipe.op, len(recipe.shape), recipe.dtype, recipe.dtypes)
+    parts += (len(recipe.shape), recipe.dtype, recipe.dtypes)
     numbers += recipe.shape
+    op: Any = recipe.op
+    layouts = getattr(op, "layouts", None)  # of one that knows some itself
+    parts.append(op if layouts is None else (type(op), len(layouts)))
+    for layout in layouts or ():
+        numbers.append(layout.offset)
+        if not take_layout_apart(layout, parts, numbers):
+            return False
     through = getattr(recipe, "through", None)  # specs, of which forms would have to be made
     if through is None:
         return all([take_layout_apart(None if f is None else f.layout, parts, numbers) for f in (*recipe.forms, recipe.target)])
@@ -224,7 +231,9 @@ class Traced:
             shape = tuple(map(self.number, recipe.shape))
             forms = tuple([None if form is None else self.form(form) for form in recipe.forms])
             target = None if recipe.target is None else self.form(recipe.target)
-            found = self.recipes[recipe] = Recipe(recipe.op, shape, recipe.dtype, recipe.dtypes, forms, target)
+            op: Any = recipe.op
+            own = op if getattr(op, "layouts", None) is None else op.resized(self)
+            found = self.recipes[recipe] = Recipe(own, shape, recipe.dtype, recipe.dtypes, forms, target)
         return found
 
     def form(self, form: Form) -> Form:

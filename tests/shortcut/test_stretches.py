@@ -32,8 +32,9 @@ LOSSES: dict[str, Loss] = {
     "side by side": lambda x, w, b, c: (tx.concat([x, x * 2.0], axis=0) @ w).std(),
     "rows beside rows": lambda x, w, b, c: (tx.tanh(x @ w)[:, None] - tx.tanh(x @ w)[None]).square().sum(),
     "written": lambda x, w, b, c: written(x @ w, b),
+    "gates": lambda x, w, b, c: gated(*(x @ w + b).unflatten(-1, (2, 2)).unbind(1)),
 }
-NO_RULES = ("views", "side by side")  # a chain of layouts, and an operation that knows where pieces go
+NO_RULES = ("views",)  # a chain of layouts
 SIZES = [3, 7, 8, 11, 12, 17, 19, 23, 31, 33, 40, 41, 47, 53]
 OTHERS = [4, 5, 2, 1, 6, 13, 16, 29, 37, 64, 71, 90, 110]
 
@@ -41,6 +42,10 @@ OTHERS = [4, 5, 2, 1, 6, 13, 16, 29, 37, 64, 71, 90, 110]
 def written(y: Any, b: Any) -> Any:
     y[1:] = y[:-1] * b
     return (y * y).sum()
+
+
+def gated(i: Any, f: Any) -> Any:
+    return (tx.stack([tx.sigmoid(i) * tx.tanh(f), tx.sigmoid(f)], 1) ** 2).sum()
 
 
 def operands(n: int) -> tuple[Any, ...]:
