@@ -164,6 +164,8 @@ def disjoint(one: View, other: View) -> bool:
         return True
     one, other = _same_elements(one), _same_elements(other)
     if one.base is None and other.base is None and one.tables is None and other.tables is None:
+        if ours[0] == theirs[0]:
+            return False  # there both begin
         if _are_columns((ours[0], _terms(one)), (theirs[0], _terms(other))):
             return True
         # low_1 + a == low_2 + b, where b runs as far down from high_2 as it runs up from low_2
