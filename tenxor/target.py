@@ -155,7 +155,11 @@ class Passes(NamedTuple):
         """Whether a matrix of so many bytes, with rows of so many, is best read once."""
         if row > self.row:
             return False
-        return nbytes >= self.large or (nbytes >= self.least and self.short[0] <= row <= self.short[1])
+        return nbytes >= self.large or self.of_short_rows(nbytes, row)
+
+    def of_short_rows(self, nbytes: int, row: int) -> bool:
+        """Whether so many bytes, which lie in rows of so many, are short rows that no near cache holds."""
+        return nbytes >= self.least and self.short[0] <= row <= self.short[1]
 
 
 class Streams(NamedTuple):

@@ -212,7 +212,7 @@ class _Binder:
         if isinstance(s, TileLoad):
             return self.tile(s)
         if isinstance(s, Prefetch):
-            return Prefetch(*self.place(s.operand, s.address), self.axis_of[s.axis])
+            return Prefetch(*self.place(s.operand, s.address), self.axis_of[s.axis], s.by_reading)
         return s
 
     def tile(self, s: TileLoad) -> TileLoad:

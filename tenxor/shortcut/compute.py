@@ -30,6 +30,8 @@ def write(module: Module, objects: Objects) -> None:
     module.globals["taken_on"] = "@taken_on = internal global i64 0"
     _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
     _are_in_order(Function(module, objects, "are_in_order", [("node", POINTER)], I1))
+    _takes_on(Function(module, objects, "takes_on", [("node", POINTER)], I1))
+    _has_read_once(Function(module, objects, "has_read_once", [("node", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
     _computed_alone(Function(module, objects, "computed_alone", [("node", POINTER)], I1))
     _computed_below(Function(module, objects, "computed_below", [("node", POINTER)], I1))
@@ -188,6 +190,48 @@ def may_be_taken_on(f: Function, node: Value) -> Value:
         return f.both(waits, lambda: f.both(f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.op"), "op multiply"), pays))
 
     return f.both(f.is_the(f.get(recipe, "Recipe.op"), "sum"), of_product)
+
+
+def _takes_on(f: Function) -> None:
+    """Whether a node is a pending sum of products with much that is in memory, in the midst of which others may be computed."""
+    (node,) = f.arguments
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    product = product_in(f, node)
+    f.refuse(product.equals(node))
+
+    def is_much(k: int) -> Value:
+        source = f.item(f.get(product, "Node.sources"), k)
+
+        def there() -> Value:
+            nbytes = f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes"))
+            return ~f.is_the(f.get(source, "Node.buffer"), "None") & (nbytes >= PASSES.least)
+
+        return f.both(f.is_a(source, "Node"), there)
+
+    f.require(f.either(is_much(0), lambda: is_much(1)))
+    have_all_in_order(f, node)
+    f.give(_taken_on(f).load(I64) > may_be_taken_on(f, node).cast("zext", I64))
+
+
+def _has_read_once(f: Function) -> None:
+    """Have computed what a new node reads, if that is a sum in whose midst another is computed: nobody else has that any more, as whoever
+    wrote the first down had. Python may run.
+    """
+    (node,) = f.arguments
+    sources = f.hold(f.get(product_in(f, node), "Node.sources"))
+
+    def one(k: Value) -> None:
+        source = f.item(sources, k)
+        takes_on = f.both(f.is_a(source, "Node"), lambda: f.call("takes_on", I1, [source]))
+
+        def compute() -> None:
+            f.when(~f.call("computed_whole", I1, [source]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+
+        f.when(takes_on, compute)
+
+    f.each(f.word(sources, SIZE), one)
+    f.let_go(sources)
+    f.give(f.constant(I1, True))
 
 
 def _taken_on(f: Function) -> Value:

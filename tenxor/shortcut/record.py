@@ -423,10 +423,15 @@ def _given(f: Function) -> None:
 
         def computed() -> Value:
             alone = f.call("computed_alone", I1, [node])
-            return f.either(alone, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
+            is_whole = f.both(is_long, lambda: ~f.call("takes_on", I1, [node]))  # what it would take on others have, as yet
+            return f.either(alone, lambda: f.both(is_whole, lambda: f.call("computed", I1, [node])))
 
         f.when(~f.both(keeps_order & ~may_be_taken_on(f, node), computed), lambda: take_note(f, node))
 
+    def compute_what_it_reads() -> None:
+        f.when(~f.call("has_read_once", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+
+    f.when(~at_once & waits, compute_what_it_reads)
     f.when(~at_once & waits, compute)
     f.when(~at_once & ~waits & (weight >= LARGE), lambda: take_note(f, node))
     f.keeps(node, spec)

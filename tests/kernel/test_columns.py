@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import numpy as np
 import pytest
 
 import tenxor as tx
 from tenxor.backend import backend
 from tenxor.kernel.cpu.columns import STEPS
+from tenxor.kernel.cpu.prefetch import OFTEN
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import For, Init, Keep, Kept, Kernel, Load, Prefetch, Statement, Store, expressions, walk
 from tenxor.layout import Layout
@@ -232,3 +234,52 @@ def test_a_kernel_among_many_is_planned_by_what_it_reads_itself(monkeypatch: pyt
     monkeypatch.setattr(Layout, "over", counted)
     assert len(fuse(order, order[-1:], backend().target)) > 10
     assert count <= 10 * steps
+
+
+class TestShortRows:
+    """Of much that is reduced along its columns: a few of these are too little in a row for a processor to foresee what comes next."""
+
+    LEAST, (SHORTEST, LONGEST) = TARGET.passes.least, TARGET.passes.short
+
+    def read_first(self, t: Tensor) -> list[Prefetch]:
+        found = [s for kernel in kernels_of(t) for s in all_of(kernel, Prefetch)]
+        assert all(s.by_reading for s in found)
+        return found
+
+    def rows(self, row: int, nbytes: int, dtype: object = tx.float32) -> Tensor:
+        """So many bytes in rows of so many."""
+        itemsize = tx.empty(0, dtype=dtype).dtype.itemsize
+        return tx.empty((nbytes // row, row // itemsize), dtype=dtype).realize()
+
+    @pytest.mark.parametrize("dtype", [tx.float32, tx.float64, tx.int64])
+    @pytest.mark.parametrize("name", ["sum", "max", "mean"])
+    def test_are_read_before_as_they_lie(self, name: str, dtype: object) -> None:
+        for row in (self.SHORTEST, self.LONGEST):
+            assert len(self.read_first(getattr(tx, name)(self.rows(row, self.LEAST, dtype), axis=0))) == 1
+
+    def test_a_few_at_a_time(self) -> None:
+        kernel, _ = kernels_of(self.rows(self.LONGEST, self.LEAST).max(axis=0))
+        (block,) = [s for s in all_of(kernel, For) if s.block == STEPS]
+        first, then = block.body
+        assert [s.by_reading for s in statements((first,)) if isinstance(s, Prefetch)] == [True]
+        assert not any(isinstance(s, Prefetch) for s in statements((then,)))
+
+    def test_of_which_there_is_enough_and_none_else(self) -> None:
+        assert not self.read_first(self.rows(self.SHORTEST, self.LEAST // 2).max(axis=0))
+        assert not self.read_first(self.rows(self.SHORTEST // 2, self.LEAST).max(axis=0))
+        assert not self.read_first(self.rows(2 * self.LONGEST, self.LEAST).max(axis=0))
+        assert not self.read_first(self.rows(self.SHORTEST, self.LEAST, tx.int8).max(axis=0))
+
+    def test_of_more_where_they_are_taken_with_something_else(self) -> None:
+        few, many = (self.rows(self.SHORTEST, times * self.LEAST) for times in (1, OFTEN))
+        for x, count in ((few, 0), (many, 1)):
+            assert len(self.read_first(ones(x.shape[0]) @ x)) == count
+
+    def test_give_the_same(self) -> None:
+        random = np.random.default_rng(0)
+        for columns in (64, 65, 100, 127, 256):  # whole vectors, and some that are not
+            x = random.integers(-9, 9, (self.LEAST // 256, columns)).astype(float)
+            y, v = tx.asarray(x), random.integers(-9, 9, len(x)).astype(float)
+            assert np.array_equal(np.asarray(y.sum(axis=0)), x.sum(axis=0))
+            assert np.array_equal(np.asarray(y[::-1].max(axis=0)), x.max(axis=0))
+            assert np.array_equal(np.asarray(tx.asarray(v) @ y[:, :-1]), v @ x[:, :-1])

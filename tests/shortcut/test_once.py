@@ -7,8 +7,11 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
+from tenxor.shortcut import wholes
 from tenxor.target import Passes
 from tenxor.tensor import Tensor
+
+pytestmark = pytest.mark.usefixtures("on", "one_thread")
 
 TIMES = 8  # from the third on the short way knows what to do
 LEAST, (SHORTEST, LONGEST) = Passes().least, Passes().short
@@ -51,3 +54,44 @@ def test_a_product_with_much_in_short_rows_waits(row: int) -> None:
 @pytest.mark.parametrize(("row", "nbytes"), [(SHORTEST, LEAST // 2), (2 * LONGEST, LEAST)])
 def test_others_do_not(row: int, nbytes: int) -> None:
     assert not waits(*matrix(row, nbytes))
+
+
+def steps_as_long_as(rows: int) -> list[object]:
+    """The steps of what is computed as a whole that store something of each row."""
+    return [step for plan in wholes.plans.values() for step in plan.steps if step.shape == (rows,)]
+
+
+def test_what_takes_another_on_is_computed_when_it_is_read() -> None:
+    x, v = matrix(SHORTEST, LEAST)
+    wholes.forget_at_once()
+    for _ in range(TIMES):
+        u = x.T @ (x @ v)
+        has_waited = u.storage.node.buffer is None
+        twice = u * 2
+    assert has_waited and u.storage.node.buffer is not None
+    assert not steps_as_long_as(len(x))
+    with shortcut.aside():
+        expected = np.asarray(x.T @ (x @ v)).tobytes()
+    assert np.asarray(u).tobytes() == expected
+    assert np.asarray(twice).tobytes() == np.asarray(np.frombuffer(expected) * 2).tobytes()
+
+
+def iterated(x: Tensor, v: Tensor, other: Tensor) -> Tensor:
+    """Steps of power iteration, freed of another direction."""
+    for _ in range(TIMES):
+        v = x.T @ (x @ v)
+        for _ in range(3):
+            v = v - (v @ other) * other
+        v = v / tx.linalg.norm(v)
+    return v
+
+
+def test_nor_is_it_taken_apart_in_the_midst_of_a_loop() -> None:
+    x, v = matrix(SHORTEST, LEAST)
+    other = (tx.ones_like(v) / v.size**0.5).realize()
+    with shortcut.aside():
+        expected = np.asarray(iterated(x, v, other)).tobytes()
+    wholes.forget_at_once()
+    for _ in range(TIMES):
+        assert np.asarray(iterated(x, v, other)).tobytes() == expected
+    assert not steps_as_long_as(len(x))

@@ -26,7 +26,7 @@ from .memory import (
     store_vector,
 )
 from .scopes import Parts
-from .types import I32, VOID, Type
+from .types import I32, VOID, Type, vector
 from .values import from_memory, memory_type, to_memory
 
 
@@ -104,13 +104,18 @@ def _store(em: Emitter, s: Store) -> None:
 
 
 def prefetch_row(em: Emitter, s: Prefetch) -> None:
-    """Ask for the cache lines that the lanes would load; beyond the end of memory nothing happens."""
+    """Ask for the cache lines that the lanes would load, or load them; beyond the end of memory nothing happens."""
     lanes, term = em.lanes, moves_along_lanes(s.address, em.lanes)
     if lanes is None or lanes.masked or term is None:
         return
     element = memory_type(em.kernel.operands[s.operand].dtype)
     ahead = next(t for t in s.address.terms if t.axis == s.axis)
     place, index = unit_place(em, s.address, term, pointer_to(em, s.operand), element)
+    if s.by_reading:
+        em.inmost()
+        for u in range(lanes.unroll):
+            place.at(index + u * lanes.width, element).load(vector(element, lanes.width), volatile=True)
+        return
     further = em.size(ahead.value)
     em.inmost()
     prefetch(place.at(index + further, element), lanes.width * lanes.unroll, element)

@@ -28,11 +28,14 @@ class Update(NamedTuple):
 
 
 class Prefetch(NamedTuple):
-    """Have what operand `operand` holds at `address`, one step further along `axis`, brought into the cache."""
+    """Have what operand `operand` holds at `address`, one step further along `axis`, brought into the cache; or what it holds there, for
+    other loops, `by_reading` it, which a processor follows.
+    """
 
     operand: int
     address: Address
     axis: int
+    by_reading: bool = False
 
 
 class Keep(NamedTuple):

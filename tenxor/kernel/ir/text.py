@@ -85,7 +85,8 @@ def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, l
             for part, value in enumerate(s.values):
                 lines.append(in_rows(f"{pad}r{s.accumulator}{f'.{part}' if part else ''} = {value!r}"))
         elif isinstance(s, Prefetch):
-            lines.append(f"{pad}prefetch p{s.operand}[{show_address(s.address)}] of the next {axis_name(s.axis)}")
+            how, of = ("read", "") if s.by_reading else ("prefetch", f" of the next {axis_name(s.axis)}")
+            lines.append(f"{pad}{how} p{s.operand}[{show_address(s.address)}]{of}")
         elif isinstance(s, Keep):
             lines.append(in_rows(f"{pad}kept{s.row}[{axis_name(s.axis)}] = {s.value!r}"))
         elif isinstance(s, Product):
