@@ -221,6 +221,7 @@ class Sharing(NamedTuple):
 
     hold_lock: int = 1 << 16  # below which a kernel keeps Python's lock: to give it back takes as long
     share: int = 1 << 20  # from which threads share a kernel: they need some microseconds to meet
+    awake: int = 1 << 19  # and from which those do that poll for work: to call them without Python takes two
     alone: int = 3 << 20  # up to which a product is done before Python has asked helpers
     first: int = 1 << 24  # after which Python may listen to signals: a hundredth of a second, a tenth where each element costs much
     growth: int = 4  # times as much is done until the next time, at the most
