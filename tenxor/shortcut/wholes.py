@@ -1,7 +1,7 @@
 """Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`graph.py`).
 
-A frame says how many nodes are looked at for other owners, how many kernels there are, and whether threads are to share one; then of
-each such node its number, its owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as
+A frame says how many nodes are looked at for other owners, how many kernels there are, and whether Python wakes helpers for one; then
+of each such node its number, its owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as
 that of a node (`frames.py`), with four more numbers before its arguments: which node it computes, of how many bytes if that is not the
 last one, the least of its loop that a thread takes, or 0 if one does all, and in how many pieces it is cut if helpers are awake. Its
 arguments are of nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backend.llvm.compiler import MachineCode, compiler
+from ..backend.llvm.compiler import MachineCode
 from ..locking import taken_at_once
 from ..node import Node, untracked
 from ..plans.call import Call
@@ -152,7 +152,7 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
     owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
     kernels = [step.number for step in plan.steps if step.number < last]
     shares = [_shares(step, plan.target) for step in plan.steps]
-    words: list[Number] = [len(kernels) + len(plan.costly), len(plan.steps), any(map(_is_shared, plan.steps, shares))]
+    words: list[Number] = [len(kernels) + len(plan.costly), len(plan.steps), 0]
     for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
         for k in numbers:
             node = pattern.nodes[k]
@@ -161,8 +161,10 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
         call, rows = step.filling, rows_of(step, threads=plan.target.threads if grain else 1)
         if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
             return ()
-        if not (grain or is_brief(call, plan.target, _most(call, plan.target))):
-            return ()
+        if not is_brief(call, plan.target, _most(call, plan.target)):
+            if not grain:
+                return ()
+            words[2] = True
         number, nbytes = step.number, 0 if step.number == last else step.nbytes
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes, grain, pieces)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
@@ -186,11 +188,6 @@ def _shares(step: Step, target: Target) -> tuple[int, int]:
         is_uneven = facts.product is not None and facts.product.twins
         return facts.least, target.threads * (2 if is_uneven else 1)
     return facts.least, target.threads * sharing.pieces
-
-
-def _is_shared(step: Step, shares: tuple[int, int]) -> bool:
-    """Whether a step's kernel is so much that Python wakes helpers for it, if they sleep."""
-    return shares[0] > 0 and isinstance(step.filling, Call) and step.filling.work >= compiler().target.sharing.share
 
 
 def _is_much(node: Node, target: Target) -> bool:
