@@ -187,9 +187,9 @@ class Blocks(NamedTuple):
     nearest: int = 1 << 14  # bytes of all columns that are read where they lie for any number of rows: the nearest cache holds them
     apart: int = 1 << 12  # bytes, but such rows should not be a multiple of that apart: they would share a few places of a cache
     lines: int = 128  # steps, each in a line of its own, up to which rows that no cache holds are read where they lie
-    touched: int = 1 << 24  # bytes of all such products: beyond, memory is read in order, and packing does that
-    ahead: int = 1 << 21  # and from which the next is asked for meanwhile, as no near cache holds it
-    page: int = 1 << 12  # if its columns have so many bytes: processors find what is in order by themselves, up to the end of a page
+    touched: int = 1 << 24  # bytes of all such products: beyond, memory is read in order, and packing does that if the next is too large
+    ahead: int = 1 << 21  # and from which the next is asked for meanwhile, as no near cache holds it; it may have `near` bytes
+    page: int = 1 << 12  # if its columns have so many bytes, and are no single panel: what is in order processors find by themselves
     rows: tuple[int, int] = (48, 240)  # in a block (MC), at least and at most: multiples of every MR
     columns: tuple[int, int] = (64, 4096)  # and columns (NC): whole vectors of them
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
@@ -225,6 +225,7 @@ class Sharing(NamedTuple):
 
     hold_lock: int = 1 << 16  # below which a kernel keeps Python's lock: to give it back takes as long
     share: int = 1 << 20  # from which threads share a kernel: they need some microseconds to meet
+    awake: int = 1 << 19  # and from which those do that poll for work: to call them without Python takes two
     alone: int = 3 << 20  # up to which a product is done before Python has asked helpers
     first: int = 1 << 24  # after which Python may listen to signals: a hundredth of a second, a tenth where each element costs much
     growth: int = 4  # times as much is done until the next time, at the most

@@ -254,11 +254,11 @@ def test_no_modules_import_each_other() -> None:
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
 BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
-    *((f"tenxor.{name}", "tenxor.backend.threads") for name in ("host.share", "shortcut.frames", "shortcut.install")),
+    *((f"tenxor.{name}", "tenxor.backend.threads") for name in ("host.share", "shortcut.frames", "shortcut.graph", "shortcut.install")),
     ("tenxor.__main__", "tenxor.backend.llvm.cache"),
     ("tenxor.shipping", "tenxor.backend.llvm.maker"),
 }
-EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "types")}  # for the short way, too
+EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "sharing", "types")}  # for the short way, too
 
 
 def test_back_ends_are_known_by_their_interface() -> None:

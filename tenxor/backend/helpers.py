@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ..apart import in_one_go, stoppable
 from ..locking import reentrant
 from ..records import NamedTuple
-from .threads import changing, num_threads
+from .threads import MANY, PLACE, SHARE, changing, meeting, num_threads
 
 if TYPE_CHECKING:
     from ..target import Sharing
@@ -210,6 +210,10 @@ def _helped() -> _Pool:
     global _pool
     if _pool is None:
         _pool = _Pool(num_threads())
+        from .places import MachinePlace
+
+        if isinstance(_pool.place, MachinePlace):
+            meeting[SHARE], meeting[PLACE], meeting[MANY] = _pool.place.entry, _pool.place.address, len(_pool.helpers)
     return _pool
 
 
@@ -217,6 +221,7 @@ def _helped() -> _Pool:
 def _stop_pool() -> None:
     global _pool
     with _meeting:
+        meeting[MANY] = 0
         pool, _pool = _pool, None  # first, as waiting may be broken off
         if pool is not None:
             pool.stop()
@@ -227,6 +232,7 @@ changing.append(_stop_pool)
 
 def _forget_pool() -> None:
     global _pool, _meeting
+    meeting[MANY] = 0
     _pool, _meeting = None, reentrant()  # a forked child has none of its parent's threads
 
 

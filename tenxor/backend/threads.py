@@ -6,6 +6,7 @@ workers; else it is the number of CPUs that this process may use, and 1 in the p
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Callable
@@ -28,6 +29,9 @@ def _default_count() -> int:
 
 _count = 0  # of threads; 0 where it is not known yet, as in a process that was just made
 _chosen = False  # by `set_num_threads`
+# For machine code: by which code a loop is shared, where helpers meet who calls it, and how many there are, 0 if none may be called.
+SHARE, PLACE, MANY = range(3)
+meeting = (ctypes.c_int64 * 3)()
 changing: list[Callable[[], None]] = []  # who stops first, if there are to be more threads, or fewer
 changed: list[Callable[[], None]] = []  # who wants to know that there are
 

@@ -33,7 +33,7 @@ from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
-HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 5, 11, 3, 5, 3
+HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 7, 11, 3, 5, 3
 MOST = 128  # arguments
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
 
@@ -277,8 +277,8 @@ def numbered(things: Sequence[object]) -> dict[int, int]:
     return {id(x): k for k, x in enumerate(things)}
 
 
-def rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
-    """The arguments of a step's kernel; None if it is not run by a frame, whoever waits for it."""
+def rows_of(step: Step, out: int = MEMORY, threads: int = 1) -> list[tuple[int, ...]] | None:
+    """The arguments of a step's kernel, with memory for so many threads; None if it is not run by a frame, whoever waits for it."""
     call = step.filling
     if not isinstance(call, Call):
         return None
@@ -295,9 +295,11 @@ def rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     rows += [(LITERAL, 0, 0, 0, table.offsets.ctypes.data) for table in own.tables]
     rows += [(_kind_of(dtype, imag), k, 0, 0, 0) for (k, imag), dtype in zip(own.scalars, kernel.scalars, strict=True)]
     rows += [(LITERAL, 0, 0, 0, size) for size in (*own.sizes, *[0] * kernel.listens)]
-    if own.scratch:
-        rows += [(SCRATCH, 0, 0, 0, own.scratch), (LITERAL, 0, 0, 0, own.scratch)]
-    return rows if len(rows) <= MOST and own.scratch <= LARGEST else None
+    scratch = own.scratch
+    if scratch:
+        scratch = scratch if threads == 1 else -(-scratch // compiler().target.page) * compiler().target.page
+        rows += [(SCRATCH, 0, 0, 0, scratch * threads), (LITERAL, 0, 0, 0, scratch)]
+    return rows if len(rows) <= MOST and scratch * threads <= LARGEST else None
 
 
 def is_brief(call: Call, target: Target, most: int) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.sharing import ASLEEP, TAKEN
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ..backend.threads import MANY, PLACE, SHARE
 from ..target import Sharing
 from .blocks import DATA, LARGEST
 from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, product_in, settled, size_of
@@ -28,6 +30,7 @@ SHARING = Sharing()
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
+    module.globals["meeting"] = "@meeting = global ptr null"  # where it is told of the threads that help
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
     _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
@@ -88,7 +91,7 @@ def _computed_whole(f: Function) -> None:
 
 
 def _is_framed(f: Function) -> None:
-    """Whether a pending graph is one that a frame computes, which is made where there was none."""
+    """Whether a pending graph is one that a frame computes now, which is made where there was none."""
     (root,) = f.arguments
 
     def look() -> Value:
@@ -98,7 +101,9 @@ def _is_framed(f: Function) -> None:
         return frame
 
     frame = f.known(look, lambda: have_framed(f, "graphs", "have_graph_framed", root))
-    f.give(f.word(frame, SIZE) > 0)
+    f.require(f.word(frame, SIZE) > 0)
+    have_helpers_for(f, f.at(frame, BYTES))
+    f.give(f.constant(I1, True))
 
 
 def _of_pool(f: Function) -> None:
@@ -171,7 +176,8 @@ def _run_graph(f: Function) -> None:
     f.require(f.word(frame, SIZE) > 0)
     program = f.at(frame, BYTES)
     looks, steps = program.load(I64), f.word(program, 8)
-    first, much = program.at(2, I64), f.local(I64, f.number(0))
+    have_helpers_for(f, program)
+    first, much = program.at(3, I64), f.local(I64, f.number(0))
 
     def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
         """Do something with what others have, too: with the node, and what the frame says of it. Memory that nobody else has is left to
@@ -256,9 +262,42 @@ def _run_step(f: Function) -> None:
         args.at(k, I64).store(value)
 
     f.each(f.word(step, 16), one)
-    kernel = step.load(POINTER)
-    f.do(f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(step, 8).text}, i64 0)")
+    kernel, split, grain = step.load(POINTER), f.word(step, 8), f.word(step, 40)
+
+    def alone() -> list[Value]:
+        f.do(f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {split.text}, i64 0)")
+        return []
+
+    def shared() -> list[Value]:
+        share, place, many = (_meeting(f, k) for k in (SHARE, PLACE, MANY))
+        most = grain * f.word(step, 48)  # as `helpers.piece_of` has it
+        piece = f.binary("sdiv", split + (most - 1), most) * grain
+        given = f"i64 {place.text}, ptr {kernel.text}, ptr {args.text}, i64 0, i64 {split.text}, i64 {piece.text}, i64 {many.text}"
+        f.do(f"call void {share.cast('inttoptr', POINTER).text}({given})")
+        return []
+
+    f.choose(f.both((grain > 0) & (split > grain), lambda: _helpers_are_awake(f)), shared, alone)
     f.give(flag.load(I64).equals(0))
+
+
+def _meeting(f: Function, what: int) -> Value:
+    """What machine code is told of the helpers (`backend/threads.py`)."""
+    return f.define(POINTER, "load ptr, ptr @meeting").at(what, I64).load(I64)
+
+
+def have_helpers_for(f: Function, program: Value) -> None:
+    """Decline what Python would wake helpers for, unless they are awake."""
+    f.when(f.word(program, 16).differs(0), lambda: f.require(_helpers_are_awake(f)))
+
+
+def _helpers_are_awake(f: Function) -> Value:
+    """Whether there are helpers, who neither sleep, as Python would have to wake them, nor work for one who let go of its lock."""
+
+    def awake() -> Value:
+        place = _meeting(f, PLACE).cast("inttoptr", POINTER)
+        return (f.word(place, TAKEN) | f.word(place, ASLEEP)).equals(0)
+
+    return f.both(_meeting(f, MANY) > 0, awake)
 
 
 def _block(f: Function, nbytes: Value) -> Value:

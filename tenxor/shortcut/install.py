@@ -16,7 +16,7 @@ from .. import spec
 from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import Compiler, compiler
-from ..backend.threads import changed
+from ..backend.threads import changed, meeting
 from ..dtypes import ALL, OF_NUMPY, DType, boolean
 from ..errors import TenxorError
 from ..frameless import functions, standing_in
@@ -95,7 +95,7 @@ FUNCTIONS = (
     *NUMBERS,
     *MACHINES,
 )
-DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "stood_there")
+DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "stood_there")
 
 
 class _MethodDef(ctypes.Structure):
@@ -276,7 +276,8 @@ class ShortWay:
         self.kept.append(named)
         self._keep_specs()
         stand_in(self.library.addresses, named, self.block_type)
-        ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
+        for name, told in (("patience", patience), ("meeting", meeting)):
+            ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(told)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.finish = self._function("finish_selected", Kind.ONE)

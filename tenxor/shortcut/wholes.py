@@ -1,10 +1,11 @@
 """Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`graph.py`).
 
-A frame says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
-owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that nobody needs afterwards, which others
-must have, as else the result would be written there; then each kernel as that of a node (`frames.py`), with
-two more numbers before its arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of
-nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
+A frame says how many nodes are looked at for other owners, how many kernels there are, and whether Python wakes helpers for one; then
+of each such node its number, its owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that
+nobody needs afterwards, which others must have, as else the result would be written there; then each kernel as
+that of a node (`frames.py`), with four more numbers before its arguments: which node it computes, of how many bytes if that is not the
+last one, the least of its loop that a thread takes, or 0 if one does all, and in how many pieces it is cut if helpers are awake. Its
+arguments are of nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
 
 A graph of other sizes has the same frame but for some words. When a kind of graph was met before, these are worked out of `Size`s, so
 from then on machine code makes the frames of others of that kind.
@@ -17,12 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backend.llvm.compiler import MachineCode
 from ..locking import taken_at_once
 from ..node import Node, untracked
 from ..plans.call import Call
 from ..plans.general import general_of_sizes
 from ..plans.pattern import Pattern, taken
-from ..plans.steps import Plan
+from ..plans.steps import Plan, Step
 from ..realize import lock, plan_of
 from ..sizes import Number
 from ..target import Target
@@ -155,20 +157,41 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
     looks = [(step.number, STORED) for step in plan.steps if step.number < last]
     looks += [(k, MUCH if _is_much(pattern.nodes[k], plan.target) else INLINED) for k in plan.costly]
     looks += [(k, DONOR) for step in plan.steps for k, _ in step.donors if pattern.nodes[k].buffer is not None]
-    words: list[Number] = [len(looks), len(plan.steps)]
+    shares = [_shares(step, plan.target) for step in plan.steps]
+    words: list[Number] = [len(looks), len(plan.steps), 0]
     for k, what in looks:
         words += (k, owners[id(pattern.nodes[k])], what)
-    for step in plan.steps:
-        call, rows = step.filling, rows_of(step)
+    for step, (grain, pieces) in zip(plan.steps, shares, strict=True):
+        call, rows = step.filling, rows_of(step, threads=plan.target.threads if grain else 1)
         if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > (LARGE if step.number == last else LARGEST):
             return ()
-        sharing = plan.target.sharing
-        if not is_brief(call, plan.target, sharing.alone if call.compiled.kernel.product is None else sharing.first):
-            return ()
+        if not is_brief(call, plan.target, _most(call, plan.target)):
+            if not grain:
+                return ()
+            words[2] = True
         number, nbytes = step.number, 0 if step.number == last else step.nbytes
-        words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
+        words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes, grain, pieces)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
     return words
+
+
+def _most(call: Call, target: Target) -> int:
+    """The work of a kernel up to which Python's lock is held meanwhile, and no signal heard."""
+    return target.sharing.alone if call.compiled.kernel.product is None else target.sharing.first
+
+
+def _shares(step: Step, target: Target) -> tuple[int, int]:
+    """The least of the loop of a step's kernel that a thread takes, and in how many pieces it is cut; 0 and 0 if one does all."""
+    call, sharing = step.filling, target.sharing
+    if target.threads == 1 or not isinstance(call, Call) or not isinstance(call.compiled, MachineCode):
+        return 0, 0
+    facts, work = call.compiled.facts, call.work
+    if work < sharing.awake or work >= _most(call, target) or facts.shared < 0:
+        return 0, 0
+    if call.arguments.scratch:  # each piece packs anew what it reads
+        is_uneven = facts.product is not None and facts.product.twins
+        return facts.least, target.threads * (2 if is_uneven else 1)
+    return facts.least, target.threads * sharing.pieces
 
 
 def _is_much(node: Node, target: Target) -> bool:
@@ -190,4 +213,4 @@ def _update_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
 def _words_of_update(pattern: Pattern, words: Sequence[Number]) -> Sequence[Number]:
     """The frame by which all updates of a pattern are done in place, by the words of that of a node; nothing if there is none."""
     last = len(pattern.nodes) - 1
-    return [0, 1, *words[:3], last, 0, MEMORY, last, *words[HEAD + 2 :]] if words else ()
+    return [0, 1, False, *words[:3], last, 0, 0, 0, MEMORY, last, *words[HEAD + 2 :]] if words else ()

@@ -24,3 +24,13 @@ def test_the_next_of_many_products_is_asked_for(dtype: DType, monkeypatch: pytes
         assert product(found).ahead >= 0
         assert np.array_equal(found.to_numpy(), left.to_numpy() @ right.to_numpy())
     assert product(a[0] @ b[0]).ahead == -1
+    assert product(a @ b[:, :, :2]).ahead == -1  # all of it is read in order
+
+
+def test_what_is_larger_than_a_near_cache_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be gone before it is needed."""
+    a, b = whole(5, 29, 9), whole(5, 9, 40)
+    one = 4 * (29 * 9 + 9 * 40 + 29 * 40)
+    for near, asked in ((one, True), (one - 1, False)):
+        tune(monkeypatch, blocks={"ahead": 0, "page": 0, "near": near})
+        assert (product(a @ b).ahead >= 0) == asked

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -131,6 +133,53 @@ def test_helpers_wake_up_apart_from_the_caller_and_are_free_then(monkeypatch: py
         assert [os.sched_getaffinity(k or 0) for k in ids] == [mine, mine]
     finally:
         tx.set_num_threads(before)
+
+
+def word(place: places.MachinePlace, where: int) -> int:
+    return ctypes.c_int64.from_address(place.address + where).value
+
+
+def test_it_says_who_sleeps() -> None:
+    before = tx.num_threads()
+    tx.set_num_threads(1)
+    try:
+        tx.set_num_threads(3)
+        a = np.random.default_rng(1).integers(-9, 9, (300, 300)).astype(np.float64)
+        for _ in range(3):
+            assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
+            place = helpers._helped().place
+            assert isinstance(place, places.MachinePlace) and word(place, sharing.TAKEN) == 0
+            end = time.monotonic() + 20
+            while word(place, sharing.ASLEEP) < 2 and time.monotonic() < end:
+                time.sleep(0.001)
+            assert word(place, sharing.ASLEEP) == 2
+    finally:
+        tx.set_num_threads(before)
+
+
+def test_callers_that_come_at_once_come_one_at_a_time() -> None:
+    """As machine code calls, which has no lock."""
+    counted = "define void @kernel(ptr %sum, i64 %begin, i64 %end, i64 %worker) {\n %n = sub i64 %end, %begin\n"
+    counted += " %before = atomicrmw add ptr %sum, i64 %n monotonic\n ret void\n}"
+    code = compiler()._link(compiler()._image(counted), ("kernel",))
+    place, sums = places.place(), [ctypes.c_int64() for _ in range(4)]
+    assert isinstance(place, places.MachinePlace) and code is not None
+    share = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(place.entry)
+    helper = threading.Thread(target=place.serve, args=(1,))
+    helper.start()
+
+    def call(its: ctypes.c_int64) -> None:
+        for _ in range(500):
+            share(place.address, code["kernel"], ctypes.addressof(its), 0, 1000, 7, 1)
+
+    callers = [threading.Thread(target=call, args=(its,)) for its in sums]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    place.close(1)
+    helper.join()
+    assert [its.value for its in sums] == [500_000] * 4
 
 
 @pytest.mark.parametrize("lacking", ["nobody says where", "nobody may be moved", "one CPU"])

@@ -161,7 +161,8 @@ class TestSides:
             (((FEW, 250), (250, FEW)), (False, True)),  # they are more than half of the second cache
             (((3000, 1000), (1000, 100)), (False, True)),  # however many rows there are
             (((100, 1024), (1024, 100)), (True, True)),  # rows would share a few places of the nearest cache
-            (((1000, 100, 100), (1000, 100, 100)), (True, True)),  # memory is read in order
+            (((1000, 100, 100), (1000, 100, 100)), (False, False)),  # the next is asked for meanwhile
+            (((100, 250, 250), (100, 250, 250)), (True, True)),  # of which no near cache would hold all: memory is read in order
         ],
     )
     def test_are_read_where_they_lie_if_they_are_small(

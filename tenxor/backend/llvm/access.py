@@ -121,14 +121,15 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
     prefetch(place.at(index + further, element), lanes.width * lanes.unroll, element)
 
 
-def prefetch_lanes(em: Emitter, e: Load) -> None:
-    """Ask for the cache lines that the lanes will load, if they lie side by side."""
+def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
+    """Ask for the cache lines that the lanes will load or write, if they lie side by side."""
     lanes, term = em.lanes, moves_along_lanes(e.address, em.lanes)
     if lanes is not None and term is not None and term.how == "unit" and e.address.then is None:
         element = memory_type(em.kernel.operands[e.operand].dtype)
-        place, index = unit_place(em, e.address, term, pointer_to(em, e.operand), element, e.args)
+        indices = e.args if isinstance(e, Load) else ()
+        place, index = unit_place(em, e.address, term, pointer_to(em, e.operand), element, indices)
         em.inmost()
-        prefetch(place.at(index, element), lanes.width * lanes.unroll, element)
+        prefetch(place.at(index, element), lanes.width * lanes.unroll, element, to_write=isinstance(e, Store))
 
 
 def prefetch(start: Value, count: int, element: Type, to_write: bool = False, level: int = 1) -> None:

@@ -297,22 +297,23 @@ class Panels:
 
         return loaded
 
-    def columns(self, panel: Value, further: Value | int, end: Value, nr: int, width: int, first: Value) -> Vectors:
-        """The elements of `nr` vectors of columns, so much `further` than where a panel begins, in a block that begins at `first`; none
-        beyond the `end`.
+    def columns(self, begin: tuple[Value, Value | int], end: Value, masks: Parts, width: int, first: Value) -> Vectors:
+        """The elements of a vector of columns for each of these masks, none beyond the `end`, in a block that begins at `first`.
+        They `begin` with a panel, or so much further.
         """
+        panel, further = begin
         if self.side.packed:
             panels = [self.first_step(index, first, panel) for index in range(len(self.side.values))]
 
             def packed(k: Value, index: int) -> Parts:
                 dtype = self.side.values[index].dtype.compute
-                there = places(panels[index], k * self.panel + further, dtype, width, nr)
+                there = places(panels[index], k * self.panel + further, dtype, width, len(masks))
                 return [load(place, dtype, width) for place in there]
 
             return packed
         self.em.inmost()
         at = panel + further
-        pieces = [self.pieces(e, at, end, nr, width) for e in self.side.values]
+        pieces = [self.pieces(e, at, end, masks, width) for e in self.side.values]
 
         def loaded(k: Value, index: int) -> Parts:
             e = self.side.values[index]
@@ -327,18 +328,14 @@ class Panels:
 
         return loaded
 
-    def pieces(self, e: Expr, at: Value, end: Value, nr: int, width: int) -> list[list[tuple[Value, Value]]]:
-        """Where each of `nr` vectors of columns lies before the first step, and masks for that: in two pieces if they lie in
-        runs.
-        """
+    def pieces(self, e: Expr, at: Value, end: Value, masks: Parts, width: int) -> list[list[tuple[Value, Value]]]:
+        """Where each vector of columns lies before the first step, and masks for that: in two pieces if they lie in runs."""
         em = self.em
         assert isinstance(e, Load)
-        em.inmost()
-        masks = lanes_before(end, at, nr, width)
         term = self.table_of(e)
         if term is None:
             em.inmost()
-            there = places(self.where_it_lies(e, at), 0, e.dtype, width, nr)
+            there = places(self.where_it_lies(e, at), 0, e.dtype, width, len(masks))
             return [[piece] for piece in zip(there, masks, strict=True)]
         base, element, found = self.where_it_lies(e, None), memory_type(e.dtype), []
         em.inmost()

@@ -25,21 +25,21 @@ from collections.abc import Callable
 from functools import partial, reduce
 from operator import mul
 
-from ...kernel.ir import Factor, For, Load, Product, State, expand, expressions, walk, work
+from ...kernel.ir import Factor, For, Load, Product, State, Store, expressions, walk, work
 from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Call, Const, Expr
+from ...records import NamedTuple
 from . import mirror, packing, reductions
 from .access import prefetch, prefetch_lanes
 from .ahead import columns_ahead, rows_ahead
-from .builder import Value, fma, select, smaller
+from .builder import Value, select, smaller
 from .emitter import Emitter
 from .memory import lanes_before
 from .rows import stored
 from .scopes import Lanes, Parts, Span
+from .terms import next_state
 from .types import I8, I64, POINTER
 from .values import load, memory_type
-
-MOST_TERMS = 2  # of a step, that are added to a state one by one, and each rounded once: it decides bits
 
 
 def product(em: Emitter, s: Product) -> None:
@@ -61,7 +61,11 @@ class _Work:
         self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
         reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
-        self.beside = [] if self.direct else [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
+        self.beside: list[Load | Store] = []  # what lies as results do, and is to be asked for before the steps of a tile
+        if not self.direct:
+            self.beside += [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
+        if s.ahead >= 0:
+            self.beside += [each for each in s.body if isinstance(each, Store)]
         self.steps, self.per_outer = self.steps_within(0), self.steps_within(1)
         self.depth = self.steps  # of what is packed at a time
         if s.steps_first:
@@ -238,12 +242,17 @@ class _Work:
         rows = top, bottom = self.above(rows, right)
 
         def all_rows(nr: int, width: int, further: Value | int) -> None:
+            em.inmost()
+            j = left + further if isinstance(further, Value) else left
+            masks = lanes_before(right, j, nr, width)  # which tiles would have LLVM make anew: stores wait for that
+            vectors = self.right.columns((left, further), right, masks, width, columns[0])
+            wide = _Wide(width, further, j, masks, vectors)
             row: Value = top
             for k, mr in enumerate(self.tile.mr):
                 last = k + 1 == len(self.tile.mr)
 
                 def tile(i: Value, mr: int = mr, whole: bool = not last) -> Value:
-                    _Tile(self, (mr, whole), (nr, width), rows, columns, further, i, steps).emit()
+                    _Tile(self, (mr, whole), wide, rows, right, i, steps).emit()
                     em.inmost()
                     return i + mr
 
@@ -292,29 +301,38 @@ class _Work:
         )
 
 
+class _Wide(NamedTuple):
+    """The columns of tiles, one above the other: in vectors of some `width`, so much `further` than their panel begins, that is from `at`
+    on, with a mask for each vector; and what loads their elements.
+    """
+
+    width: int
+    further: Value | int
+    at: Value
+    masks: Parts
+    loaded: packing.Vectors
+
+
 class _Tile:
     """Some steps of a tile in registers: `mr` rows, all of which are there if it is `whole`, of `nr` vectors. It begins with row `i`, and
-    so much `further` than its panel of columns.
+    its columns end before `right`.
     """
 
     def __init__(
         self,
         product: _Work,
         high: tuple[int, bool],
-        wide: tuple[int, int],
+        wide: _Wide,
         rows: tuple[Value, Value],
-        columns: tuple[Value, Value, Value],
-        further: Value | int,
+        right: Value,
         i: Value,
         steps: tuple[Value, Value],
     ) -> None:
         self.product, self.em, self.s = product, product.em, product.s
-        (self.mr, self.whole), (self.nr, self.width) = high, wide
-        self.i, self.steps, self.further = i, steps, further
+        (self.mr, self.whole), self.wide = high, wide
+        self.nr, self.width, self.j, self.further = len(wide.masks), wide.width, wide.at, wide.further
+        self.i, self.steps, self.right = i, steps, right
         self.top, self.bottom = rows
-        self.first, self.panel, self.right = columns
-        product.em.inmost()
-        self.j = self.panel + further if isinstance(further, Value) else self.panel
 
     def emit(self) -> None:
         em, s, results = self.em, self.s, self.mr * self.nr
@@ -324,7 +342,6 @@ class _Tile:
         start = [em.in_lanes(e)[:1] * results for e in identity]
         em.states[s.accumulator] = start
         left = self.product.left.rows(self.i, self.bottom, self.mr, self.top, whole=self.whole)
-        right = self.product.right.columns(self.panel, self.further, self.right, self.nr, self.width, self.first)
         fixed = {e: em.in_lanes(e)[:1] * self.nr for v in s.values for e in walk(v) if _is_given(e)}
 
         columns = [Factor(1, index, e.dtype) for index, e in enumerate(s.right.values)]
@@ -338,7 +355,7 @@ class _Tile:
         def step(k: Value) -> Value:
             for ask in asking:
                 ask(k)
-            of_column: dict[Expr, Parts] = {**fixed, **{f: right(k, f.index) for f in columns}}
+            of_column: dict[Expr, Parts] = {**fixed, **{f: self.wide.loaded(k, f.index) for f in columns}}
             old = em.states[s.accumulator]
             new: list[Parts] = [[] for _ in s.values]
             for row in range(self.mr):
@@ -355,7 +372,8 @@ class _Tile:
             return k + 1
 
         if not self.product.once:
-            self.prefetch()
+            self.prefetch_states()
+        self.prefetch_beside()
         em.repeated(s.summed[0], *self.steps, step, accumulators=[s.accumulator], inside=False)
         if self.product.once:
             self.finish()
@@ -375,22 +393,20 @@ class _Tile:
         """What is done with the results, straight from the registers, vector by vector."""
         em = self.em
         states = em.states[self.s.accumulator]
-        em.inmost()
-        masks = lanes_before(self.right, self.j, self.nr, self.width)
         for row in range(self.mr):
             em.inmost()
             i = self.i + row if row else self.i
             found = [parts[row * self.nr :][: self.nr] for parts in states]
             if self.whole or not row:
-                self.finish_row(i, found, masks)
+                self.finish_row(i, found)
             else:
-                em.only_if(i < self.bottom, partial(self.finish_row, i, found, masks))
+                em.only_if(i < self.bottom, partial(self.finish_row, i, found))
 
-    def finish_row(self, i: Value, states: list[Parts], masks: Parts) -> None:
+    def finish_row(self, i: Value, states: list[Parts]) -> None:
         """What is done with the results of one row."""
         em, s = self.em, self.s
         with em.standing(s.left.axis, i):
-            for u, mask in enumerate(masks):
+            for u, mask in enumerate(self.wide.masks):
                 with em.standing(s.right.axis, self.j + u * self.width):
                     working = self.right - self.j - u * self.width
                     em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask, working=working)
@@ -403,14 +419,17 @@ class _Tile:
         states = enumerate(self.product.accumulator.states)
         return [self.product.place_of(k, self.top, self.i).at(self.further, memory_type(dtype)) for k, dtype in states]
 
-    def prefetch(self) -> None:
-        """Ask for the lines in which the states wait, as there is time until they are needed; and for those that are read with results
-        row by row, of which nobody else would know in time: each is in another row of memory.
+    def prefetch_states(self) -> None:
+        """Ask for the lines in which the states wait, as there is time until they are needed."""
+        for place, dtype in zip(self.waiting(), self.product.accumulator.states, strict=True):
+            self.em.inmost()
+            prefetch(place, self.mr * self.product.wide * dtype.itemsize, I8, to_write=True)
+
+    def prefetch_beside(self) -> None:
+        """Ask for the lines that are read or written with results row by row, of which nobody else would know in time: each is in another
+        row of memory.
         """
         em, s = self.em, self.s
-        for place, dtype in zip(self.waiting(), self.product.accumulator.states, strict=True):
-            em.inmost()
-            prefetch(place, self.mr * self.product.wide * dtype.itemsize, I8, to_write=True)
         for row in range(self.mr) if self.product.beside else ():
             em.inmost()
             i = self.i + row if row else self.i
@@ -446,47 +465,3 @@ class _Tile:
 def _is_given(e: Expr) -> bool:
     """Whether a leaf of a step is the same for all steps."""
     return not isinstance(e, (Call, Const, Factor, State))
-
-
-def next_state(em: Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
-    """The next state; products that are added to it, or taken from it, are rounded once each."""
-    products = _added_products(value)
-    if products is None:
-        return em.inline(value, known)
-    found = known[products[0]]
-    for one, other, less in products[1]:
-        left, right = em.inline(one, known), em.inline(other, known)
-        left = [-x for x in left] if less else left
-        found = [fma(x, y, z) for x, y, z in zip(left, right, found, strict=True)]
-    return found
-
-
-Products = list[tuple[Expr, Expr, bool]]  # factors, and whether the product is subtracted
-
-
-def _added_products(value: Expr) -> tuple[State, Products] | None:
-    """The state and the products of floats of which a value is the sum."""
-    if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
-        return None
-    state, term = value.args
-    found: Products = []
-    if isinstance(state, State) and _collected(term, False, found):
-        return state, found
-    return None
-
-
-def _collected(term: Expr, less: bool, found: Products) -> bool:
-    """Whether a term is a sum or difference of products, as those of complex numbers are, which are then `found`."""
-    dtype = term.dtype
-    while isinstance(term, Call) and (formula := expand(term)) is not None:
-        term = formula
-    if not isinstance(term, Call) or term.dtype is not dtype:
-        return False
-    if term.op.name in ("add", "subtract"):
-        one, other = term.args
-        return _collected(other, less ^ (term.op.name == "subtract"), found) and _collected(one, less, found)
-    if term.op.name != "multiply" or len(found) == MOST_TERMS:
-        return False
-    one, other = term.args
-    found.append((one, other, less))
-    return True

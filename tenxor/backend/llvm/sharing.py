@@ -6,6 +6,9 @@ comes in and takes pieces of the loop, as the caller does, until none is left. T
 for whoever is still inside; the last one out says so. So a helper that wakes up late holds nobody up, and finds the
 door shut. Everybody polls for a while before going to sleep, since work often comes in quick succession and to be woken
 up takes tens of microseconds. One who was placed on some CPUs to wake up there (`system.py`) is free to go anywhere, once awake.
+
+Callers come one at a time: Python's have a lock of their own (`helpers.py`). Machine code that calls without it (`shortcut/graph.py`) looks
+first whether the place is taken, and whether all helpers are awake; if somebody comes at the very same moment, one of both waits.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from string import Template
 from ...target import Target
 
 MEETING_PLACE = 512  # bytes, in lines of 64, as nobody should be slowed down by what others write
-PLACED, CPUS, CPU_BYTES = 320, 384, 128  # where it says how often helpers were placed, and on which CPUs they may run then
+TAKEN, ASLEEP = 160, 328  # where it says whether somebody has the helpers at work, and how many of them sleep
+PLACED, CPUS, CPU_BYTES = 320, 384, 128  # and how often helpers were placed, and on which CPUs they may run then
 RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}  # tell the other threads of a core
 FUNCTIONS = ("prepare", "share", "serve", "stop")
 OPEN, STOPPED = 1 << 30, 1 << 29  # what the door says, beside the number of helpers inside
@@ -142,18 +146,19 @@ _WRITTEN = Template(f"""
 %place = type {{
   i64, [56 x i8],                      ; 0: where the next piece begins
   i32, [60 x i8],                      ; 2: the door
-  ptr, ptr, i64, i64, [32 x i8],       ; 4: the job: kernel, its arguments, where the loop ends, the length of a piece
-  [64 x i8], [64 x i8],                ; 9: the tokens and 10: the news of the last one out, which are semaphores, or where they are
-  i64, [56 x i8],                      ; 11: how often helpers were placed
-  [{CPU_BYTES} x i8]                          ; 13: the CPUs on which they may run
+  ptr, ptr, i64, i64,                  ; 4: the job: kernel, its arguments, where the loop ends, the length of a piece
+  i64, [24 x i8],                      ; 8: whether there is one
+  [64 x i8], [64 x i8],                ; 10: the tokens and 11: the news of the last one out, which are semaphores, or where they are
+  i64, i64, [48 x i8],                 ; 12: how often helpers were placed, 13: how many sleep
+  [{CPU_BYTES} x i8]                          ; 15: the CPUs on which they may run
 }}
 
 $semaphores
 $known
 
 define void @prepare(ptr %place) {{
-  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
-  %news = getelementptr %place, ptr %place, i32 0, i32 10
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 10
+  %news = getelementptr %place, ptr %place, i32 0, i32 11
   call void @make(ptr %tokens)
   call void @make(ptr %news)
   ret void
@@ -164,12 +169,22 @@ define void @share(ptr %place, ptr %kernel, ptr %arguments, i64 %begin, i64 %end
 entry:
   %next = getelementptr %place, ptr %place, i32 0, i32 0
   %door = getelementptr %place, ptr %place, i32 0, i32 2
-  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
-  %news = getelementptr %place, ptr %place, i32 0, i32 10
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 10
+  %news = getelementptr %place, ptr %place, i32 0, i32 11
   %job.kernel = getelementptr %place, ptr %place, i32 0, i32 4
   %job.arguments = getelementptr %place, ptr %place, i32 0, i32 5
   %job.end = getelementptr %place, ptr %place, i32 0, i32 6
   %job.piece = getelementptr %place, ptr %place, i32 0, i32 7
+  %taken = getelementptr %place, ptr %place, i32 0, i32 8
+  br label %come
+come:
+  %came = cmpxchg ptr %taken, i64 0, i64 1 acquire monotonic
+  %first = extractvalue {{ i64, i1 }} %came, 1
+  br i1 %first, label %begin.it, label %again
+again:
+  call void $relax
+  br label %come
+begin.it:
   store ptr %kernel, ptr %job.kernel
   store ptr %arguments, ptr %job.arguments
   store i64 %end, ptr %job.end
@@ -183,9 +198,13 @@ entry:
   %alone = icmp eq i32 %inside, 0
   br i1 %alone, label %done, label %wait
 wait:
-  call void @receive(ptr %news)
+  %at.once = call i1 @polled(ptr %news)
+  br i1 %at.once, label %done, label %sleep
+sleep:
+  call void @slept(ptr %news)
   br label %done
 done:
+  store atomic i64 0, ptr %taken release, align 8
   ret void
 }}
 
@@ -193,14 +212,22 @@ done:
 define void @serve(ptr %place, i64 %worker) {{
 entry:
   %door = getelementptr %place, ptr %place, i32 0, i32 2
-  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
-  %news = getelementptr %place, ptr %place, i32 0, i32 10
-  %placed = getelementptr %place, ptr %place, i32 0, i32 11
-  %cpus = getelementptr %place, ptr %place, i32 0, i32 13
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 10
+  %news = getelementptr %place, ptr %place, i32 0, i32 11
+  %placed = getelementptr %place, ptr %place, i32 0, i32 12
+  %asleep = getelementptr %place, ptr %place, i32 0, i32 13
+  %cpus = getelementptr %place, ptr %place, i32 0, i32 15
   br label %again
 again:
   %times = phi i64 [0, %entry], [%now, %look], [%now, %work], [%now, %tell]
-  call void @receive(ptr %tokens)
+  %at.once = call i1 @polled(ptr %tokens)
+  br i1 %at.once, label %received, label %sleep
+sleep:
+  atomicrmw add ptr %asleep, i64 1 monotonic
+  call void @slept(ptr %tokens)
+  atomicrmw sub ptr %asleep, i64 1 monotonic
+  br label %received
+received:
   %now = load atomic i64, ptr %placed monotonic, align 8
   %was.placed = icmp ne i64 %now, %times
   br i1 %was.placed, label %roam, label %knock
@@ -235,7 +262,7 @@ done:
 define void @stop(ptr %place, i64 %helpers) {{
 entry:
   %door = getelementptr %place, ptr %place, i32 0, i32 2
-  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 10
   store atomic i32 {STOPPED}, ptr %door release, align 4
   call void @give(ptr %tokens, i64 %helpers)
   ret void
@@ -283,8 +310,8 @@ done:
   ret void
 }}
 
-; Take one from a semaphore: poll for a while, then sleep.
-define internal void @receive(ptr %semaphore) {{
+; Take one from a semaphore, if there is one within a while.
+define internal i1 @polled(ptr %semaphore) {{
 entry:
   br label %poll
 poll:
@@ -296,7 +323,15 @@ poll.again:
   %more = add i64 %polls, 1
   call void $relax
   %enough = icmp sge i64 %more, $polls
-  br i1 %enough, label %sleep, label %poll
+  br i1 %enough, label %done, label %poll
+done:
+  ret i1 %got
+}}
+
+; Take one when there is one, and sleep until then.
+define internal void @slept(ptr %semaphore) {{
+entry:
+  br label %sleep
 sleep:
   %interrupted = call i32 @await(ptr %semaphore)
   %woken = icmp eq i32 %interrupted, 0

@@ -145,8 +145,9 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     )
     windows = beside and all(_overlaps(nest, a, f.axes, n) for a in right.addresses)
     b = target.blocks
-    touched = again * (m * k * left.nbytes + (k + m) * n * right.nbytes)
-    small = len(f.axes) == 1 and not runs and touched <= b.touched
+    each = m * k * left.nbytes + (k + m) * n * right.nbytes
+    touched, many = again * each, again > 1 and each <= b.near  # so near caches hold the next one, too, if it is asked for
+    small = len(f.axes) == 1 and not runs and (touched <= b.touched or (many and not any(once)))
     collide = any(_are_apart(nest.step(a, p.row), left.nbytes, b.apart) for a in left.addresses)
     scattered = k > b.lines and any(_are_lines(nest, a, f.axes, left.nbytes, target.caches.line) for a in left.addresses)
     near = (
@@ -160,8 +161,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     fixed = packed[0] and once[0], packed[1] and once[1]
 
     state = sum(s.itemsize for s in accumulator.states)
-    tile = target.tile(len(accumulator.states))
-    wide = tile.nr * target.lanes(max(s.itemsize for s in accumulator.states))
+    wide = target.tile(len(accumulator.states)).nr * target.lanes(max(s.itemsize for s in accumulator.states))
+    far = n > wide and k * n * right.nbytes >= b.page  # what is read in order, or in one page, processors find by themselves
     much = any(packed) or again * m * n * k >= target.sharing.share * target.costs.product
     stretch = _stretch([nest.axes[a].extent for a in f.axes]) if much and not any(fixed) and k > b.chunks * AT_ONCE else -1
     depth = stretch * nest.extent(f.axes[1:])
@@ -195,7 +196,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         k <= AT_ONCE,
         stretch,
         same,
-        outer[-1] if small and outer and not any(packed) and touched > b.ahead and k * n * right.nbytes >= b.page else -1,
+        outer[-1] if many and small and not any(packed) and touched > b.ahead and far else -1,
     )
     return nest._replace(
         axes=tuple([axis._replace(vector=a == p.column) for a, axis in enumerate(nest.axes)]),

@@ -1,0 +1,139 @@
+"""Kernels that machine code has threads share, where helpers poll for work; what is much is Python's where they do not."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.backend import helpers
+from tenxor.backend.llvm.compiler import compiler
+from tenxor.backend.llvm.sharing import ASLEEP, MEETING_PLACE, TAKEN
+from tenxor.backend.threads import MANY, PLACE, SHARE, meeting
+from tenxor.tensor import Tensor
+
+pytestmark = pytest.mark.usefixtures("on", "two_threads")
+
+RNG = np.random.default_rng(5)
+X = tx.asarray(RNG.normal(size=60_000).astype("float32") * 4).realize()
+M, N = (tx.asarray(RNG.normal(size=shape).astype("float32")).realize() for shape in ((170, 180), (180, 170)))
+MUCH: dict[str, Callable[[], Tensor]] = {
+    "a function": lambda: tx.gelu(tx.gelu(X)),
+    "a product": lambda: M @ N + 1,
+    "several kernels, one with memory for each thread": lambda: (M @ N + 1) @ M,
+}
+LESS: Callable[[], Tensor] = lambda: tx.exp(X)  # noqa: E731
+SENT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
+KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+
+
+@pytest.fixture
+def two_threads(threads: Callable[[int], None]) -> None:
+    threads(1)
+    threads(2)
+
+
+class Place:
+    """Where one helper meets who calls it, as machine code is told: a piece of each loop is run by that helper, who never is late."""
+
+    def __init__(self) -> None:
+        self.memory = ctypes.create_string_buffer(MEETING_PLACE)
+        self.sent: list[tuple[int, ...]] = []
+        self.share = SENT(self.run)
+
+    def run(self, place: int, kernel: int, arguments: int, begin: int, end: int, piece: int, many: int) -> None:
+        self.sent.append((kernel, begin, end, piece, many))
+        assert place == ctypes.addressof(self.memory)
+        for k, first in enumerate(range(begin, end, piece)):
+            KERNEL(kernel)(arguments, first, min(first + piece, end), k % 2)
+
+    def say(self, where: int, what: int) -> None:
+        ctypes.c_int64.from_buffer(self.memory, where).value = what
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    helpers._helped()  # who would tell of themselves when they are first needed
+    before, found = list(meeting), Place()
+    meeting[SHARE] = ctypes.cast(found.share, ctypes.c_void_p).value or 0
+    meeting[PLACE], meeting[MANY] = ctypes.addressof(found.memory), 1
+    yield found
+    meeting[:] = before
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What Python runs."""
+    found: list[object] = []
+    module = import_module("tenxor.realize")  # which the function of that name hides
+    own = module._run
+    monkeypatch.setattr(module, "_run", lambda *given: found.append(given) or own(*given))
+    return found
+
+
+def bits(make: Callable[[], Tensor]) -> bytes:
+    return make().to_numpy().tobytes()
+
+
+def by_python(make: Callable[[], Tensor]) -> bytes:
+    with shortcut.aside():
+        return bits(make)
+
+
+@pytest.mark.parametrize("name", MUCH)
+def test_threads_share_what_is_much(name: str, place: Place, planned: list[object]) -> None:
+    wanted = by_python(MUCH[name])
+    bits(MUCH[name])
+    planned.clear()
+    place.sent.clear()
+    assert bits(MUCH[name]) == wanted and place.sent and not planned
+    least = {code.address: code.facts.least for code in compiler().kernels.alive.values()}
+    for kernel, begin, end, piece, many in place.sent:
+        assert (begin, many) == (0, 1) and piece % least[kernel] == 0
+        assert 1 < -(-end // piece) <= 2 * compiler().target.sharing.pieces
+
+
+@pytest.mark.parametrize("why", ["one sleeps", "they are at work", "there are none"])
+def test_or_python_does(why: str, place: Place, planned: list[object]) -> None:
+    """Who sleeps is woken by Python, and who is at work for another thread is waited for without Python's lock."""
+    make = MUCH["a function"]
+    wanted = bits(make)
+    place.sent.clear()
+    if why == "there are none":
+        meeting[MANY] = 0
+    else:
+        place.say(ASLEEP if why == "one sleeps" else TAKEN, 1)
+    planned.clear()
+    assert bits(make) == wanted and planned and not place.sent
+
+
+def test_what_is_less_is_shared_by_those_who_are_awake(place: Place, planned: list[object]) -> None:
+    wanted = bits(LESS)
+    planned.clear()
+    place.sent.clear()
+    assert bits(LESS) == wanted and len(place.sent) == 1
+    place.say(ASLEEP, 1)
+    assert bits(LESS) == wanted and len(place.sent) == 1 and not planned
+
+
+def test_what_is_little_is_not(place: Place) -> None:
+    (X + 1).realize()
+    (X + 1).realize()
+    assert not place.sent
+
+
+def test_nobody_is_called_when_helpers_went_home() -> None:
+    """Nor any more by frames for another number of threads."""
+    make = MUCH["a function"]
+    wanted = by_python(make)
+    assert bits(make) == wanted and meeting[MANY] == 1
+    for count in (3, 1, 2):
+        tx.set_num_threads(count)
+        assert meeting[MANY] == 0
+        assert bits(make) == bits(make) == wanted
+        assert meeting[MANY] == count - 1
