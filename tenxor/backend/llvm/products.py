@@ -34,6 +34,7 @@ from .ahead import columns_ahead, rows_ahead
 from .builder import Value, fma, select, smaller
 from .emitter import Emitter
 from .memory import lanes_before
+from .packing import Columns
 from .rows import stored
 from .scopes import Lanes, Parts, Span
 from .types import I8, I64, POINTER
@@ -232,18 +233,18 @@ class _Work:
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, or half of one for the last columns;
-        the last rows take a lower tile.
+        the last rows take a lower tile. Where each vector lies in one run, they need no masks.
         """
         em, (_, left, right) = self.em, columns
         rows = top, bottom = self.above(rows, right)
 
-        def all_rows(nr: int, width: int, further: Value | int) -> None:
+        def all_rows(wide: Columns, further: Value | int) -> None:
             row: Value = top
             for k, mr in enumerate(self.tile.mr):
                 last = k + 1 == len(self.tile.mr)
 
                 def tile(i: Value, mr: int = mr, whole: bool = not last) -> Value:
-                    _Tile(self, (mr, whole), (nr, width), rows, columns, further, i, steps).emit()
+                    _Tile(self, (mr, whole), wide, rows, columns, further, i, steps).emit()
                     em.inmost()
                     return i + mr
 
@@ -256,11 +257,16 @@ class _Work:
             fits = count > nr * width - half
             if nr < self.tile.nr:
                 fits &= count <= (nr + 1) * width - half
-            em.only_if(fits, partial(all_rows, nr, width, 0))
+            elif self.s.right.runs:
+                together = self.right.are_together(left, right, nr)
+                em.only_if(together, partial(all_rows, Columns(nr, width, together=True), 0))
+                em.inmost()
+                fits &= ~together
+            em.only_if(fits, partial(all_rows, Columns(nr, width), 0))
         if half < width:
             em.inmost()
             done = (count + (half - 1)) & -width
-            em.only_if(done < count, partial(all_rows, 1, half, done))
+            em.only_if(done < count, partial(all_rows, Columns(1, half), done))
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
@@ -301,7 +307,7 @@ class _Tile:
         self,
         product: _Work,
         high: tuple[int, bool],
-        wide: tuple[int, int],
+        wide: Columns,
         rows: tuple[Value, Value],
         columns: tuple[Value, Value, Value],
         further: Value | int,
@@ -309,7 +315,8 @@ class _Tile:
         steps: tuple[Value, Value],
     ) -> None:
         self.product, self.em, self.s = product, product.em, product.s
-        (self.mr, self.whole), (self.nr, self.width) = high, wide
+        (self.mr, self.whole), self.wide = high, wide
+        self.nr, self.width = wide.count, wide.width
         self.i, self.steps, self.further = i, steps, further
         self.top, self.bottom = rows
         self.first, self.panel, self.right = columns
@@ -324,7 +331,7 @@ class _Tile:
         start = [em.in_lanes(e)[:1] * results for e in identity]
         em.states[s.accumulator] = start
         left = self.product.left.rows(self.i, self.bottom, self.mr, self.top, whole=self.whole)
-        right = self.product.right.columns(self.panel, self.further, self.right, self.nr, self.width, self.first)
+        right = self.product.right.columns(self.panel, self.further, self.right, self.wide, self.first)
         fixed = {e: em.in_lanes(e)[:1] * self.nr for v in s.values for e in walk(v) if _is_given(e)}
 
         columns = [Factor(1, index, e.dtype) for index, e in enumerate(s.right.values)]
