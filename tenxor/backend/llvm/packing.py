@@ -30,7 +30,7 @@ Vectors = Callable[[Value, int], Parts]  # the elements at a step, of a value
 class Columns(NamedTuple):
     """So many vectors of a tile's columns, the lanes of each, and whether the lanes of each are known to lie `together`."""
 
-    count: int
+    vectors: int
     width: int
     together: bool = False
 
@@ -316,7 +316,7 @@ class Panels:
 
             def packed(k: Value, index: int) -> Parts:
                 dtype = self.side.values[index].dtype.compute
-                there = places(panels[index], k * self.panel + further, dtype, width, wide.count)
+                there = places(panels[index], k * self.panel + further, dtype, width, wide.vectors)
                 return [load(place, dtype, width) for place in there]
 
             return packed
@@ -360,11 +360,11 @@ class Panels:
         assert isinstance(e, Load)
         em.inmost()
         width, element = wide.width, memory_type(e.dtype)
-        masks: Sequence[Value | None] = [None] * wide.count if wide.together else lanes_before(end, at, wide.count, width)
+        masks: Sequence[Value | None] = [None] * wide.vectors if wide.together else lanes_before(end, at, wide.vectors, width)
         term = self.table_of(e)
         if term is None:
             em.inmost()
-            there = places(self.where_it_lies(e, at), 0, e.dtype, width, wide.count)
+            there = places(self.where_it_lies(e, at), 0, e.dtype, width, wide.vectors)
             return [[piece] for piece in zip(there, masks, strict=True)]
         base, table = self.where_it_lies(e, None), table_at(em, term.value)
         found: list[list[tuple[Value, Value | None]]] = []

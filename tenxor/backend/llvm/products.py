@@ -316,7 +316,7 @@ class _Tile:
     ) -> None:
         self.product, self.em, self.s = product, product.em, product.s
         (self.mr, self.whole), self.wide = high, wide
-        self.nr, self.width = wide.count, wide.width
+        self.nr, self.width = wide.vectors, wide.width
         self.i, self.steps, self.further = i, steps, further
         self.top, self.bottom = rows
         self.first, self.panel, self.right = columns
