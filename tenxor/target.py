@@ -197,6 +197,7 @@ class Blocks(NamedTuple):
     fixed: int = 1 << 24  # bytes of rows that are the same for all outer loops
     mirrored: int = 32  # steps from which half of symmetric results is sooner copied than computed
     chunks: int = 2  # of some hundred steps, beyond which they go around all panels: what is packed for all of them is in no near cache
+    longer: int = 2  # times as many steps as rows or columns, beyond which they do even if the states of all are in no near cache
     near: int = 1 << 19  # bytes of what is needed again and again for a while: it stays in the second cache
     panels: int = 4  # packed at once: memory is read in longer pieces
     loops: int = 4  # steps of outer loops for each thread, up to which they share the rows, or the columns, instead

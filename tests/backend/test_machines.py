@@ -263,3 +263,12 @@ def test_a_tile_of_neon_stays_in_its_registers() -> None:
     code: str = machine.emit_assembly(binding.parse_assembly(text_for("neon", whole(40, 300) @ whole(300, 200))))
     most = max(re.split(r"\n(?=\.L)", code), key=lambda block: block.count("fmla"))
     assert most.count("fmla") == 24 and "[sp" not in most
+
+
+def test_steps_through_windows_need_masks_between_runs_alone() -> None:
+    """Where vectors of columns lie in one run each they are loaded whole; no mask is made anew at each step."""
+    machine = machine_of(NAMED["avx512"])
+    code: str = machine.emit_assembly(binding.parse_assembly(text_for("avx512", tx.conv2d(whole(2, 3, 12, 58), whole(16, 3, 3, 3)))))
+    steps = [block for block in re.split(r"\n(?=\.L)", code) if block.count("vfmadd") == 24]
+    assert sorted(["{%k" in block for block in steps]) == [False, True]
+    assert not any("vpcmp" in block for block in steps)

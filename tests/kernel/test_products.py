@@ -346,6 +346,20 @@ class TestThreads:
         assert kernel_of(A @ ones(30, 80)).grain(TARGET.sharing) == TARGET.sharing.steps
 
 
+def test_panels_are_finished_first_where_states_would_go_to_and_fro() -> None:
+    """About as many steps as rows and columns, and more states than a near cache holds."""
+    for rows, steps, columns, steps_first in (
+        (1000, 1000, 1000, False),
+        (700, 1100, 900, False),
+        (500, 1000, 500, True),
+        (1000, 2100, 1000, True),
+        (60, 2000, 9000, True),
+    ):
+        node = (ones(rows, steps) @ ones(steps, columns)).storage.node
+        kernel, _ = lower(node, {node}, TARGET)
+        assert kernel.product is not None and kernel.product.steps_first == steps_first
+
+
 def test_blocks_fit_the_caches() -> None:
     for steps in (10, 500, 10_000):
         node = (ones(900, steps) @ ones(steps, 9000)).storage.node

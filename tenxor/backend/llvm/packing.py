@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from ...dtypes import DType, int64
 from ...kernel.ir import Address, Load, Side, Term, surface
 from ...ops.expr import Expr
+from ...records import NamedTuple
 from .addresses import pointer_to, scalar_sum, scaled, table_at
 from .builder import Value, intrinsic, smaller
 from .emitter import Emitter
@@ -24,6 +25,14 @@ from .values import from_memory, load, load_masked, memory_type, store_masked, t
 
 Row = Callable[[Value, int, int], Value]  # the element at a step, of a value, in a row of the tile
 Vectors = Callable[[Value, int], Parts]  # the elements at a step, of a value
+
+
+class Columns(NamedTuple):
+    """So many vectors of a tile's columns, the lanes of each, and whether the lanes of each are known to lie `together`."""
+
+    vectors: int
+    width: int
+    together: bool = False
 
 
 def bytes_of(side: Side) -> int:
@@ -297,57 +306,80 @@ class Panels:
 
         return loaded
 
-    def columns(self, begin: tuple[Value, Value | int], end: Value, masks: Parts, width: int, first: Value) -> Vectors:
-        """The elements of a vector of columns for each of these masks, none beyond the `end`, in a block that begins at `first`.
+    def columns(self, begin: tuple[Value, Value | int], end: Value, wide: Columns, masks: Parts, first: Value) -> Vectors:
+        """The elements of some vectors of columns, none beyond the `end`, as these masks say, in a block that begins at `first`.
         They `begin` with a panel, or so much further.
         """
-        panel, further = begin
+        (panel, further), width = begin, wide.width
         if self.side.packed:
             panels = [self.first_step(index, first, panel) for index in range(len(self.side.values))]
 
             def packed(k: Value, index: int) -> Parts:
                 dtype = self.side.values[index].dtype.compute
-                there = places(panels[index], k * self.panel + further, dtype, width, len(masks))
+                there = places(panels[index], k * self.panel + further, dtype, width, wide.vectors)
                 return [load(place, dtype, width) for place in there]
 
             return packed
         self.em.inmost()
         at = panel + further
-        pieces = [self.pieces(e, at, end, masks, width) for e in self.side.values]
+        pieces = [self.pieces(e, at, end, wide, masks) for e in self.side.values]
 
         def loaded(k: Value, index: int) -> Parts:
             e = self.side.values[index]
             assert isinstance(e, Load)
             further, found = self.step_to(e, k), []
-            for (start, mask), *others in pieces[index]:
-                lanes = masked(start.at(further, memory_type(e.dtype)), e.dtype, width, mask)
-                for start, mask in others:
-                    lanes = masked(start.at(further, memory_type(e.dtype)), e.dtype, width, mask, lanes)
+            for its in pieces[index]:
+                lanes = None
+                for start, mask in its:
+                    place = start.at(further, memory_type(e.dtype))
+                    lanes = load(place, e.dtype, width) if mask is None else masked(place, e.dtype, width, mask, lanes)
+                assert lanes is not None
                 found.append(lanes)
             return found
 
         return loaded
 
-    def pieces(self, e: Expr, at: Value, end: Value, masks: Parts, width: int) -> list[list[tuple[Value, Value]]]:
-        """Where each vector of columns lies before the first step, and masks for that: in two pieces if they lie in runs."""
+    def are_together(self, at: Value, end: Value, count: int) -> Value:
+        """Whether each of so many vectors of columns from `at` on lies in one run, before the `end`."""
+        em = self.em
+        found = em.b.constant(I1, 1)
+        for e in self.side.values:
+            if (term := self.table_of(e)) is not None:
+                for u in range(count):
+                    em.inmost()
+                    *_, length = self.run(term, at + u * em.width, end)
+                    em.inmost()
+                    found &= length.equals(em.width)
+        return found
+
+    def pieces(self, e: Expr, at: Value, end: Value, wide: Columns, masks: Parts) -> list[list[tuple[Value, Value | None]]]:
+        """Where each of some vectors of columns lies before the first step, and a mask for that, if it needs one: in two pieces if they lie
+        in runs, unless each lies together.
+        """
         em = self.em
         assert isinstance(e, Load)
+        width, element = wide.width, memory_type(e.dtype)
+        needed: Sequence[Value | None] = [None] * wide.vectors if wide.together else masks
         term = self.table_of(e)
         if term is None:
             em.inmost()
-            there = places(self.where_it_lies(e, at), 0, e.dtype, width, len(masks))
-            return [[piece] for piece in zip(there, masks, strict=True)]
-        base, element, found = self.where_it_lies(e, None), memory_type(e.dtype), []
+            there = places(self.where_it_lies(e, at), 0, e.dtype, width, wide.vectors)
+            return [[piece] for piece in zip(there, needed, strict=True)]
+        base, table = self.where_it_lies(e, None), table_at(em, term.value)
+        found: list[list[tuple[Value, Value | None]]] = []
         em.inmost()
         final = end - 1
-        for u, inside in enumerate(masks):
+        for u, inside in enumerate(needed):
             em.inmost()
             j = at + u * width
+            if inside is None:
+                found.append([(base.at(table.at(j, I64).load(I64), element), None)])
+                continue
             offset, first, length = self.run(term, j, end)
             em.inmost()
-            after = smaller(final, j + length)
-            other = table_at(em, term.value).at(after, I64).load(I64)
-            offsets, parts = (offset, other - length), (first, inside & ~first)
+            other = table.at(smaller(final, j + length), I64).load(I64)
+            # A mask that is a comparison alone LLVM would compute again at each step, rather than keep.
+            offsets, parts = (offset, other - length), (inside & first, inside & ~first)
             found.append([(base.at(o, element), mask) for o, mask in zip(offsets, parts, strict=True)])
         return found
 

@@ -35,6 +35,7 @@ from .ahead import columns_ahead, rows_ahead
 from .builder import Value, select, smaller
 from .emitter import Emitter
 from .memory import lanes_before
+from .packing import Columns
 from .rows import stored
 from .scopes import Lanes, Parts, Span
 from .terms import next_state
@@ -236,17 +237,17 @@ class _Work:
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, or half of one for the last columns;
-        the last rows take a lower tile.
+        the last rows take a lower tile. Where each vector lies in one run, they need no masks.
         """
-        em, (_, left, right) = self.em, columns
+        em, (first, left, right) = self.em, columns
         rows = top, bottom = self.above(rows, right)
 
-        def all_rows(nr: int, width: int, further: Value | int) -> None:
+        def all_rows(columns: Columns, further: Value | int) -> None:
             em.inmost()
             j = left + further if isinstance(further, Value) else left
-            masks = lanes_before(right, j, nr, width)  # which tiles would have LLVM make anew: stores wait for that
-            vectors = self.right.columns((left, further), right, masks, width, columns[0])
-            wide = _Wide(width, further, j, masks, vectors)
+            masks = lanes_before(right, j, columns.vectors, columns.width)  # which tiles would have LLVM make anew: stores wait for that
+            vectors = self.right.columns((left, further), right, columns, masks, first)
+            wide = _Wide(columns.width, further, j, masks, vectors)
             row: Value = top
             for k, mr in enumerate(self.tile.mr):
                 last = k + 1 == len(self.tile.mr)
@@ -265,11 +266,16 @@ class _Work:
             fits = count > nr * width - half
             if nr < self.tile.nr:
                 fits &= count <= (nr + 1) * width - half
-            em.only_if(fits, partial(all_rows, nr, width, 0))
+            elif self.s.right.runs:
+                together = self.right.are_together(left, right, nr)
+                em.only_if(together, partial(all_rows, Columns(nr, width, together=True), 0))
+                em.inmost()
+                fits &= ~together
+            em.only_if(fits, partial(all_rows, Columns(nr, width), 0))
         if half < width:
             em.inmost()
             done = (count + (half - 1)) & -width
-            em.only_if(done < count, partial(all_rows, 1, half, done))
+            em.only_if(done < count, partial(all_rows, Columns(1, half), done))
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
