@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 import pytest
 
@@ -33,3 +34,13 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     spec.forget()
     wholes.forget_at_once()
     likewise.forget()
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What Python runs by a plan."""
+    found: list[object] = []
+    module = import_module("tenxor.realize")  # which the function of that name hides
+    own = module._run
+    monkeypatch.setattr(module, "_run", lambda *given: found.append(given) or own(*given))
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,16 +15,6 @@ from tenxor.shortcut import frames
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
 RNG = np.random.default_rng(5)
 A, V = tx.asarray(RNG.normal(size=(1100, 1000))).realize(), tx.asarray(RNG.normal(size=1000)).realize()
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What Python plans."""
-    found: list[object] = []
-    module = import_module("tenxor.realize")  # which the function of that name hides
-    own = module._planned
-    monkeypatch.setattr(module, "_planned", lambda *given: found.append(given) or own(*given))
-    return found
 
 
 def test_python_is_not_asked_and_the_bits_are_the_same(planned: list[object]) -> None:

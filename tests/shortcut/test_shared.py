@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -64,16 +63,6 @@ def place() -> Iterator[Place]:
     meeting[PLACE], meeting[MANY] = ctypes.addressof(found.memory), 1
     yield found
     meeting[:] = before
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What Python runs."""
-    found: list[object] = []
-    module = import_module("tenxor.realize")  # which the function of that name hides
-    own = module._run
-    monkeypatch.setattr(module, "_run", lambda *given: found.append(given) or own(*given))
-    return found
 
 
 def bits(make: Callable[[], Tensor]) -> bytes:
