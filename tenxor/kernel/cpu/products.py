@@ -164,8 +164,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     wide = target.tile(len(accumulator.states)).nr * target.lanes(max(s.itemsize for s in accumulator.states))
     far = n > wide and k * n * right.nbytes >= b.page  # what is read in order, or in one page, processors find by themselves
     much = any(packed) or again * m * n * k >= target.sharing.share * target.costs.product
-    many = k > b.chunks * AT_ONCE and (m * n * state <= 2 * b.near or k > b.longer * min(m, n))
-    stretch = _stretch([nest.axes[a].extent for a in f.axes]) if much and not any(fixed) and many else -1
+    long = k > b.chunks * AT_ONCE and (m * n * state <= 2 * b.near or k > b.longer * min(m, n))
+    stretch = _stretch([nest.axes[a].extent for a in f.axes]) if much and not any(fixed) and long else -1
     depth = stretch * nest.extent(f.axes[1:])
     nearby = depth < k and depth * (m * left.nbytes * packed[0] + n * right.nbytes * packed[1]) <= 2 * b.near
     if stretch < 0 or (runs if len(f.axes) == 1 else not nearby):
