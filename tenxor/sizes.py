@@ -143,11 +143,6 @@ def int_of(n: Number) -> int:
     return n.value if isinstance(n, Size) else n
 
 
-def as_float(count: float) -> Any:
-    """How many elements there are, as a number to compute with; a size that remembers is one."""
-    return float(count) if isinstance(count, (int, float)) else count
-
-
 def _terms(n: Number) -> Terms:
     """What a number is the sum of."""
     return n.terms if isinstance(n, Size) else (((), n),) if n else ()

@@ -7,10 +7,10 @@ from math import prod
 
 from ..dtypes import DType, Number
 from ..layout import Layout, memory_order
+from ..layout.coords import as_float
 from ..node import STORE, Node, Scalar, Scatter
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
-from ..sizes import as_float
 
 Shape = tuple[int, ...]
 _CAST, _MULTIPLY, _POSITIVE, _ADD = (OPS[name] for name in ("cast", "multiply", "positive", "add"))

@@ -133,6 +133,11 @@ def is_size(number: object) -> bool:
     return sizes is not None and isinstance(number, sizes.Size)
 
 
+def as_float(count: float) -> Any:
+    """How many elements there are, as a number to compute with; a size that remembers is one."""
+    return float(count) if isinstance(count, (int, float)) else count
+
+
 def checked_index(index: int, axis: int, size: int) -> int:
     """`index` counted from the start; IndexOutOfRange naming axis, index and size otherwise."""
     try:

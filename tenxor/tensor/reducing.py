@@ -15,10 +15,10 @@ from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..keywords import spelled
 from ..layout import Layout, memory_order
+from ..layout.coords import as_float
 from ..node import POSITION, Node, Scan
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
-from ..sizes import as_float
 from .arguments import Axes, axes_of, axis_of, left_to, truth
 from .arithmetic import Arithmetic
 from .core import Operand
