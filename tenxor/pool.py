@@ -172,7 +172,7 @@ class Pool:
             pooled -= capacity
         else:
             kept = max(self.kept, in_use + in_use // 4 + SPARE)
-            made, had = self._grown(capacity)
+            made, had = self._grown(capacity) if in_use <= limit else (None, 0)
             pooled -= had
             pooled -= self._released(pooled + in_use - min(limit, kept), capacity)
             if made is None and in_use <= limit:
@@ -181,7 +181,7 @@ class Pool:
                 pooled -= self._released(pooled)
                 self.release_small()
                 made = self.new(capacity)
-            if made is None or in_use > limit:
+            if made is None:
                 self._sums = mine, in_use - capacity, pooled
                 return False
             block = made

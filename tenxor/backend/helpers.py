@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ..apart import in_one_go, stoppable
 from ..locking import reentrant
 from ..records import NamedTuple
-from .threads import MANY, PLACE, SHARE, changing, meeting, num_threads
+from .threads import changing, meeting, num_threads
 
 if TYPE_CHECKING:
     from ..target import Sharing
@@ -181,23 +181,23 @@ def _met(
 
 
 class Helpers(NamedTuple):
-    """How machine code has loops shared: its address, where it meets the helpers, and how many there are."""
+    """How machine code has loops shared, as `threads.meeting` says it: its address, where it meets the helpers, and how many there are."""
 
     share: int
     place: int
     many: int
 
 
+NOBODY = Helpers(0, 0, 0)
+
+
 @contextmanager
 def helpers() -> Iterator[Helpers | None]:
     """While it is open, nobody else has the helpers at work; None if nobody helps, or not by machine code."""
-    from .places import MachinePlace
-
     with _meeting:
         pool = _helped()
         pool.wake()
-        place = pool.place
-        yield Helpers(place.entry, place.address, len(pool.helpers)) if isinstance(place, MachinePlace) and pool.helpers else None
+        yield _reached(pool)
 
 
 def piece_of(extent: int, grain: int, sharing: Sharing) -> int:
@@ -210,18 +210,23 @@ def _helped() -> _Pool:
     global _pool
     if _pool is None:
         _pool = _Pool(num_threads())
-        from .places import MachinePlace
-
-        if isinstance(_pool.place, MachinePlace):
-            meeting[SHARE], meeting[PLACE], meeting[MANY] = _pool.place.entry, _pool.place.address, len(_pool.helpers)
+        meeting[:] = list(_reached(_pool) or NOBODY)
     return _pool
+
+
+def _reached(pool: _Pool) -> Helpers | None:
+    """How machine code reaches helpers; None if nobody helps, or not by machine code."""
+    from .places import MachinePlace
+
+    place = pool.place
+    return Helpers(place.entry, place.address, len(pool.helpers)) if isinstance(place, MachinePlace) and pool.helpers else None
 
 
 @atexit.register
 def _stop_pool() -> None:
     global _pool
     with _meeting:
-        meeting[MANY] = 0
+        meeting[:] = list(NOBODY)
         pool, _pool = _pool, None  # first, as waiting may be broken off
         if pool is not None:
             pool.stop()
@@ -232,7 +237,7 @@ changing.append(_stop_pool)
 
 def _forget_pool() -> None:
     global _pool, _meeting
-    meeting[MANY] = 0
+    meeting[:] = list(NOBODY)
     _pool, _meeting = None, reentrant()  # a forked child has none of its parent's threads
 
 

@@ -123,20 +123,17 @@ def made_again(
     return steps.run(given)
 
 
-def steps_for(given: Sequence[Node | Scalar], make: Make) -> Steps:
-    """The steps by which `make` makes what it gives."""
-    stand_ins = [Node(recipe_of(PLACEHOLDER, x.shape, x.dtype)) if type(x) is Node else Scalar(x.value, x.dtype) for x in given]  # type: ignore[union-attr]
-    with untracked():
-        return Steps.of(stand_ins, make(stand_ins))
+def steps_for(given: Sequence[Node | Scalar], make: Make, numbers: Traced | None = None) -> Steps:
+    """The steps by which `make` makes what it gives of nodes and numbers; where `numbers` stand for their sizes, of what has these."""
 
+    def stand_in(x: Node | Scalar) -> Node | Scalar:
+        if type(x) is not Node:
+            return Scalar(x.value, x.dtype)  # type: ignore[union-attr]
+        shape = x.shape if numbers is None else tuple(map(numbers.number, x.shape))
+        return Node(recipe_of(PLACEHOLDER, shape, x.dtype))
 
-def steps_of_sizes(given: Sequence[Node | Scalar], make: Make, numbers: Traced) -> Steps:
-    """The same where `numbers` stand for sizes, as what `make` makes has them."""
-    stand_ins: list[Node | Scalar] = []
-    for x in given:
-        shaped = type(x) is Node and recipe_of(PLACEHOLDER, tuple(map(numbers.number, x.shape)), x.dtype)
-        stand_ins.append(Node(shaped) if shaped else Scalar(x.value, x.dtype))  # type: ignore[union-attr]
-    token = _tracing.set(True)
+    stand_ins = list(map(stand_in, given))
+    token = _tracing.set(numbers is not None)
     try:
         with untracked():
             return Steps.of(stand_ins, make(stand_ins))

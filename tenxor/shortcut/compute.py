@@ -321,11 +321,14 @@ def _buffer(f: Function) -> None:
 
 
 def _memory_for(f: Function) -> None:
-    """The same, however large that is. Python may run."""
+    """The same, however large that is; nothing if there is no memory, of which Python's own says what it is wanted for. Python may run."""
     (recipe,) = f.arguments
     nbytes = f.get(recipe, "Recipe.nbytes")
     f.when_giving(f.integer(nbytes) <= LARGEST, lambda: f.call("new_buffer", POINTER, [recipe]))
-    f.give(f.call("PyObject_CallOneArg", POINTER, [f.the("allocate"), nbytes]))
+    found = f.made(f.call("PyObject_CallOneArg", POINTER, [f.the("lent"), nbytes]))
+    f.refuse(f.is_the(found, "None"))
+    f.keeps(found)
+    f.give(found)
 
 
 def _buffer_of(f: Function) -> None:

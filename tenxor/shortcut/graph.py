@@ -36,7 +36,6 @@ def write(module: Module, objects: Objects) -> None:
     _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
     _alone_by_rule(Function(module, objects, "alone_by_rule", [("node", POINTER)], I1))
     _is_framed(Function(module, objects, "is_framed", [("root", POINTER)], I1))
-    _of_pool(Function(module, objects, "of_pool", [("nbytes", POINTER)]))
     _computed_whole(Function(module, objects, "computed_whole", [("root", POINTER)], I1))
 
 
@@ -44,15 +43,15 @@ def _computed_whole(f: Function) -> None:
     """Whether a pending node is computed now, by the kernels of a plan: Python makes a frame of it for the first."""
     (root,) = f.arguments
     recipe = f.get(root, "Node.recipe")
-    is_small = f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST
+    nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
     f.require(lock_is_free(f))
 
-    def large() -> list[Value]:
-        f.require((f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGE) & (size_of(f, root) < SHARING.share))
+    def have_frame() -> None:
+        f.require((nbytes <= LARGE) & (size_of(f, root) < SHARING.share))
         f.require(f.call("is_framed", I1, [root]))
-        return [f.call("of_pool", POINTER, [f.get(recipe, "Recipe.nbytes")])]
 
-    out = f.made(f.choose(is_small, lambda: [f.call("new_buffer", POINTER, [recipe])], large)[0])
+    f.when(nbytes > LARGEST, have_frame)  # as Python is asked for memory
+    out = f.made(f.call("memory_for", POINTER, [recipe]))
 
     def run() -> list[Value]:
         table(f, "walked", BEGUN).store(f.number(0))  # lest what is found there was met long ago
@@ -104,15 +103,6 @@ def _is_framed(f: Function) -> None:
     f.require(f.word(frame, SIZE) > 0)
     have_helpers_for(f, f.at(frame, BYTES))
     f.give(f.constant(I1, True))
-
-
-def _of_pool(f: Function) -> None:
-    """A buffer of so many bytes from the pool; nothing if it has none."""
-    (nbytes,) = f.arguments
-    found = f.made(f.call("PyObject_CallOneArg", POINTER, [f.the("lent"), nbytes]))
-    f.refuse(f.is_the(found, "None"))
-    f.keeps(found)
-    f.give(found)
 
 
 def have_framed(f: Function, frames: str, by_python: str, root: Value) -> None:

@@ -25,7 +25,7 @@ from ..host.orders import SEARCHED
 from ..layout import Layout
 from ..layout.form import _forms, forgotten
 from ..locking import interpreters
-from ..memory import Buffer, allocate, lent
+from ..memory import Buffer, lent
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
@@ -214,7 +214,6 @@ class ShortWay:
             "sum": SUM,
             "Op": Op,
             "Reduction": Reduction,
-            "allocate": allocate,
             "lent": lent,
             "of NumPy": OF_NUMPY,
             "made_with": specs.made_with,

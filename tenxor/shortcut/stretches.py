@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..derivatives.again import Output, Step, Steps, steps_for, steps_of_sizes
+from ..derivatives.again import Output, Step, Steps, steps_for
 from ..derivatives.outline import Outline
 from ..dtypes import DType, Number, int64
 from ..layout import Layout
@@ -79,7 +79,7 @@ def found(outline: Outline, make: Callable[..., Any]) -> Steps:
 def _rule(outline: Outline, make: Callable[..., Any], numbers: tuple[int, ...]) -> StretchRule:
     traced = Traced(numbers)
     with likewise.machine[0].aside():
-        sized = steps_of_sizes(outline.given, lambda given: make(given, traced), traced)
+        sized = steps_for(outline.given, lambda given: make(given, traced), traced)
     return StretchRule(traced.trace, sized)
 
 

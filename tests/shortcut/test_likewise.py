@@ -116,13 +116,6 @@ SIZES = [(5, 7), (6, 9), (8, 11), (9, 9), (12, 5), (7, 40), (40, 7), (33, 17), (
 OTHERS = [(10, 13), (13, 10), (11, 11), (35, 19), (19, 35), (2, 2), (66, 3), (3, 70), (2, 31), (31, 2), (24, 24), (1, 12), (12, 1)]
 
 
-@pytest.fixture
-def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was learnt before."""
-    monkeypatch.setattr(likewise, "_traces", 0)
-    forget()
-
-
 def forget() -> None:
     spec.forget()
     frames.forget()

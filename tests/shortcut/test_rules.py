@@ -114,13 +114,6 @@ def test_what_has_more_to_it_than_numbers_is_of_no_kind() -> None:
     assert kind("f", x, more=((1,) * 600,)) is None  # more words
 
 
-@pytest.fixture
-def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likewise, "_traces", 0)
-    spec.forget()
-    likewise.forget()
-
-
 def by_rule(n: int) -> spec.Made:
     """What is known of `x * 2` of so many elements."""
     x = realized(n)
