@@ -103,7 +103,8 @@ def _planned(roots: Sequence[Node], taken: Pattern | None) -> tuple[Pattern, Pla
 def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
     """The plan for a pattern, which is remembered. None if it is to be made, but some nodes were computed since the pattern was taken.
 
-    Who wants it `soon` is told by NotAtHand that a compiler would have to be started for it.
+    Who wants it `soon` is told by NotAtHand that a compiler would have to be started for it, or what makes plans loaded, where what it is
+    made of has plans.
     """
     plan = _known(pattern.key)
     if plan is None:
@@ -114,6 +115,8 @@ def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
                 return None
             plan = _known(apart.key) or kept.read(apart)
             if plan is None:
+                if soon and kept.has_parts(apart):
+                    raise NotAtHand("the plan")
                 backend().hurry(soon)
                 try:
                     plan = plan_for(apart)

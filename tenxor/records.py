@@ -39,9 +39,14 @@ else:
         lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r)),
     )
 
+    def _of_many(count: int) -> Any:
+        """What makes a record of more fields: Python compiles it for each class."""
+        names = ", ".join([f"a{k}" for k in range(count)])
+        return eval(f"lambda _cls, {names}: _of(_cls, ({names}))", {"_of": _of})
+
     def _making(name: str, fields: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
-        code = _MAKING[len(fields)].__code__
-        code = code.replace(co_varnames=("_cls", *fields), co_name="__new__", co_qualname=f"{name}.__new__")
+        made = _MAKING[len(fields)] if len(fields) < len(_MAKING) else _of_many(len(fields))
+        code = made.__code__.replace(co_varnames=("_cls", *fields), co_name="__new__", co_qualname=f"{name}.__new__")
         return FunctionType(code, globals(), "__new__", defaults)
 
     def _make(cls, values: Iterable[Any]) -> Any:
@@ -75,7 +80,7 @@ else:
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             types = namespace.get("__annotations__")
-            if types is None or len(types) >= len(_MAKING) or bases not in ((_Plain,), (_Plain, typing.Generic)):  # it is for `typing`
+            if types is None or bases not in ((_Plain,), (_Plain, typing.Generic)):  # it is for `typing`
                 return typing.NamedTupleMeta(name, (typing._NamedTuple, *bases[1:]), namespace)
             fields = tuple(types)
             defaults = {field: namespace[field] for field in fields if field in namespace}

@@ -13,7 +13,8 @@ from typing import Any
 import tenxor as tx
 
 from . import shortcut
-from .backend.llvm.maker import made_of, makers
+from .backend.llvm.maker import Maker, made_of, makers
+from .plans import kept, ready
 from .plans.pattern import structured
 from .plans.plan import make_plan
 from .realize import forget
@@ -45,7 +46,7 @@ def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) 
         forget()  # what was planned for another machine
         with maker.instead(), aside():
             for expression in (wanted or expressions)():
-                _plan(expression)
+                _plan(expression, maker)
             maker.sharing()
             if shortcut.made is not None:
                 linked(shortcut.made.objects, maker)
@@ -57,10 +58,13 @@ def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) 
     forget()
 
 
-def _plan(x: tx.Tensor) -> None:
-    """Have the kernels made that compute a tensor, whatever its sizes are."""
+def _plan(x: tx.Tensor, maker: Maker) -> None:
+    """Have the kernels made that compute a tensor, whatever its sizes are, and kept how they are run where that is soon said."""
     pattern = structured([x.storage.node])
-    make_plan(pattern)
+    plan = make_plan(pattern)
+    own = ready.written(pattern, plan)
+    if own is not None and kept.in_words(own[2]) == kept.in_words(plan):
+        maker.keep_plan(*own[:2])
 
 
 def expressions() -> Iterator[tx.Tensor]:

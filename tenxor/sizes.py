@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import count
 from operator import index
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from .records import NamedTuple
 
 _serial = count(1).__next__  # of the next trace
 Monomial = tuple[int, ...]  # the atoms of a product, in order; () is 1

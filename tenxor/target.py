@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Set
+from functools import cache
 
 from .records import NamedTuple
 from .system import Folder, may_run_on, said
@@ -306,8 +307,12 @@ class Target(NamedTuple):
     @property
     def identity(self) -> str:
         """Text that two targets share if they get the same code for the same loops, on however many threads."""
-        plain = self._replace(features=frozenset(), threads=1)
-        return f"{' '.join(sorted(self.features))} {plain}"
+        return _identity(self)
+
+
+@cache  # as it takes longer than to ask for what is known by it
+def _identity(target: Target) -> str:
+    return f"{' '.join(sorted(target.features))} {target._replace(features=frozenset(), threads=1)}"
 
 
 # --- the present machine ----------------------------------------------------------------------------------------------

@@ -201,6 +201,10 @@ class Backend(ABC):
         """The kernel of these facts, if it need not be made: a plan needs no more of it."""
         return None
 
+    def shipped(self, text: str) -> bytes | None:
+        """What came with the package under a text, if whatever plans and runs kernels is as it was when that was made."""
+        return None
+
     def read(self, text: str) -> bytes | None:
         """What an earlier process wrote under a text, if whatever plans and runs kernels is still the same."""
         return None

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence, Set
 
 from ..dtypes import DType, int64
+from ..late import Late
 from ..layout import Layout
 from ..node import POSITION, Gather, Node, Scalar, Scan, Scatter, stores
 from ..ops import OPS, DTypes, Op
 from ..ops.complexes.pairs import applied, converted, pair
-from ..ops.complexes.reductions import split
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
 from .drafted import Access, Accessed, Chosen, Draft, Loops, ReductionLoop
 from .ir import Accumulator, Result, ScalarParameter, State
 from .reads import along_last, further_shape, inside, loops_of, outermost, whole
 
+split = Late("tenxor.ops.complexes.reductions").split  # with the first reduction
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
 
 

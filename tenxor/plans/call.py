@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend import backend
-from ..backend.interface import Arguments, Compiled, Given, Launch, Once
+from ..backend.interface import Arguments, Compiled, Facts, Given, Launch, Once, Twins
+from ..dtypes import DType, dtype
 from ..layout import Table
 from ..memory import Buffer
 
@@ -55,6 +56,31 @@ class Call:
         launch = backend().bind(self.compiled, self.arguments)
         self.run = _shown(self.compiled, launch) if DEBUG else launch
         return self.run
+
+
+# --- calls in nothing but tuples, numbers and text, for other processes ---------------------------------------------------
+
+
+def described(call: Call) -> tuple[Any, Any] | None:
+    """A kernel and its arguments, in such words; None if that is of this process alone."""
+    facts = None if call.tables else backend().facts(call.compiled)
+    return None if facts is None else (tuple(map(_plain, facts)), tuple(call.arguments._replace(tables=())))
+
+
+def _plain(fact: Any) -> object:
+    if isinstance(fact, DType):
+        return fact.name
+    return tuple(map(_plain, fact)) if isinstance(fact, tuple) else fact
+
+
+def found(kernel: Sequence[Any]) -> Compiled | None:
+    """The kernel that was described; None if it is neither shipped nor on disk."""
+    facts = Facts(*kernel)
+    product = None if facts.product is None else Twins(*facts.product)
+    return backend().find(facts._replace(scalars=tuple(map(dtype, facts.scalars)), product=product))
+
+
+# --- calls that are shown -------------------------------------------------------------------------------------------------
 
 
 def _shown(compiled: Compiled, launch: Launch) -> Launch:

@@ -12,12 +12,13 @@ import marshal
 from typing import Any
 
 from ..backend import backend
-from ..backend.interface import Arguments, Facts, Twins
-from ..dtypes import DType, dtype
+from ..backend.interface import Arguments
+from ..dtypes import dtype
 from ..node import DATA, EMPTY, POSITION, Recipe
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
-from .call import DEBUG, Call
+from . import ready
+from .call import DEBUG, Call, described, found
 from .pattern import Pattern
 from .steps import Plan, Step
 
@@ -29,11 +30,20 @@ _asked = 0
 
 
 def read(pattern: Pattern) -> Plan | None:
-    """The plan that an earlier process made for a pattern, if all its kernels are there."""
+    """The plan for a pattern that came with the package, or that an earlier process made, if all its kernels are there."""
     global _asked
     if _asked >= MOST or DEBUG:
         return None
     _asked += 1
+    return ready.plan_of(pattern) or _read(pattern)
+
+
+def has_parts(pattern: Pattern) -> bool:
+    """Whether plans came with the package for all operations of a pattern, so that what makes plans need not be loaded for it now."""
+    return _asked < MOST and not DEBUG and all([ready.has_plan(node) for node in pattern.nodes if node.buffer is None])
+
+
+def _read(pattern: Pattern) -> Plan | None:
     text = text_of(pattern)
     content = None if text is None else backend().read(text)
     return None if content is None else _plan(marshal.loads(content[len(MAGIC) :]))
@@ -50,11 +60,10 @@ def write(pattern: Pattern, plan: Plan) -> None:
     if _asked >= MOST or DEBUG:
         return
     text = text_of(pattern)
-    steps = None if text is None else _described(plan)
-    if text is not None and steps is not None:
-        rest = plan.inlined, plan.costly, plan.watched, plan.reads, plan.more
+    words = None if text is None else in_words(plan)
+    if text is not None and words is not None:
         try:
-            content = MAGIC + marshal.dumps((steps, *rest))
+            content = MAGIC + marshal.dumps(words)
         except ValueError:  # sizes that remember how they were worked out
             return
         backend().write(text, content)
@@ -95,40 +104,31 @@ def _text_of_recipe(recipe: Recipe) -> str | None:
 # --- what is written of it --------------------------------------------------------------------------------------------
 
 
-def _described(plan: Plan) -> list[object] | None:
+def in_words(plan: Plan) -> tuple[Any, ...] | None:
+    """All of a plan, in nothing but tuples, lists, sets, numbers and text; None if it is of this process alone."""
     steps: list[object] = []
     for step in plan.steps:
         call = step.filling
-        described = None
+        words = None
         if call is not None:
-            facts = backend().facts(call.compiled) if isinstance(call, Call) and not call.tables else None
-            if facts is None or not isinstance(call, Call):
+            words = described(call) if isinstance(call, Call) else None
+            if words is None:
                 return None
-            described = tuple(map(_plain, facts)), tuple(call.arguments._replace(tables=()))
         head = step.number, step.shape, step.dtype.name, step.nbytes, str(step.name), step.whole
-        steps.append((head, described, tuple([getattr(step, name) for name in _BESIDE])))
-    return steps
-
-
-def _plain(fact: Any) -> object:
-    """A fact of a kernel, in nothing but tuples, numbers and text."""
-    if isinstance(fact, DType):
-        return fact.name
-    return tuple(map(_plain, fact)) if isinstance(fact, tuple) else fact
+        steps.append((head, words, tuple([getattr(step, name) for name in _BESIDE])))
+    return steps, plan.inlined, plan.costly, plan.watched, plan.reads, plan.more
 
 
 def _plan(content: tuple[Any, ...]) -> Plan | None:
-    described, *rest = content
+    all_steps, *rest = content
     steps = []
-    for (number, shape, name, nbytes, op, whole), filling, beside in described:
+    for (number, shape, name, nbytes, op, whole), filling, beside in all_steps:
         step = Step(number, shape, dtype(name), nbytes, op, whole)
         for key, value in zip(_BESIDE, beside, strict=True):
             setattr(step, key, value)
         if filling is not None:
             kernel, arguments = filling
-            facts = Facts(*kernel)
-            product = None if facts.product is None else Twins(*facts.product)
-            code = backend().find(facts._replace(scalars=tuple(map(dtype, facts.scalars)), product=product))
+            code = found(kernel)
             if code is None:
                 return None
             step.filling = Call(code, Arguments(*arguments))

@@ -10,7 +10,6 @@ from ..errors import TraceError
 from ..kernel.fuse import constants, fuse, pending, weights
 from ..kernel.ir import Kernel
 from ..kernel.lower import lower
-from ..kernel.together import together
 from ..late import Late
 from ..node import EMPTY, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scatter, writes
 from ..ops import OPS, Op
@@ -25,6 +24,7 @@ from .steps import Plan, Step
 
 blockwise = Late("tenxor.plans.blockwise")  # most plans have one kernel, or two
 ordered = Late("tenxor.plans.ordering").ordered
+together = Late("tenxor.kernel.together").together  # with the first of several results
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 
 

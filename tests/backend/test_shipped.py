@@ -17,6 +17,7 @@ from tenxor.backend.llvm import cache, found, levels, shipped
 from tenxor.backend.llvm.compiler import Compiler
 from tenxor.backend.llvm.emit import emit
 from tenxor.kernel.fingerprint import fingerprint
+from tenxor.plans import ready
 from tenxor.plans.plan import planned
 from tenxor.target import Caches, Target
 from tests.processes import python
@@ -115,6 +116,33 @@ class TestWhatIsShipped:
         (_, once, _, _), (_, twice, _, _), (_, thrice, _, llvm) = runs
         assert once == 0 and twice > 0 and thrice == 0 and not llvm
         assert runs[2][2] < runs[0][2], "fused kernels are fewer"
+
+    def test_plans_elementwise_operations_too(self, made: Path, tmp_path: Path) -> None:
+        """Alone, and one after the other where some are fused: nothing is planned, in a second process neither, and values are the same."""
+        tmp_path.chmod(0o700)
+        program = """
+import sys
+import tenxor as tx
+from tenxor.backend import backend
+a = tx.arange(1000.0, dtype=tx.float32) if {planned} else tx.asarray(__import__("numpy").arange(1000, dtype="f4"))
+bits = [x.numpy().tobytes().hex() for x in (tx.exp(a * 0.01), (a * 2 + tx.exp(a * 0.03)).reshape(20, 50), a[:700] + a[300:])]
+print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
+"""
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": ""}
+        wanted = python("-c", program.format(planned=True), env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
+        for _ in range(2):
+            found = python("-c", program.format(planned=False), env={**env, "TENXOR_SHIPPED": str(made)}).stdout.split()
+            assert found[:3] == wanted[:3]
+            assert found[3:] == ["0", "3", "False"]
+        assert wanted[-1] == "True"
+
+    def test_of_another_planner_plans_nothing(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+        compiler, a = Compiler(), tx.empty(1000, dtype=tx.float32).realize()
+        text = ready.text_of((a * 2).storage.node)
+        assert text is not None and compiler.shipped is not None and compiler.shipped.plan(text)
+        monkeypatch.setattr(shipped, "planner", lambda: "of other sources")
+        assert compiler.shipped.plan(text) is None
 
     def test_of_another_level_is_not_used(self, folder: Path, wanted: str) -> None:
         ours, other = sorted(folder.glob("*.objects"), key=lambda path: path.name != f"{HERE and HERE.name}{shipped.SUFFIX}")

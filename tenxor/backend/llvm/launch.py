@@ -69,6 +69,10 @@ class Native(OnHost):
         except NotAtHand:
             return None
 
+    def shipped(self, text: str) -> bytes | None:
+        made = compiler().shipped
+        return None if made is None else made.plan(text)
+
     def read(self, text: str) -> bytes | None:
         key = compiler().plan_key(text, self.target)
         return cache.read(key) if key else None

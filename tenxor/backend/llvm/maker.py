@@ -20,7 +20,7 @@ class Maker(Compiler):
     def __init__(self, its: Level) -> None:
         super().__init__(its.target)
         self.level, self.objects = its, dict[str, bytes]()
-        self.emitter = cache.text_of(*cache.EMITTER)
+        self.emitter, self.planner = cache.text_of(*cache.EMITTER), found.hashed()
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         key = shipped.key_by(cache.hash_of(text), self.level, self.emitter)
@@ -39,6 +39,10 @@ class Maker(Compiler):
             yield
         finally:
             compiler._compiler = before
+
+    def keep_plan(self, text: str, content: bytes) -> None:
+        """Have something shipped for a plan, too, that is known by a text."""
+        self.objects[shipped.plan_key(text, self.level, self.planner)] = content
 
     @property
     def file(self) -> str:

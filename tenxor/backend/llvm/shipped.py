@@ -1,5 +1,5 @@
 """Machine code that comes with the package: of the commonest kernels, for each level of x86-64, so that the first result of all waits for
-no compiler.
+no compiler; and what is needed to run some of them without planning (`plans/ready.py`).
 
 A file for each level lies beside this module, where whoever made the package had it made (`python -m tenxor ship`, docs/architecture.md).
 An object in it is known by the name that the cache on disk would give it, for the plain machine of that level: so by the kernel's IR, that
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from ...target import NATIVE, Processor, Target
 from ...version import __version__
 from . import cache
-from .found import emitter
+from .found import emitter, planner
 from .levels import Level, level
 
 _MAGIC = b"tenxor shipped 1\n"
@@ -39,6 +39,11 @@ def key_by(text_hash: str, its: Level, text_of_emitter: str) -> str:
     return cache.key_by(text_hash, f"{its.name}\n{its.target.identity}\n{__version__}", text_of_emitter)
 
 
+def plan_key(text: str, its: Level, planned: str) -> str:
+    """The name of what is shipped for a plan of this text."""
+    return key_by(cache.hash_of(text), its, planned)
+
+
 class Shipped:
     """The objects for the level of this machine."""
 
@@ -54,7 +59,14 @@ class Shipped:
 
     def read(self, text_hash: str) -> bytes | None:
         """That object, if there is one and it is whole."""
-        key = self.key_by(text_hash)
+        return self._content(self.key_by(text_hash))
+
+    def plan(self, text: str) -> bytes | None:
+        """What there is for a plan that is known by a text, if what plans is as it was when that was made."""
+        planned = planner()
+        return self._content(plan_key(text, self.level, planned)) if planned else None
+
+    def _content(self, key: str) -> bytes | None:
         at = self._listed.find(bytes.fromhex(key))
         if at < 0 or at % _ENTRY.size:
             return None

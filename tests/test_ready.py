@@ -1,0 +1,120 @@
+"""Plans that come with the package: each is what would be planned, for whatever there is with its text."""
+
+from __future__ import annotations
+
+import marshal
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend import backend
+from tenxor.backend.threads import num_threads
+from tenxor.plans import kept, ready
+from tenxor.plans.pattern import Pattern, structured
+from tenxor.plans.plan import make_plan
+
+pytestmark = pytest.mark.usefixtures("plain")
+DTYPES = (tx.float32, tx.float64, tx.int64, tx.uint8, tx.int16, tx.bool)
+Make = Callable[[tx.Tensor, tx.Tensor, tx.Tensor], tx.Tensor]  # of two alike, and a mask
+MAKE: list[Make] = [
+    *(lambda a, b, m: a + b, lambda a, b, m: a + a, lambda a, b, m: a * 2, lambda a, b, m: 3 - a, lambda a, b, m: tx.maximum(b, a)),
+    *(lambda a, b, m: a < b, lambda a, b, m: a == 1, lambda a, b, m: tx.exp(a), lambda a, b, m: tx.abs(b), lambda a, b, m: tx.isnan(a)),
+    *(lambda a, b, m: tx.where(m, a, b), lambda a, b, m: tx.where(m, a, 1), lambda a, b, m: tx.where(m, b, b), lambda a, b, m: a // b),
+    *(lambda a, b, m: a.astype(tx.float32), lambda a, b, m: b.astype(tx.int64), lambda a, b, m: tx.clip(a, 0, 1), lambda a, b, m: a / b),
+]
+SHAPES = ((2,), (12,), (1000,), (100, 100), (3, 5, 7), (1, 9, 1), (60_000,), (2, 1, 40_000))
+
+
+def pattern_of(x: tx.Tensor) -> Pattern:
+    return structured([x.storage.node])
+
+
+def operands(shape: tuple[int, ...], dtype: tx.DType, apart: bool) -> tuple[tx.Tensor, tx.Tensor, tx.Tensor]:
+    """Two of a shape, in memory of their own or (not `apart`) in one; and a mask."""
+    count = int(np.prod(shape))
+    whole = tx.empty((3 * count + 5,), dtype=dtype).realize()
+    a, b = whole[:count].reshape(shape), whole[count + 5 : 2 * count + 5].reshape(shape)
+    return (a.copy().realize() if apart else a, b, tx.empty(shape, dtype=tx.bool).realize())
+
+
+def shipped(x: tx.Tensor) -> tuple[str, bytes] | None:
+    pattern = pattern_of(x)
+    found = ready.written(pattern, make_plan(pattern))
+    return None if found is None else found[:2]
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = num_threads()
+    tx.set_num_threads(request.param)
+    yield
+    tx.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_what_is_written_of_one_size_is_what_is_planned_for_any(dtype: tx.DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(str(dtype))
+    there: dict[str, bytes] = {}
+    own = backend()
+
+    def find(facts: object) -> object:
+        return next(code for code in own.kernels.values() if own.facts(code) == facts)  # those that were compiled here
+
+    monkeypatch.setattr(own, "shipped", there.get)
+    monkeypatch.setattr(own, "find", find)
+    met = 0
+    for make in MAKE:
+        try:
+            known = shipped(make(*operands(draw.choice(SHAPES), dtype, apart=True)))
+        except tx.errors.DTypeError:
+            continue
+        if known is None:
+            continue  # of this dtype it is several operations, or none
+        there[known[0]] = known[1]
+        for shape in draw.sample(SHAPES, 4):
+            for apart in (True, False):
+                pattern = pattern_of(make(*operands(shape, dtype, apart)))
+                found, wanted = ready.plan_of(pattern), make_plan(pattern)
+                assert found is not None and kept.in_words(found) == kept.in_words(wanted)
+                assert found.target is wanted.target
+                met += 1
+    assert met > 50
+
+
+def test_texts_tell_apart_what_has_other_plans() -> None:
+    a, b, m = operands((4, 5), tx.float64, apart=True)
+    i = a.astype(tx.int64).realize()
+    makes = [
+        *(a + b, a + a, a - b, a + 2, 2 - a, a - 2, i + i, i + 2, a < b, a < 2, tx.where(m, a, b), tx.where(m, a, a), tx.where(m, a, 1)),
+        *(a.astype(tx.float32), a.astype(tx.int64), i.astype(tx.float64), tx.exp(a), tx.exp(a.astype(tx.float32).realize())),
+    ]
+    texts = [ready.text_of(x.storage.node) for x in makes]
+    assert None not in texts and len(set(texts)) == len(texts)
+    assert ready.text_of((b.reshape(2, 10) * 5).storage.node) == ready.text_of((a * 2).storage.node)
+
+
+def test_all_else_is_planned() -> None:
+    a, b, _ = operands((4, 5), tx.float64, apart=True)
+    c, one, none, turned = a.astype(tx.complex128).realize(), a[:1, :1].copy().realize(), a[:0].copy().realize(), tx.empty((5, 4)).realize()
+    large = tx.empty(ready.MOST // 8).realize()
+    written = a.copy().realize()
+    written[1] = b[1]
+    makes = [
+        *(a.T + turned, a[:, ::2] + 1, a[::-1] + b, a + b[0], a + b[:, :1], a + one, one + one, none + none, c + c, a + 1j, c.real + 1),
+        *(a.sum(), a.max(axis=0), a.cumsum(0), tx.arange(5), tx.full((4, 5), 2.0), large + large, written, tx.take(a, tx.arange(3))),
+    ]
+    nodes = [x.storage.node for x in makes]
+    waiting = [node for node in nodes if node.buffer is None]
+    assert len(waiting) > 15 and {ready.text_of(node) for node in waiting} == {None}
+    assert ready.plan_of(pattern_of(a * 2 + b)) is None and not ready.has_plan((a * 2).storage.node), "nothing is shipped here"
+
+
+def test_the_content_is_small_and_plain() -> None:
+    known = shipped(operands((12,), tx.float64, apart=True)[0] * 2)
+    assert known is not None
+    facts, each = marshal.loads(known[1])
+    assert each == 2 and facts[1] == "multiply" and len(known[1]) < 500
