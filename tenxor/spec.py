@@ -117,6 +117,11 @@ class Spec:
         return f"Spec({self.layout}, {self.dtype})"
 
 
+def spec_of_numbers(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...]) -> Spec:
+    """The spec of a view with this shape and these strides."""
+    return spec_of(form_of_numbers(shape, strides).layout, dtype)
+
+
 def spec_of(layout: Layout, dtype: DType) -> Spec:
     """The spec of tensors with this layout and dtype."""
     form = layout._form or layout.form

@@ -139,9 +139,9 @@ def advise_huge(space: mmap, first: int, nbytes: int) -> None:
         space.madvise(MADV_HUGEPAGE, first, nbytes)
 
 
-def runnable(nbytes: int, code: int, content: Callable[[int], bytes]) -> mmap:
+def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]) -> mmap:
     """Memory for machine code and what it writes, of which the first `code` bytes, whole pages, can be run from now on, and not be
-    written; `content` is told its address.
+    written; `content`, which is told its address, is what is there first, with zeros behind.
 
     OSError where the system allows no such memory.
     """

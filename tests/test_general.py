@@ -37,7 +37,7 @@ def told(plan: Plan) -> tuple[object, ...]:
 @pytest.fixture
 def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """For each pattern whether its plan was taken over. Each plan is compared with that which is made for the pattern."""
-    find, make = general.plan_for, general.make_plan
+    find, make = general.plan_for, general.planning.make_plan
     made: list[Pattern] = []
     found: list[bool] = []
 
@@ -53,7 +53,7 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
             assert told(plan) == told(make(pattern))
         return plan
 
-    monkeypatch.setattr(general, "make_plan", noted)
+    monkeypatch.setattr(general.planning, "make_plan", noted)
     monkeypatch.setattr(general, "plan_for", compared)
     monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
     yield found

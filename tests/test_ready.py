@@ -12,9 +12,10 @@ import pytest
 import tenxor as tx
 from tenxor.backend import backend
 from tenxor.backend.threads import num_threads
-from tenxor.plans import kept, ready
+from tenxor.plans import general, kept, ready
 from tenxor.plans.pattern import Pattern, structured
-from tenxor.plans.plan import make_plan
+from tenxor.plans.plan import make_plan, outlined
+from tenxor.plans.steps import Plan
 
 pytestmark = pytest.mark.usefixtures("plain")
 DTYPES = (tx.float32, tx.float64, tx.int64, tx.uint8, tx.int16, tx.bool)
@@ -54,19 +55,23 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     tx.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_what_is_written_of_one_size_is_what_is_planned_for_any(dtype: tx.DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = random.Random(str(dtype))
-    there: dict[str, bytes] = {}
-    own = backend()
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """What is shipped, by its text: nothing yet. Kernels are those that were compiled here."""
+    own, found = backend(), dict[str, bytes]()
 
     def find(facts: object) -> object:
-        return next(code for code in own.kernels.values() if own.facts(code) == facts)  # those that were compiled here
+        return next((code for code in own.kernels.values() if own.facts(code) == facts), None)
 
-    monkeypatch.setattr(own, "shipped", there.get)
+    monkeypatch.setattr(own, "shipped", found.get)
     monkeypatch.setattr(own, "find", find)
-    met = 0
+    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    return found
+
+
+def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, Pattern]]:
+    """Patterns of operations that are shipped now, of various sizes."""
+    draw = random.Random(str(dtype))
     for make in MAKE:
         try:
             known = shipped(make(*operands(draw.choice(SHAPES), dtype, apart=True)))
@@ -77,12 +82,53 @@ def test_what_is_written_of_one_size_is_what_is_planned_for_any(dtype: tx.DType,
         there[known[0]] = known[1]
         for shape in draw.sample(SHAPES, 4):
             for apart in (True, False):
-                pattern = pattern_of(make(*operands(shape, dtype, apart)))
-                found, wanted = ready.plan_of(pattern), make_plan(pattern)
-                assert found is not None and kept.in_words(found) == kept.in_words(wanted)
-                assert found.target is wanted.target
-                met += 1
+                yield make, pattern_of(make(*operands(shape, dtype, apart)))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_what_is_written_of_one_size_is_what_is_planned_for_any(dtype: tx.DType, there: dict[str, bytes]) -> None:
+    met = 0
+    for _, pattern in patterns(dtype, there):
+        found, wanted = ready.plan_of(pattern), make_plan(pattern)
+        assert found is not None and kept.in_words(found) == kept.in_words(wanted)
+        assert found.target is wanted.target
+        met += 1
     assert met > 50
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_plans_are_taken_over_from_them_without_planning(
+    dtype: tx.DType, there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second of a structure on what is shipped says for which sizes it holds: larger ones, and single elements, are planned."""
+    planned: list[Pattern] = []
+
+    def noted(pattern: Pattern, *nodes: object) -> Plan:
+        planned.append(pattern)
+        return outlined(pattern, *nodes) if nodes else make_plan(pattern)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(general.planning, "make_plan", noted)
+    monkeypatch.setattr(general.planning, "outlined", noted)
+    for make, pattern in patterns(dtype, there):
+        last = len(planned)
+        plans = [(pattern, general.plan_for(pattern))]
+        assert len(planned) == last
+        for shape in [(*pattern.nodes[-1].shape[:-1], 77), (*pattern.nodes[-1].shape[:-1], 78), (1,), (ready.MOST * 2,)]:
+            other = pattern_of(make(*operands(shape, dtype, apart=True)))
+            last = len(planned)  # operands are made by plans of their own
+            is_large = other.nodes[-1].recipe.nbytes >= ready.MOST
+            if is_large or other.nodes[-1].size == 1:
+                assert ready.plan_of(other) is None
+            else:
+                plans.append((other, general.plan_for(other)))
+                assert len(planned) == last
+        for each, plan in plans:
+            assert in_tuples(kept.in_words(plan)) == in_tuples(kept.in_words(make_plan(each)))
+
+
+def in_tuples(words: object) -> object:
+    return tuple(map(in_tuples, words)) if isinstance(words, tuple | list) else words
 
 
 def test_texts_tell_apart_what_has_other_plans() -> None:

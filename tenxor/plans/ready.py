@@ -8,6 +8,7 @@ of elementwise operations waits for neither a compiler nor what makes plans. Who
 from __future__ import annotations
 
 import marshal
+from collections.abc import Sequence
 from typing import Any
 
 from ..backend import backend
@@ -21,13 +22,15 @@ from .steps import Plan, Step
 MOST = 1 << 20  # bytes of a result: what is larger may be written over an operand, or past the caches
 
 
-def plan_of(pattern: Pattern) -> Plan | None:
-    """The plan for a pattern of one operation, if there is one with its kernel."""
+def plan_of(pattern: Pattern, nodes: Sequence[Node] = ()) -> Plan | None:
+    """The plan for a pattern of one operation, if there is one with its kernel; or for other `nodes` in place of its own, whose sizes may
+    be numbers that remember what is asked of them.
+    """
     if pattern.pending > 1:
         return None
-    known = _known(pattern.nodes[-1])
+    known = _known((nodes or pattern.nodes)[-1])
     code = None if known is None else found(known[0])
-    return None if code is None or known is None else _plan(pattern, code, known[1])
+    return None if code is None or known is None else _plan(nodes or pattern.nodes, code, known[1])
 
 
 def has_plan(node: Node) -> bool:
@@ -45,7 +48,7 @@ def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
     if text is None or not isinstance(call, Call):
         return None
     words, each = described(call), call.arguments.work // node.size
-    return None if words is None else (text, marshal.dumps((words[0], each)), _plan(pattern, call.compiled, each))
+    return None if words is None else (text, marshal.dumps((words[0], each)), _plan(pattern.nodes, call.compiled, each))
 
 
 def text_of(node: Node) -> str | None:
@@ -76,13 +79,13 @@ def _known(node: Node) -> tuple[Any, int] | None:
     return None if content is None else marshal.loads(content)
 
 
-def _plan(pattern: Pattern, code: Compiled, each: int) -> Plan:
-    node, last = pattern.nodes[-1], len(pattern.nodes) - 1
+def _plan(nodes: Sequence[Node], code: Compiled, each: int) -> Plan:
+    node, last = nodes[-1], len(nodes) - 1
     reads: dict[tuple[Any, int], tuple[int, int, int]] = {}
     scalars = 0
     for at, (source, offset) in enumerate(zip(node.sources, node.offsets, strict=True)):
         if type(source) is Node:
-            reads.setdefault((source, offset), (pattern.nodes.index(source), at, 0))
+            reads.setdefault((source, offset), (nodes.index(source), at, 0))
         else:
             scalars += 1
     step = Step(last, node.shape, node.dtype, node.recipe.nbytes, node.op, last)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..backend.llvm.compiler import MachineCode, compiler
 from ..backend.threads import num_threads
@@ -21,15 +21,15 @@ from ..locking import taken_at_once
 from ..memory import NOWHERE
 from ..node import ALONE, DATA, UNFINISHED, Node, Recipe, Scalar
 from ..plans.call import Call
-from ..plans.general import general_for, general_of_sizes, numbers_of
+from ..plans.general import general_for, general_of_sizes, numbers_of, plan_for_itself
 from ..plans.parts import product_in
 from ..plans.pattern import Pattern, pattern_of, structured
-from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
 from ..realize import lock
+from ..records import NamedTuple
 from ..sizes import Number
 from ..target import Target
-from .blocks import LARGEST
+from .limits import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
@@ -200,7 +200,7 @@ def written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int
     """
     suited = general_for(pattern)
     if suited is None:
-        plan = make_plan(pattern)
+        plan = plan_for_itself(pattern)
         template = Template.of(pattern, number_of, plan, places)
         return template.frame(pattern, numbers_of(plan.steps[0]), most) if template else NEVER, plan
     general, numbers = suited

@@ -13,7 +13,6 @@ import numpy as np
 
 from .. import node as nodes
 from .. import spec
-from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed, meeting
@@ -22,6 +21,7 @@ from ..errors import TenxorError
 from ..frameless import functions, standing_in
 from ..host import machine
 from ..host.orders import SEARCHED
+from ..late import Late
 from ..layout import Layout
 from ..layout.form import _forms, forgotten
 from ..locking import interpreters
@@ -45,11 +45,9 @@ from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
 from ..tensor.exchange import makers
 from ..tensor.making import Maker
-from . import alone, frames, likewise, specs, wholes
-from .blocks import COUNTS, LARGEST
-from .finding import KINDS
+from . import alone, frames, likewise, wholes
+from . import functions as calls
 from .frames import NEVER
-from .functions import MACHINES, Calling
 from .hosting import hears
 from .learn import (
     FALSE,
@@ -64,7 +62,8 @@ from .learn import (
     learning_operation,
     telling,
 )
-from .methods import METHODS, Kind, Method, module, operations, symbol_of
+from .limits import COUNTS, IN_ORDER, LARGEST
+from .methods import METHODS, Kind, Method
 from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
 from .objects import REUSED, Objects
 from .patience import patience
@@ -73,14 +72,16 @@ from .rule import Program
 from .selected import Selected, finishers
 from .slots import ENTRIES, NUMBERS, WRAPPED, wrapper
 from .slots import stand_in as stand_in_for_operators
-from .stretches import found as stretch_found
 from .updates import have_apart, learn_update
 from .writes import compute_if_small, done_again, learn_masked_write, learn_write
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
-IN_ORDER = [f"{name}_{kind.text}" for kind in KINDS for name in ("distinct", "put")]
-BY_NUMPY = (*[f"search_{dtype}" for dtype in SEARCHED], "interpolate", *IN_ORDER)  # what is done in place of NumPy, for who calls that
+BY_NUMPY = (  # what is done in place of NumPy, for who calls that
+    *[f"search_{dtype}" for dtype in SEARCHED],
+    "interpolate",
+    *[f"{name}_{kind}" for kind in IN_ORDER for name in ("distinct", "put")],
+)
 FUNCTIONS = (
     *("is_basic", "forget_specs", "spec_for_python", "node_number", "recipe_number", "finish_selected"),
     *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
@@ -93,9 +94,12 @@ FUNCTIONS = (
     *[f"{cls}_dies" for cls in REUSED],
     *ENTRIES,
     *NUMBERS,
-    *MACHINES,
+    *map(calls.symbol_of, calls.KINDS),
 )
 DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "stood_there")
+
+
+stretch_found = Late("tenxor.shortcut.stretches").found  # with the first derivative of another size
 
 
 class _MethodDef(ctypes.Structure):
@@ -127,18 +131,35 @@ class _GetSet(ctypes.Structure):
 
 
 def _signature(function: Any) -> str:
-    """The signature of a method as functions of C tell theirs: without types, and with defaults that Python can read."""
-    signature = inspect.signature(function)
-    first, *others = [
-        p.replace(annotation=p.empty, default=p.default if p.default is p.empty else _literal(p.default))
-        for p in signature.parameters.values()
-    ]
-    inner = str(signature.replace(parameters=[first, *others], return_annotation=signature.empty))
-    return inner.replace("(self", "($self", 1)
+    """The signature of a method as functions of C tell theirs: without types, and with defaults that Python can read. `inspect` takes
+    three times as long to find the same.
+    """
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code, by_name = function.__code__, function.__kwdefaults__ or {}
+    plain, named, more = code.co_varnames[: code.co_argcount], code.co_kwonlyargcount, code.co_varnames[code.co_argcount :]
+    defaults = dict(zip(reversed(plain), reversed(function.__defaults__ or ()), strict=False)) | by_name
+
+    def said(name: str) -> str:
+        return f"{name}={_literal(defaults[name])!r}" if name in defaults else name
+
+    parts = [f"${plain[0]}", *map(said, plain[1:])]
+    if code.co_posonlyargcount:
+        parts.insert(code.co_posonlyargcount, "/")
+    if code.co_flags & inspect.CO_VARARGS:
+        parts.append(f"*{more[named]}")
+    elif named:
+        parts.append("*")
+    parts += map(said, more[:named])
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        parts.append(f"**{more[named + bool(code.co_flags & inspect.CO_VARARGS)]}")
+    return f"({', '.join(parts)})"
 
 
 def _literal(default: Any) -> Any:
     """A default of a plain type; that of a default which is told apart from the same when it is given is that."""
+    if default is None or type(default) in (bool, int, str):
+        return default
     try:
         return literal_eval(repr(default))
     except (ValueError, SyntaxError):
@@ -153,10 +174,15 @@ _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.PO
 
 def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
     """The machine code, and where it came from; it knows the interpreter by these objects."""
-    exported = (*FUNCTIONS, *DATA, *map(symbol_of, METHODS))
-    return made._library(
-        "shortcut", text_of("shortcut") + objects.identity, lambda: str(module(objects, Module(made.whole))), exported
-    )
+
+    def emitted() -> str:
+        from ..backend.llvm.builder import Module
+        from .code.methods import module
+
+        return str(module(objects, Module(made.whole)))
+
+    exported = (*FUNCTIONS, *DATA, *[method.symbol for method in METHODS])
+    return made._library("shortcut", text_of("shortcut") + objects.identity, emitted, exported)
 
 
 class ShortWay:
@@ -165,7 +191,7 @@ class ShortWay:
     def __init__(self) -> None:
         self.kept: list[Any] = []
         self.leaving: list[object] = []  # who wants Python's own for a while
-        self.static = {m.name: inspect.getattr_static(Tensor, m.name) for m in METHODS}
+        self.static = {m.name: next(vars(cls)[m.name] for cls in Tensor.__mro__ if m.name in vars(cls)) for m in METHODS}
         self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
         own = {f"own {m.name}": self._own(m) for m in METHODS}
@@ -177,7 +203,7 @@ class ShortWay:
             "int": int,
             "float": float,
             **{d.name: d for d in ALL},
-            **operations(),
+            **{f"op {name}": op for name, op in OPS.items()},
             **own,
             **{f"'{m.name}'": m.name for m in METHODS},
             "bool type": bool,
@@ -216,7 +242,7 @@ class ShortWay:
             "Reduction": Reduction,
             "lent": lent,
             "of NumPy": OF_NUMPY,
-            "made_with": specs.made_with,
+            "made_with": spec.spec_of_numbers,
             "forget forms": _forms.clear,
             "rules": likewise._known,
             "recipes": nodes._recipes,
@@ -296,7 +322,7 @@ class ShortWay:
         self.maker = Maker(*creating, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
-        self.calling = Calling(self.library)
+        self.calling = calls.Calling(self.library)
         for kind, counter in (("node", "_number"), ("recipe", "_recipe_number")):
             ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = getattr(nodes, counter)()
             setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # from here on numbers are in order, whoever makes what
@@ -352,13 +378,13 @@ class ShortWay:
     def _method(self, method: Method) -> Any:
         doc = self.static[method.name].__doc__ or ""
         if method.kind is Kind.ATTRIBUTE:
-            found = _GetSet(method.name.encode(), self.library[symbol_of(method)], None, doc.encode(), None)
+            found = _GetSet(method.name.encode(), self.library[method.symbol], None, doc.encode(), None)
             self.kept.append(found)
             return _new_attribute(Tensor, ctypes.byref(found))
         text = f"{method.name}{_signature(self.replaced[method.name])}\n--\n\n{doc}"
         if method.name in WRAPPED:
             return wrapper(Tensor, method.name, self.library[WRAPPED[method.name]], text, self.kept)
-        definition = self._definition(method.name, symbol_of(method), method.kind.value, text)
+        definition = self._definition(method.name, method.symbol, method.kind.value, text)
         return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
 
     def install(self) -> None:

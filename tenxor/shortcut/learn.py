@@ -9,10 +9,10 @@ from functools import lru_cache, partial
 from inspect import unwrap
 from typing import Any
 
-from ..derivatives.leaves import own_copy
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..keywords import names_of
+from ..late import Late
 from ..node import UNFINISHED, Node, data, is_pinned, next_number, tracking
 from ..ops import Op
 from ..plans.general import Traced
@@ -22,8 +22,6 @@ from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.arguments import Default
 from . import likewise
-from .blocks import LARGEST
-from .call import MOST_DEPTH
 from .hosting import (
     Heard,
     floats_of,
@@ -42,12 +40,14 @@ from .hosting import (
     turned,
 )
 from .likewise import Call, stand_ins
+from .limits import LARGEST, MOST_DEPTH
 from .madeof import several, steps_of, view_of
 from .patience import patient
 from .programs import words_of_program
 from .rule import LOOP, Rule
 from .writes import compute_if_small, done_again, is_part, learn_write
 
+own_copy = Late("tenxor.derivatives.leaves").own_copy
 MOST_FLOATS = 64  # floats that a method is given: more are no constants of a program
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow

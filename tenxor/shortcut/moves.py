@@ -18,10 +18,10 @@ from ..spec import Made, Spec, remember, spec_of
 from ..tensor import Tensor
 from ..tensor.copying import LARGE, Way, is_shared
 from ..tensor.gathering import FEW as LOOKED_AT
-from .blocks import LARGEST
 from .boxes import box_of
 from .learn import keys_of
 from .likewise import Call, stand_in
+from .limits import LARGEST
 from .rule import OWN, Rule
 
 ARRAYS = frozenset((Tensor, list))  # keys that select rows

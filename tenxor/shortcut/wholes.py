@@ -29,7 +29,6 @@ from ..realize import lock, plan_of
 from ..sizes import Number
 from ..target import Target
 from . import frames, likewise
-from .blocks import LARGEST
 from .frames import (
     HEAD,
     MEMORY,
@@ -41,6 +40,7 @@ from .frames import (
     written,
     written_of_sizes,
 )
+from .limits import LARGEST
 
 LARGE = 1 << 23  # bytes of a result, at the most: beyond, finding a plan takes no time beside the work
 MOST_STEPS = 16  # kernels of a graph

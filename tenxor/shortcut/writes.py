@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..dtypes import DType
 from ..errors import IndexOutOfRange
@@ -16,14 +16,15 @@ from ..node import STORE, Node, Scalar, data
 from ..ops import OPS
 from ..plans.general import Traced
 from ..realize import realize
+from ..records import NamedTuple
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember, spec_of
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout
-from .blocks import LARGEST
 from .frames import NEVER, frame_of_write, frame_of_write_of_sizes
 from .hosting import passes
 from .likewise import Call
+from .limits import LARGEST
 from .rule import OWN, Rule
 
 _at_it: set[int] = set()  # the threads that are in `done_again`

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..layout import Layout
 from ..memory import allocate
 from ..node import data
 from ..realize import lock
+from ..records import NamedTuple
 from ..spec import Spec
 from ..storage import Storage
 from .core import Core, check_count

@@ -12,7 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 from ...records import NamedTuple
@@ -24,12 +24,13 @@ _PROGBITS, _SYMTAB, _RELA, _ZEROS = 1, 2, 4, 8  # kinds of sections
 _UNWIND = 0x70000001  # and one more that is in memory
 _WRITTEN, _IN_MEMORY = 1, 2  # what is said of sections
 _NOWHERE, _RESERVED = 0, 0xFF00  # numbers of sections that symbols are not in
-_WORD, _RELATIVE, _CALL, _RELATIVE_WORD = 1, 2, 4, 24  # kinds of places: R_X86_64_64, PC32, PLT32, PC64
+_WORD, _RELATIVE_WORD, _NEAR = 1, 24, (2, 4)  # kinds of places: R_X86_64_64, PC64, and PC32 or PLT32
 
 _HEADER = struct.Struct("<7x9xHH4x8x8xQ4xHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _PLACE = struct.Struct("<QIIq")
+_near, _word, _relative_word = (struct.Struct(f"<{kind}").pack_into for kind in "iQq")
 
 
 class Linked:
@@ -77,74 +78,79 @@ def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
         raise _Unknown
     sections = [_Section(*_SECTION.unpack_from(image, at + k * each)) for k in range(count)]
     begins: dict[int, int] = {}  # of sections, in the memory that all of them share
-    size = code = 0
-    for writes in (0, _WRITTEN):  # what is run or read first, and in pages of its own what is written
+    ends: list[int] = []  # of what is run or read, in pages of its own; of what is written; and of that which is all zeros
+    size = 0
+    for part in range(3):
         for k, section in enumerate(sections):
-            if section.flags & _IN_MEMORY and section.size and section.flags & _WRITTEN == writes:
-                if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
-                    raise _Unknown
+            if section.flags & _IN_MEMORY and section.size and _part_of(section) == part:
                 size += -size % max(section.alignment, 1)
                 begins[k], size = size, size + section.size
-        if not writes:
-            code = size = size + -size % mmap.PAGESIZE
+        if not ends:
+            size += -size % mmap.PAGESIZE
+        ends.append(size)
     addresses: dict[str, int] = {}
+    wanted = frozenset(symbols)
 
-    def content(base: int) -> bytes:
-        memory = bytearray(size)
+    def content(base: int) -> bytearray:
+        memory = bytearray(ends[1])  # fresh memory has zeros, and nobody need see to it
         for k, begin in begins.items():
             section = sections[k]
             if section.kind != _ZEROS:
                 memory[begin : begin + section.size] = image[section.begin : section.begin + section.size]
         for section in sections:
             if section.kind == _RELA and section.info in begins:
-                _fill(memory, base, begins[section.info], _places(image, sections, section, lambda k: base + begins[k]))
+                _fill(memory, base, image, sections, section, lambda k: base + begins[k])
         for symbol in sections:
             if symbol.kind == _SYMTAB:
-                addresses.update(_defined(image, sections, symbol, lambda k: base + begins[k], symbols))
-        return bytes(memory)
+                addresses.update(_defined(image, sections, symbol, lambda k: base + begins[k], wanted))
+        return memory
 
-    found = Linked(runnable(size, code, content), addresses)
-    if addresses.keys() != set(symbols):
+    found = Linked(runnable(size, ends[0], content), addresses)
+    if addresses.keys() != wanted:
         raise _Unknown
     return found
+
+
+def _part_of(section: _Section) -> int:
+    """Whether a section that is in memory is run or read (0), written (1), or all zeros to begin with (2)."""
+    if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
+        raise _Unknown
+    return 0 if not section.flags & _WRITTEN else 2 if section.kind == _ZEROS else 1
 
 
 Where = Callable[[int], int]  # the address of a section, by its number
 
 
-def _places(image: bytes, sections: list[_Section], table: _Section, where: Where) -> Iterator[tuple[int, int, int]]:
-    """The places that a table says: where each is, its kind, and the address that belongs there."""
-    names, known = sections[table.link], dict[int, int]()
+def _fill(memory: bytearray, base: int, image: bytes, sections: list[_Section], table: _Section, where: Where) -> None:
+    """Write addresses into the places that a table says, all of one section: as they are, or how far away they are."""
+    known: dict[int, int] = {}
+    begin = where(table.info) - base
     for place, kind, number, more in _PLACE.iter_unpack(image[table.begin : table.begin + table.size]):
         address = known.get(number)
         if address is None:
-            name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
-            if section == _NOWHERE:
-                address = address_in_process(_text(image, sections[names.link], name))
-            elif section < _RESERVED:
-                address = where(section) + value
-            else:
-                raise _Unknown
-            known[number] = address
-        yield place, kind, address + more
-
-
-def _fill(memory: bytearray, base: int, begin: int, places: Iterator[tuple[int, int, int]]) -> None:
-    """Write addresses into the places of a section: as they are, or how far away they are."""
-    for place, kind, address in places:
+            address = known[number] = _address_of(image, sections, sections[table.link], number, where)
         at = begin + place
-        if kind == _WORD:
-            struct.pack_into("<Q", memory, at, address)
+        if kind in _NEAR:
+            _near(memory, at, address + more - base - at)
+        elif kind == _WORD:
+            _word(memory, at, address + more)
         elif kind == _RELATIVE_WORD:
-            struct.pack_into("<q", memory, at, address - base - at)
-        elif kind in (_RELATIVE, _CALL):
-            struct.pack_into("<i", memory, at, address - base - at)
+            _relative_word(memory, at, address + more - base - at)
         else:
             raise _Unknown
 
 
+def _address_of(image: bytes, sections: list[_Section], names: _Section, number: int, where: Where) -> int:
+    """The address of a symbol, by its number in a table of them."""
+    name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
+    if section >= _RESERVED:
+        raise _Unknown
+    begin = address_in_process(_text(image, sections[names.link], name)) if section == _NOWHERE else where(section)
+    return begin + int(value)
+
+
 def _defined(
-    image: bytes, sections: list[_Section], table: _Section, where: Where, wanted: tuple[str, ...]
+    image: bytes, sections: list[_Section], table: _Section, where: Where, wanted: Set[str]
 ) -> Iterator[tuple[str, int]]:
     """The addresses of the wanted symbols that a table defines."""
     for at in range(table.begin, table.begin + table.size, _SYMBOL.size):

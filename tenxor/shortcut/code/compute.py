@@ -1,0 +1,491 @@
+"""Small pending graphs are computed node by node, with kernels of one operation that all expressions share.
+
+The values are those of the fused kernel, to the bit: every operation rounds its result once, in either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...backend.llvm.builder import Module, Value, select
+from ...backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
+from ...node import ALONE
+from ...target import Passes
+from ..frames import EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED
+from ..limits import LARGEST
+from ..objects import BYTES, SIZE, Objects
+from .blocks import NUMBER
+from .function import Function
+from .walk import is_met, meet
+
+VALUE = 16  # of a Python float
+MOST_BELOW = 512  # nodes of a graph in which it is looked for reductions
+MOST_LOOKED_AT = 64  # nodes that a reduction is made of, where what is read twice counts twice
+PASSES = Passes()  # by what another kernel may read once what a sum of products is made of
+OTHERWISE, AS_MEMORY, OF_NUMBERS = range(3)  # how what a reduction is made of lies
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    module.globals["nodes_in_order"] = "@nodes_in_order = internal global i64 0"
+    module.globals["taken_on"] = "@taken_on = internal global i64 0"
+    _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
+    _are_in_order(Function(module, objects, "are_in_order", [("node", POINTER)], I1))
+    _takes_on(Function(module, objects, "takes_on", [("node", POINTER)], I1))
+    _has_read_once(Function(module, objects, "has_read_once", [("node", POINTER)], I1))
+    _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
+    _computed_alone(Function(module, objects, "computed_alone", [("node", POINTER)], I1))
+    _computed_below(Function(module, objects, "computed_below", [("node", POINTER)], I1))
+    _buffer_of(Function(module, objects, "buffer_of", [("nbytes", POINTER)]))
+    _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
+    _memory_for(Function(module, objects, "memory_for", [("recipe", POINTER)]))
+    _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
+    _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
+    _run_apart(Function(module, objects, "run_apart", [(name, POINTER) for name in ("node", "frame", "sources", "offsets", "out")], I1))
+    _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
+    for name in ("computed", "computed_alone"):
+        _for_python(Function(module, objects, f"python_{name}", [("self", POINTER), ("node", POINTER)], exported=True), name)
+
+
+def _for_python(f: Function, name: str) -> None:
+    """For Python: whether a node was computed."""
+    _, node = f.arguments
+    f.when_giving(f.call(name, I1, [node]), lambda: f.own(f.the("True")))
+    f.tell_what_was_met()
+    f.give(f.own(f.the("False")))
+
+
+def _computed(f: Function) -> None:
+    """Whether a node is computed now: node by node where that is small, and else by the kernels of a plan.
+
+    Python makes the frames that nobody has made yet. Who calls this owns the node, and knows nothing else any more.
+    """
+    (node,) = f.arguments
+    f.when_giving(f.call("computed_alone", I1, [node]), lambda: f.constant(I1, True))
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    f.give(f.call("computed_whole", I1, [node]))
+
+
+def _computed_alone(f: Function) -> None:
+    """Whether a node is computed now, and before it what it reads, each by a kernel of its own.
+
+    Reductions are looked at before anything is computed: what they read may be in memory then, as others read it, too. What may
+    be computed in the midst of what takes it is left to a plan.
+    """
+    (node,) = f.arguments
+    f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    is_one = f.integer(f.get(node, "Node.count")).equals(1)
+    f.when(is_one, lambda: have_in_order(f, node))
+
+    def be_in_order() -> None:
+        have_all_in_order(f, node)
+        f.require(_taken_on(f).load(I64).equals(may_be_taken_on(f, node).cast("zext", I64)))
+
+    f.when(~is_one, be_in_order)
+    f.give(f.call("computed_below", I1, [node]))
+
+
+def _computed_below(f: Function) -> None:
+    """The same of a node below which all reductions are in order."""
+    (node,) = f.arguments
+    done = f.block("done")
+
+    def pending() -> None:
+        recipe = f.get(node, "Node.recipe")
+        f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= ALONE)
+        is_begun = f.is_the(f.get(recipe, "Recipe.op"), "UNFINISHED")
+        f.when_giving(is_begun, lambda: f.call("selected_now", I1, [node]))
+        reads = product_in(f, node)
+        f.refuse(f.is_the(frame_of(f, node, reads), "never"))
+        sources = f.hold(f.get(reads, "Node.sources"))
+
+        def one(k: Value) -> None:
+            source = f.item(sources, k)
+            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("computed_below", I1, [source])))
+
+        f.each(f.word(sources, SIZE), one)
+        f.when(f.is_the(frame_of(f, node, product_in(f, node)), "None"), lambda: _have_frame_made(f, node))
+        out = f.made(f.call("new_buffer", POINTER, [f.get(node, "Node.recipe")]))
+        f.require(f.call("run", I1, [node, out]))
+        f.keeps(out)
+        f.let_go(sources)
+
+    f.when(f.is_the(f.get(node, "Node.buffer"), "None"), pending)
+    f.branch(done)
+    f.cursor.block = done
+    f.give(f.constant(I1, True))
+
+
+def have_in_order(f: Function, node: Value) -> None:
+    """Decline a reduction that might come out otherwise for itself than together with more: `parts.is_in_order` says which."""
+
+    def be_in_order() -> None:
+        reads = product_in(f, node)
+        sources = f.get(reads, "Node.sources")
+        _looked_at(f).store(f.number(0))
+
+        def one(k: Value) -> None:
+            source = f.item(sources, k)
+            order = f.call("order_of", I64, [source])
+            f.refuse(order.equals(OTHERWISE))
+            f.when(order.equals(OF_NUMBERS), lambda: f.require(is_read_from_memory(f, source, reads)))
+
+        f.each(f.word(sources, SIZE), one)
+
+    f.when(~f.is_a(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "Op"), be_in_order)
+
+
+def have_all_in_order(f: Function, node: Value) -> None:
+    """Decline a node if it is made of reductions, or is one, that might come out otherwise for themselves than together with more."""
+    f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
+    _taken_on(f).store(f.number(0))
+    f.require(f.call("are_in_order", I1, [node]))
+
+
+def _are_in_order(f: Function) -> None:
+    """Whether all reductions that a node is made of, itself among them, would come out as together with more; false of too much. What has
+    one owner is read once, so it is not met again.
+    """
+    (node,) = f.arguments
+    f.when_giving(~f.is_a(node, "Node"), lambda: f.constant(I1, True))
+    f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    may_be_met = f.owners(node).differs(1)
+    f.when_giving(f.both(may_be_met, lambda: is_met(f, node)), lambda: f.constant(I1, True))
+    f.when(may_be_met, lambda: meet(f, node, f.number(0)))
+    have_in_order(f, node)
+    product, sources = product_in(f, node), f.get(node, "Node.sources")
+    f.when(may_be_taken_on(f, node), lambda: _taken_on(f).store(_taken_on(f).load(I64) + 1))
+    is_read_elsewhere = f.both(product.differs(node), lambda: f.owners(product).differs(1))  # and may be in memory, then
+    f.when(is_read_elsewhere, lambda: f.require(f.call("order_of", I64, [product]).equals(AS_MEMORY)))
+    f.each(f.word(sources, SIZE), lambda k: f.require(f.call("are_in_order", I1, [f.item(sources, k)])))
+    f.give(f.constant(I1, True))
+
+
+def _have_frame_made(f: Function, node: Value) -> None:
+    """Have the frame of a node made, if there is one: by a rule, or by Python."""
+    f.require(lock_is_free(f))
+
+    def ask() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
+        f.ask_python("have_framed", node)
+
+    f.when(~f.call("alone_by_rule", I1, [node]), ask)
+
+
+def _looked_at(f: Function) -> Value:
+    """How many nodes were looked at, each as often as it is read."""
+    return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
+
+
+def may_be_taken_on(f: Function, node: Value) -> Value:
+    """Whether a pending reduction is a sum of products that a sum over these rows may compute of each row (`kernel/once.py`)."""
+    source, recipe = f.item(f.get(node, "Node.sources"), 0), f.get(node, "Node.recipe")
+
+    def pays() -> Value:
+        size, nbytes = size_of(f, node), f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes"))
+        is_short = (nbytes >= size * PASSES.short[0]) & (nbytes <= size * PASSES.short[1]) & (nbytes >= PASSES.least)
+        return (size > 1) & (is_short | (nbytes >= PASSES.large))
+
+    def of_product() -> Value:
+        waits = f.is_the(f.get(source, "Node.buffer"), "None")
+        return f.both(waits, lambda: f.both(f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.op"), "op multiply"), pays))
+
+    return f.both(f.is_the(f.get(recipe, "Recipe.op"), "sum"), of_product)
+
+
+def _takes_on(f: Function) -> None:
+    """Whether a node is a pending sum of products with much that is in memory, in the midst of which others may be computed."""
+    (node,) = f.arguments
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    product = product_in(f, node)
+    f.refuse(product.equals(node))
+
+    def is_much(k: int) -> Value:
+        source = f.item(f.get(product, "Node.sources"), k)
+
+        def there() -> Value:
+            nbytes = f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes"))
+            return ~f.is_the(f.get(source, "Node.buffer"), "None") & (nbytes >= PASSES.least)
+
+        return f.both(f.is_a(source, "Node"), there)
+
+    f.require(f.either(is_much(0), lambda: is_much(1)))
+    have_all_in_order(f, node)
+    f.give(_taken_on(f).load(I64) > may_be_taken_on(f, node).cast("zext", I64))
+
+
+def _has_read_once(f: Function) -> None:
+    """Have computed what a new node reads, if that is a sum in whose midst another is computed: nobody else has that any more, as whoever
+    wrote the first down had. Python may run.
+    """
+    (node,) = f.arguments
+    sources = f.hold(f.get(product_in(f, node), "Node.sources"))
+
+    def one(k: Value) -> None:
+        source = f.item(sources, k)
+        takes_on = f.both(f.is_a(source, "Node"), lambda: f.call("takes_on", I1, [source]))
+
+        def compute() -> None:
+            f.when(~f.call("computed_whole", I1, [source]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+
+        f.when(takes_on, compute)
+
+    f.each(f.word(sources, SIZE), one)
+    f.let_go(sources)
+    f.give(f.constant(I1, True))
+
+
+def _taken_on(f: Function) -> Value:
+    """How many reductions were met that may be computed in the midst of others."""
+    return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
+
+
+def size_of(f: Function, node: Value) -> Value:
+    return f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size"))
+
+
+def is_read_from_memory(f: Function, source: Value, reads: Value) -> Value:
+    """See `node.is_read_from_memory`."""
+    is_small = f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes")) <= ALONE
+    return f.either(is_small, lambda: size_of(f, source) < size_of(f, reads))
+
+
+def _order_of(f: Function) -> None:
+    """How the fused kernel would run through a source of a reduction: `AS_MEMORY` as it runs through that, so that both add up in one
+    order; `OTHERWISE`; or nothing says how, as it is made `OF_NUMBERS` alone. See `parts.order_of`. Of what is too much to look at it is
+    not known.
+    """
+    (source,) = f.arguments
+    f.when_giving(~f.is_a(source, "Node"), lambda: f.number(AS_MEMORY))
+    f.when_giving(~f.is_the(f.get(source, "Node.buffer"), "None"), lambda: f.number(AS_MEMORY))
+    looked_at = _looked_at(f).load(I64)
+    f.when_giving(looked_at >= MOST_LOOKED_AT, lambda: f.number(OTHERWISE))
+    _looked_at(f).store(looked_at + 1)
+    recipe = f.get(source, "Node.recipe")
+    f.when_giving(f.is_a(f.get(recipe, "Recipe.op"), "Reduction"), lambda: f.number(AS_MEMORY))
+    f.when_giving(~f.is_the(f.get(recipe, "Recipe.keeps_order"), "True"), lambda: f.number(OTHERWISE))
+    sources, size = f.get(source, "Node.sources"), f.integer(f.get(recipe, "Recipe.size"))
+    f.when_giving(f.word(sources, SIZE).equals(0), lambda: f.number(AS_MEMORY))
+    found = f.local(I64, f.number(OF_NUMBERS))
+
+    def one(k: Value) -> None:
+        its = f.item(sources, k)
+
+        def look() -> None:
+            order = f.call("order_of", I64, [its])
+            f.when(order.equals(OTHERWISE), lambda: found.store(f.number(OTHERWISE)))
+            tells = f.both(order.equals(AS_MEMORY), lambda: size_of(f, its).equals(size))
+            f.when(f.both(tells, lambda: found.load(I64).differs(OTHERWISE)), lambda: found.store(f.number(AS_MEMORY)))
+
+        f.when(f.is_a(its, "Node"), look)
+
+    f.each(f.word(sources, SIZE), one)
+    f.give(found.load(I64))
+
+
+def product_in(f: Function, node: Value) -> Value:
+    """The pending product that a node is a sum of, or the node itself: which one's sources are read."""
+
+    def product() -> list[Value]:
+        source = f.item(f.get(node, "Node.sources"), 0)
+        waits = f.is_the(f.get(source, "Node.buffer"), "None")
+        found = f.both(waits, lambda: f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.op"), "op multiply"))
+        f.when(found, lambda: f.require(f.is_the(f.item(f.get(node, "Node.offsets"), 0), "0")))
+        return [select(found, source, node)]
+
+    is_sum = f.is_the(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "sum")
+    return f.choose(is_sum, product, lambda: [node])[0]
+
+
+def frame_of(f: Function, node: Value, reads: Value) -> Value:
+    """The frame by which a node is computed, of the sources of the one that reads; None if nobody has looked."""
+
+    def own() -> list[Value]:
+        return [f.get(f.get(node, "Node.recipe"), "Recipe.frame")]
+
+    def of_product() -> list[Value]:
+        summed = f.get(f.get(reads, "Node.recipe"), "Recipe.summed")
+
+        def found() -> list[Value]:
+            frame = f.found_in(summed, f.get(node, "Node.recipe"))
+            return [select(f.is_null(frame), f.the("None"), frame)]
+
+        return f.choose(f.is_the(summed, "None"), lambda: [f.the("None")], found)
+
+    return f.choose(reads.equals(node), own, of_product)[0]
+
+
+def _buffer(f: Function) -> None:
+    """A buffer for the result of a recipe."""
+    (recipe,) = f.arguments
+    f.give(f.call("buffer_of", POINTER, [f.own(f.get(recipe, "Recipe.nbytes"))]))
+
+
+def _memory_for(f: Function) -> None:
+    """The same, however large that is; nothing if there is no memory, of which Python's own says what it is wanted for. Python may run."""
+    (recipe,) = f.arguments
+    nbytes = f.get(recipe, "Recipe.nbytes")
+    f.when_giving(f.integer(nbytes) <= LARGEST, lambda: f.call("new_buffer", POINTER, [recipe]))
+    found = f.made(f.call("PyObject_CallOneArg", POINTER, [f.the("lent"), nbytes]))
+    f.refuse(f.is_the(found, "None"))
+    f.keeps(found)
+    f.give(found)
+
+
+def _buffer_of(f: Function) -> None:
+    """A buffer of so many bytes, a number that it takes over."""
+    nbytes = f.holding(f.arguments[0])
+    block = f.made(f.call("lend", POINTER, [f.integer(nbytes)]))
+    address = f.hold(f.at(block, NUMBER).load(POINTER))
+    buffer = f.new("Buffer", owner=block, address=address, nbytes=nbytes)
+    for slot, value in (("pins", "0"), ("frozen", "False"), ("_typed", "None"), ("_typed_as", "None")):
+        f.set(buffer, f"Buffer.{slot}", f.own(f.the(value)))
+    f.give(buffer)
+
+
+def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
+    """A new node, which is held, of what is in a buffer, which is held no more."""
+    number = f.as_object(f.call("next_node", I64, []))
+    node = f.new("Node", recipe=f.own(recipe), buffer=buffer, first=number)
+    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
+        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    for slot, value in (("count", "1"), ("heavy", "0")):
+        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    return node
+
+
+def lock_is_free(f: Function) -> Value:
+    """Whether no other thread holds the lock of those who compute: none can come by it while this runs."""
+    owner = f.word(f.the("lock"), f.objects.offset_of("RLock.owner"))
+    return f.either(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
+
+
+def _run(f: Function) -> None:
+    """Run the frame of a node, all of whose sources are in memory, and settle it. Python runs nothing meanwhile."""
+    node, out = f.arguments
+    f.require(lock_is_free(f))
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    reads = product_in(f, node)
+    frame, sources, offsets = frame_of(f, node, reads), f.get(reads, "Node.sources"), f.get(reads, "Node.offsets")
+    f.refuse(f.either(f.is_the(frame, "None"), lambda: f.is_the(frame, "never")))
+    given = [frame, sources, offsets, out]
+    f.when_giving(f.word(f.at(frame, BYTES), 24).differs(0), lambda: f.call("run_apart", I1, [node, *given]))
+    f.require(f.call("launch", I1, given))
+    settled(f, node, out)
+    f.give(f.constant(I1, True))
+
+
+def _run_apart(f: Function) -> None:
+    """The same of a kernel that takes long: other threads run meanwhile, and compute nothing. What the kernel reads is held."""
+    node, frame, sources, offsets, out = f.arguments
+    f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
+    f.hold(frame), f.hold(sources)
+    done = f.local(I64, f.number(0))
+
+    def launch() -> None:
+        ran = f.call("launch", I1, [frame, sources, offsets, out])
+        done.store(ran.cast("zext", I64))
+        f.when(ran, lambda: settled(f, node, out))
+
+    f.when(f.is_the(f.get(node, "Node.buffer"), "None"), launch)
+    f.let_go(frame, sources)
+    f.ask_python("let go of lock")
+    f.give(done.load(I64).differs(0))
+
+
+def settled(f: Function, node: Value, out: Value) -> None:
+    """A pending node has its content in a buffer now, which is its own. Python may run."""
+    f.set(node, "Node.buffer", out)
+    f.drop(f.the("None"))
+    f.call("forget_recipe", VOID, [node])
+
+
+def _launch(f: Function) -> None:
+    """Run a kernel by its frame."""
+    frame, sources, offsets, out = f.arguments
+    program = f.at(frame, BYTES)
+    args = f.local(array(I64, MOST))
+
+    def one(k: Value) -> None:
+        row = f.at(program, 8 * HEAD).at(k * EACH, I64)
+        args.at(k, I64).store(_argument(f, row, sources, offsets, out))
+
+    f.each(f.word(program, 16), one)
+    kernel = program.load(POINTER)
+    launch_it(f, f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(program, 8).text}, i64 0)", f.word(program, 24).differs(0))
+    f.give(f.constant(I1, True))
+
+
+def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
+    """Do something while other threads of Python's run: nothing that has anything of Python's run."""
+    state = f.call("PyEval_SaveThread", POINTER, [])
+    do()
+    f.call("PyEval_RestoreThread", VOID, [state])
+    return []
+
+
+def launch_it(f: Function, launch: str, releases: Value) -> None:
+    """Call a kernel; without Python's lock, if it is to be released."""
+
+    def with_it() -> list[Value]:
+        f.do(launch)
+        return []
+
+    f.choose(releases, lambda: without_the_lock(f, with_it), with_it)
+
+
+def _forget(f: Function) -> None:
+    """The recipe of what was computed, and what it reads, are needed no more."""
+    (node,) = f.arguments
+    old = [f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
+    f.set(node, "Node.recipe", f.own(f.get(old[0], "Recipe.done")))
+    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None")):
+        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    for x in old:  # last, as whatever dies may have Python run
+        f.drop(x)
+    f.do("ret void")
+
+
+def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Value) -> Value:
+    """What a row of a frame stands for."""
+    kind, more = row.load(I64), f.word(row, 32)
+
+    def source() -> Value:
+        return f.item(sources, f.word(row, 8))
+
+    def place(buffer: Value) -> list[Value]:
+        at = f.word(row, 16)
+        offset = f.choose(at >= 0, lambda: [f.integer(f.item(offsets, at))], lambda: [f.number(0)])[0]
+        return [f.address(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
+
+    def memory() -> list[Value]:
+        buffer = f.get(source(), "Node.buffer")
+        f.refuse(f.is_the(buffer, "None"))
+        return place(buffer)
+
+    def number() -> list[Value]:
+        return [number_as(f, kind, f.get(source(), "Scalar.value"))]
+
+    def other() -> list[Value]:
+        return f.choose(kind.equals(RESULT), lambda: place(out), number)
+
+    return f.choose(kind.equals(LITERAL), lambda: [more], lambda: f.choose(kind.equals(MEMORY), memory, other))[0]
+
+
+def number_as(f: Function, kind: Value, value: Value) -> Value:
+    """A Python number as the word of an argument of some kind."""
+
+    def as_float() -> list[Value]:
+        return [f.call("PyComplex_RealAsDouble", DOUBLE, [value]).bitcast(I64)]  # of any number
+
+    def as_imaginary() -> list[Value]:
+        return [f.call("PyComplex_ImagAsDouble", DOUBLE, [value]).bitcast(I64)]
+
+    def part() -> list[Value]:
+        return f.choose(kind.equals(FLOAT), as_float, as_imaginary)
+
+    def as_int() -> list[Value]:
+        unsigned = lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]  # noqa: E731
+        return f.choose(kind.equals(SIGNED), lambda: [f.integer(value)], unsigned)
+
+    return f.choose(kind.equals(FLOAT) | kind.equals(IMAGINARY), part, as_int)[0]

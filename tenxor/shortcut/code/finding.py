@@ -1,0 +1,358 @@
+"""Results whose sizes are known only once they are found: how often there is each integer, and which elements there are, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ...backend.llvm.builder import Module, Value, intrinsic, select
+from ...backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, int_type, vector
+from ...dtypes import DType
+from ...host.counts import ALL, COUNTED, COUNTS, INVERSE
+from ..boxes import FROM, PIECE
+from ..limits import IN_ORDER, LARGEST
+from ..objects import BYTES, ITEMS, Objects
+from ..programs import BINCOUNT
+from .function import Function
+from .looping import given_back, lying, operand_at, read_operands, result_at
+
+LANES = 8  # of numbers that are looked at side by side
+UNROLLED = 4  # of those that are counted one after the other
+_WIDTHS = (8, 16, 32, 64)  # bits of elements that are compared
+KINDS = (I8, I16, I32, I64, FLOAT, DOUBLE)  # of those in order, which are compared some at a time: as numbers, so each NaN differs
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    for dtype in COUNTED:
+        lie = [("start", POINTER), ("count", I64), ("apart", I64)]
+        _range(Function(module, objects, f"range_{dtype}", [*lie, ("ends", POINTER)], I1), dtype)
+        _count(Function(module, objects, f"count_{dtype}", [*lie, ("to", POINTER)], I1), dtype)
+        _weigh(Function(module, objects, f"weigh_{dtype}", [*lie, ("weights", POINTER), ("beside", I64), ("to", POINTER)], I1), dtype)
+    for name, kind in zip(IN_ORDER, KINDS, strict=True):
+        in_order, to = [("start", POINTER), ("count", I64)], ("to", POINTER)
+        _distinct_in_order(Function(module, objects, f"distinct_{name}", in_order, I64, exported=True), kind)
+        _put_in_order(Function(module, objects, f"put_{name}", [*in_order, to], I64, exported=True), kind)
+    for bits in _WIDTHS:
+        runs = [(name, POINTER) for name in ("start", "places", "values", "indices", "inverse", "counts")]
+        _distinct(Function(module, objects, f"runs_{bits}", [*runs[:2], ("count", I64)], I64), bits)
+        _put_runs(Function(module, objects, f"put_runs_{bits}", [*runs, ("count", I64)], I1), bits)
+    given = [(name, POINTER) for name in ("program", "nodes", "starts", "tables")]
+    _of_size(Function(module, objects, "of_size", [("table", POINTER), ("size", I64)]))
+    _bincount(Function(module, objects, "bincount", given))
+    _unique(Function(module, objects, "unique", given))
+    arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    _found(Function(module, objects, "made_found", arguments))
+
+
+def _found(f: Function) -> None:
+    """What is found in a tensor and more arguments, of which so many are tensors."""
+    x, args, given, tensors, made = f.arguments
+    program, tables = f.at(f.get(made, "Made.loop"), BYTES), f.get(made, "Made.parts")
+    nodes, starts = read_operands(f, x, args, given, tensors)
+    ask = [partial(f.call, name, POINTER, [program, nodes, starts, tables]) for name in ("bincount", "unique")]
+    (found,) = f.choose(f.word(program, 0).equals(BINCOUNT), lambda: [ask[0]()], lambda: [ask[1]()])
+    f.made(found)
+    f.let_go(nodes)
+    f.give(given_back(f, made, found))
+
+
+def _of_size(f: Function) -> None:
+    """A tensor in memory of so many elements in a row, as a table tells by their number."""
+    table, size = f.arguments
+    key = f.as_object(size)
+    made = f.made(f.call("PyObject_GetItem", POINTER, [table, key]))
+    found = f.made(f.call("new_blank", POINTER, [f.get(made, "Made.recipe"), f.get(made, "Made.spec")]))
+    f.let_go(key, made)
+    f.keeps(found)
+    f.give(found)
+
+
+def _tensors(f: Function, tables: Value, sizes: Sequence[Value]) -> Value:
+    """A tuple of tensors, which is held, each of so many elements."""
+    found = f.made(f.call("PyTuple_New", POINTER, [f.number(len(sizes))]))
+    for k, size in enumerate(sizes):
+        one = f.made(f.call("of_size", POINTER, [f.item(tables, k), size]))
+        f.at(found, ITEMS).at(k, POINTER).store(one)
+        f.keeps(one)
+    return found
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+def _integer_at(f: Function, dtype: DType, place: Value) -> Value:
+    kind = int_type(dtype.bits)
+    found = place.load(kind)
+    return found if kind is I64 else found.cast("sext" if dtype.kind == "int" else "zext", I64)
+
+
+def _range(f: Function, dtype: DType) -> None:
+    """The least and the largest of some integers, one at least, as two words."""
+    start, count, apart, ends = f.arguments
+    kind, letter = int_type(dtype.bits), "s" if dtype.kind == "int" else "u"
+    first = start.load(kind)
+    whole = f.selected(apart.equals(kind.bytes), count >> LANES.bit_length() - 1, f.number(0))
+
+    def extreme(name: str, x: Value, y: Value) -> Value:
+        return intrinsic(f"{letter}{name}", x, y)
+
+    def some(k: Value, before: Sequence[Value]) -> Sequence[Value]:
+        x = start.at(k * LANES, kind).load(vector(kind, LANES))
+        return [extreme(name, y, x) for name, y in zip(("min", "max"), before, strict=True)]
+
+    def one(k: Value, before: Sequence[Value]) -> Sequence[Value]:
+        x = start.at((whole * LANES + k) * apart, I8).load(kind)
+        return [extreme(name, y, x) for name, y in zip(("min", "max"), before, strict=True)]
+
+    many = f.folded(whole, [first.splat(LANES)] * 2, some)
+    joined = [
+        intrinsic(f"vector.reduce.{letter}{name}", x, result=kind, suffix=x.type.mangled)
+        for name, x in zip(("min", "max"), many, strict=True)
+    ]
+    for k, x in enumerate(f.folded(count - whole * LANES, joined, one)):
+        ends.at(k, I64).store(x if kind is I64 else x.cast("sext" if letter == "s" else "zext", I64))
+    f.give(f.constant(I1, True))
+
+
+def _count(f: Function, dtype: DType) -> None:
+    """Count integers, each at its place."""
+    start, count, apart, to = f.arguments
+
+    def one(at: Value, _: Value) -> None:
+        place = to.at(_integer_at(f, dtype, at), I64)
+        place.store(place.load(I64) + 1)
+
+    _each_of(f, dtype, start, count, apart, one, f.constant(I1, True))
+
+
+def _weigh(f: Function, dtype: DType) -> None:
+    """Add up weights of integers, each at its place, in their order."""
+    start, count, apart, weights, beside, to = f.arguments
+
+    def one(at: Value, weight: Value) -> None:
+        place = to.at(_integer_at(f, dtype, at), DOUBLE)
+        place.store(place.load(DOUBLE) + weight.load(DOUBLE))
+
+    _each_of(f, dtype, start, count, apart, one, beside.equals(8), weights, beside)
+
+
+def _each_of(
+    f: Function,
+    dtype: DType,
+    start: Value,
+    count: Value,
+    apart: Value,
+    one: Callable[[Value, Value], None],
+    are_neighbours: Value,
+    weights: Value | None = None,
+    beside: Value | None = None,
+) -> None:
+    """Do something with each integer, and its weight: with some in one go where all are neighbours."""
+    kind, other = int_type(dtype.bits), start if weights is None else weights
+    whole = f.selected(apart.equals(kind.bytes) & are_neighbours, count >> UNROLLED.bit_length() - 1, f.number(0))
+
+    def some(k: Value) -> None:
+        first, second = start.at(k * UNROLLED, kind), other.at(k * UNROLLED, I64)
+        for j in range(UNROLLED):
+            one(first.at(j, kind), second.at(j, I64))
+
+    def another(k: Value) -> None:
+        at = k + whole * UNROLLED
+        one(start.at(at * apart, I8), other.at(at * (apart if beside is None else beside), I8))
+
+    f.each(whole, some)
+    f.each(count - whole * UNROLLED, another)
+    f.give(f.constant(I1, True))
+
+
+def _bincount(f: Function) -> None:
+    """How often there is each integer, or what they weigh; it declines where one is below 0."""
+    program, _, _, tables = f.arguments
+    number, least, weighed = (f.word(program, 8 * k) for k in range(1, 4))
+    lie = lying(f, (32,))
+    ends = f.local(vector(I64, 2))
+    for k, dtype in enumerate(COUNTED):
+        f.when(number.equals(k), lambda dtype=dtype: f.call(f"range_{dtype}", I1, [*lie, ends]))  # type: ignore[misc]
+    low, high = ends.load(I64), ends.at(1, I64).load(I64)
+    f.require(low >= 0)
+    f.require(high < LARGEST // 8)
+    size = select(high < least, least, high + 1)
+    f.require(size <= LARGEST // 8)
+    found = _tensors(f, tables, [size])
+    to = result_at(f, found, 0)
+    f.each(size, lambda k: to.at(k, I64).store(f.number(0)))
+    for k, dtype in enumerate(COUNTED):
+
+        def of_dtype(dtype: DType = dtype) -> None:
+            def weigh() -> Sequence[Value]:
+                weights, _, beside = lying(f, (64,))
+                return [f.call(f"weigh_{dtype}", I1, [*lie, weights, beside, to])]
+
+            f.choose(weighed.differs(0), weigh, lambda: [f.call(f"count_{dtype}", I1, [*lie, to])])
+
+        f.when(number.equals(k), of_dtype)
+    f.keeps(found)
+    f.give(found)
+
+
+# --- each once --------------------------------------------------------------------------------------------------------
+
+
+def _at(f: Function, kind: Type, places: Value | None, k: Value) -> tuple[Value, Value]:
+    """The element that comes so many places after the first in order, and where it is, if it is elsewhere."""
+    start = f.arguments[0]
+    at = k if places is None else places.at(k, I64).load(I64)
+    return start.at(at, kind).load(kind), at
+
+
+def _differ(start: Value, kind: Type, k: Value, lanes: int) -> tuple[Value, Value]:
+    """An element, or so many, the first of which has so many before it, and whether each differs from the one before."""
+    x, before = (start.at(k - j, kind).load(vector(kind, lanes)) for j in (0, 1))
+    return x, x.differs(before)
+
+
+def _distinct_in_order(f: Function, kind: Type) -> None:
+    """How many elements in order, one at least, differ from the one before; the first is one of them."""
+    start, count = f.arguments
+    whole = (count - 1) >> LANES.bit_length() - 1
+
+    def some(k: Value, found: Value) -> Value:
+        return found + _differ(start, kind, k * LANES + 1, LANES)[1].cast("zext", I64)
+
+    many = f.fold(whole, f.zeros(vector(I64, LANES)), some)
+    found = intrinsic("vector.reduce.add", many, result=I64, suffix=many.type.mangled) + 1
+    done = whole * LANES + 1
+    f.give(f.fold(count - done, found, lambda k, found: found + _differ(start, kind, done + k, 0)[1].cast("zext", I64)))
+
+
+def _put_in_order(f: Function, kind: Type) -> None:
+    """Write down those elements, and give how many there are."""
+    start, count, to = f.arguments
+    whole = (count - 1) >> LANES.bit_length() - 1
+
+    def put(x: Value, differs: Value, last: Value, kept: Value) -> list[Value]:
+        last, kept = last + differs.cast("zext", I64), select(differs, x, kept)
+        to.at(last, kind).store(kept)  # once more where it was there: the first of zeros, whose signs may differ
+        return [last, kept]
+
+    def some(k: Value, before: Sequence[Value]) -> Sequence[Value]:
+        x, differ = _differ(start, kind, k * LANES + 1, LANES)
+        bits = differ.bitcast(int_type(LANES))
+
+        def all_differ() -> Sequence[Value]:
+            to.at(before[0] + 1, kind).store(x)
+            return [before[0] + LANES, x.lane(LANES - 1)]
+
+        def some_differ() -> Sequence[Value]:
+            now = before
+            for j in range(LANES):
+                now = put(x.lane(j), differ.lane(j), *now)
+            return now
+
+        return f.choose(bits.equals(-1), all_differ, lambda: f.choose(bits.equals(0), lambda: before, some_differ))
+
+    first, done = start.load(kind), whole * LANES + 1
+    to.store(first)
+    now = f.folded(whole, [f.number(0), first], some)
+    now = f.folded(count - done, now, lambda k, before: put(*_differ(start, kind, done + k, 0), *before))
+    f.give(now[0] + 1)
+
+
+def _distinct(f: Function, bits: int) -> None:
+    """How many runs of equal elements there are in order, of which those places tell, if they are not null."""
+    start, places, count = f.arguments
+    kind = int_type(bits)
+
+    f.when_giving(f.is_null(places), lambda: f.call(f"distinct_{kind.text}", I64, [start, count]))
+    first, _ = _at(f, kind, places, f.number(0))
+
+    def one(k: Value, before: Sequence[Value]) -> Sequence[Value]:
+        x, _ = _at(f, kind, places, k + 1)
+        return [before[0] + x.differs(before[1]).cast("zext", I64), x]
+
+    f.give(f.folded(count - 1, [f.number(1), first], one)[0])
+
+
+def _put_runs(f: Function, bits: int) -> None:
+    """Write down the runs: of each the element, and where something is to go, the first place, for each element the run, and its length."""
+    start, places, values, indices, inverse, counts, count = f.arguments
+    kind = int_type(bits)
+    is_all = f.is_null(places) & f.is_null(counts)
+    f.when_giving(is_all, lambda: f.call(f"put_{kind.text}", I64, [start, count, values]).differs(0))
+
+    def put(order: Value | None) -> Sequence[Value]:
+        first, _ = _at(f, kind, order, f.number(0))
+        is_counted, all_ = ~f.is_null(counts), ~f.is_null(indices)
+
+        def one(k: Value, before: Sequence[Value]) -> Sequence[Value]:
+            run, last, begun, place = before
+            x, at = _at(f, kind, order, k)
+            is_new = x.differs(last)
+            run = run + is_new.cast("zext", I64)
+            begun, place = select(is_new, k, begun), select(is_new, at, place)
+            values.at(run, kind).store(x)
+            f.only_if(is_counted, lambda: counts.at(run, I64).store(k - begun + 1))
+            if order is not None:
+                inverse.at(at, I64).store(run)
+                f.only_if(all_, lambda: indices.at(run, I64).store(place))
+            return [run, x, begun, place]
+
+        begin = f.number(0) if order is None else order.load(I64)
+        f.folded(count, [f.number(0), first, f.number(0), begin], one)
+        return [f.constant(I1, True)]
+
+    f.give(f.choose(f.is_null(places), lambda: put(None), lambda: put(places))[0])
+
+
+def _unique(f: Function) -> None:
+    """Which elements there are, each once, and what else is wanted; zeros below 0 and NaN are left to Python."""
+    program, nodes, starts, tables = f.arguments
+    bits, looked_at, sort, argsort, wanted, n, item = (f.word(program, 8 * k) for k in range(1, 8))
+    box = f.at(program, 8 * 8)
+    by_places = wanted >= INVERSE
+    room = n * item + f.selected(by_places, n * 8 + 8, f.number(0))
+    memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), room]))
+    start = f.at(memory, BYTES)
+    f.call("copy_box", I1, [operand_at(f, nodes, starts, f.word(box, PIECE), f.word(box, FROM)), start, box])
+    for k, kind in enumerate((DOUBLE, FLOAT)):
+        f.when(looked_at.equals(k + 1), lambda kind=kind: f.refuse(f.call(f"is_odd_{kind.text}", I1, [start, n])))  # type: ignore[misc]
+    behind = start.at(n * item, I8)
+    odd = behind.cast("ptrtoint", I64) & 7
+    places = f.selected(by_places, behind.at((f.number(8) - odd) & 7, I8), f.nothing())
+
+    def sorted_places() -> Sequence[Value]:
+        f.each(n, lambda k: places.at(k, I64).store(k))
+        function = argsort.cast("inttoptr", POINTER)
+        return [f.define(I32, f"call i32 {function.text}({start!r}, {places!r}, {n!r}, ptr null)")]
+
+    def sorted_elements() -> Sequence[Value]:
+        function = sort.cast("inttoptr", POINTER)
+        return [f.define(I32, f"call i32 {function.text}({start!r}, {n!r}, ptr null)")]
+
+    f.require(f.choose(by_places, sorted_places, sorted_elements)[0].equals(0))
+    size = f.local(I64, f.number(0))
+    for width in _WIDTHS:
+        count = lambda width=width: size.store(f.call(f"runs_{width}", I64, [start, places, n]))  # noqa: E731
+        f.when(bits.equals(width), count)
+    runs = size.load(I64)
+    sizes = {0: [runs], COUNTS: [runs, runs], INVERSE: [runs, n], ALL: [runs, runs, n, runs]}
+    roles = {0: [0], COUNTS: [0, 3], INVERSE: [0, 2], ALL: [0, 1, 2, 3]}
+    for want, its in sizes.items():
+
+        def put(want: int = want, its: Sequence[Value] = its) -> Value:
+            found = _tensors(f, tables, its)
+            to = [f.nothing()] * 4
+            for k, role in enumerate(roles[want]):
+                to[role] = result_at(f, found, k)
+            for width in _WIDTHS:
+                go = lambda width=width: f.call(f"put_runs_{width}", I1, [start, places, *to, n])  # noqa: E731
+                f.when(bits.equals(width), go)
+            held = list(f._held)
+            f.keeps(found)
+            f.let_go(memory)
+            f._held[:] = [x for x in held if x is not found]
+            return found
+
+        f.when_giving(wanted.equals(want), put)
+    f.decline()

@@ -1,0 +1,77 @@
+"""What several arrays of indices select, or one of a tensor that waits: a pending gather like the one before, once they were looked at."""
+
+from __future__ import annotations
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import I1, I8, I64, POINTER, Type
+from ..moves import INDICES
+from ..objects import BYTES, Objects
+from .function import Function
+from .picking import WIDTHS
+from .read import address_of
+from .record import asked
+
+# Of each array of indices, in bytes from where that begins in a frame: the number of its dtype, its elements, the bytes of one and between
+# two, and the size of the axis.
+DTYPE, COUNT, ITEM, STEP, EXTENT, EACH = (8 * k for k in range(6))
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    for dtype in INDICES:
+        lie = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
+        _fit(Function(module, objects, f"{dtype}_fit", lie, I1), WIDTHS[dtype.itemsize], "zext" if dtype.kind == "uint" else "sext")
+    _looked_at(Function(module, objects, "looked_at", [("key", POINTER), ("program", POINTER)], I1))
+    _gathered(Function(module, objects, "gathered", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
+
+
+def _fit(f: Function, kind: Type, extend: str) -> None:
+    """Whether all indices of a dtype are within an axis; negative ones count from its end."""
+    start, count, between, size = f.arguments
+
+    def one(k: Value) -> None:
+        index = start.at(k * between, I8).load(kind)
+        index = index if kind is I64 else index.cast(extend, I64)
+        f.require(f.both(index < size, lambda: index + size >= 0))
+
+    f.each(count, one)
+    f.give(f.constant(I1, True))
+
+
+def _looked_at(f: Function) -> None:
+    """Whether the indices in a tensor fit, or wait: then they are looked at when they are used."""
+    key, program = f.arguments
+    node = f.get(f.get(key, "Tensor.storage"), "Storage.node")
+    buffer = f.get(node, "Node.buffer")
+    f.when_giving(f.is_the(buffer, "None"), lambda: f.constant(I1, True))
+    start = address_of(f, buffer).at(f.integer(f.get(key, "Tensor.offset")) * f.word(program, ITEM), I8)
+    given = [start, f.word(program, COUNT), f.word(program, STEP), f.word(program, EXTENT)]
+    for number, dtype in enumerate(INDICES):
+        f.when_giving(f.word(program, DTYPE).equals(number), lambda dtype=dtype: f.call(f"{dtype}_fit", I1, given))  # type: ignore[misc]
+    f.decline()
+
+
+def _gathered(f: Function) -> None:
+    """`x[parts]`, if it is known what parts like these select of a tensor like this."""
+    x, parts, count = f.arguments
+    made = f.made(f.call("made_for", POINTER, [x, parts, count, f.nothing(), f.the("'__getitem__'")]))
+    at = f.local(POINTER, f.at(f.get(made, "Made.frame"), BYTES))
+    tensors = f.local(I64, f.number(1))
+
+    def look(k: Value) -> None:
+        part = parts.at(k, POINTER).load(POINTER)
+
+        def at_indices() -> None:
+            asked(f, part, "offset")
+            f.require(f.is_a(f.get(part, "Tensor.storage"), "Storage"))
+            f.require(f.call("looked_at", I1, [part, at.load(POINTER)]))
+            at.store(f.at(at.load(POINTER), EACH))
+            tensors.store(tensors.load(I64) + 1)
+
+        f.when(f.is_a(part, "Tensor"), at_indices)
+
+    f.each(count, look)
+    f.require(tensors.load(I64) > 1)
+    found = f.call("made_of", POINTER, [x, parts, count, tensors.load(I64), made])
+    f.let_go(made)
+    f.give(found)

@@ -1,0 +1,262 @@
+"""Basic indexing: views, by the numbers that are worked out of what is asked of each axis; elements as they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import I1, I32, I64, POINTER, array
+from ..objects import ITEMS, SIZE, SLICE, Objects
+from ..rule import MOST_AXES
+from .call import view
+from .function import Function
+from .numbers import element
+from .read import node_of
+from .record import asked
+from .specs import NUMBERS, spec_with
+
+PARTS = 4  # of a key at the most
+
+
+class Wanted(NamedTuple):
+    """What a key asks for: a view with this dtype, so many axes, and these numbers, from an element on."""
+
+    dtype: Value
+    ndim: Value
+    numbers: Value
+    offset: Value
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    parameters = [("x", POINTER), ("key", POINTER)]
+    _place_of_element(Function(module, objects, "place_of_element", parameters, I64))
+    _wanted(Function(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
+    _is_basic(Function(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], exported=True))
+    _item(Function(module, objects, "get_item", parameters))
+    _item_at(Function(module, objects, "item_at", parameters))
+
+
+def element_wanted(f: Function, x: Value, key: Value) -> tuple[Value, Value]:
+    """Whether a key asks a tensor for an element, and the offset of that. Python may run."""
+    may_be = f.either(f.is_a(key, "int"), lambda: f.is_a(key, "tuple"))
+    (place,) = f.choose(may_be, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.number(0)])
+    return place > 0, place - 1
+
+
+def _place_of_element(f: Function) -> None:
+    """The offset of the element that a key of integers, one for each axis, asks for, and 1; 0 if it is none, or out of range."""
+    x, key = f.arguments
+    shape, strides, offset = _numbers_of(f, x)
+    ndim = f.word(shape, SIZE)
+
+    def index(part: Value, k: int | Value) -> Value:
+        f.require(f.is_a(part, "int"))
+        size, (value, fits) = f.integer(f.item(shape, k)), f.bounded(part)
+        value = f.selected(value < 0, value + size, value)
+        f.require(fits & value.compare("ult", size))
+        return value * f.integer(f.item(strides, k))
+
+    def several() -> list[Value]:
+        f.require(f.is_a(key, "tuple"))
+        f.require(f.word(key, SIZE).equals(ndim))
+        return [f.fold(ndim, f.number(0), lambda k, before: before + index(f.item(key, k), k))]
+
+    def one() -> list[Value]:
+        f.require(ndim.equals(1))
+        return [index(key, 0)]
+
+    (moved,) = f.choose(f.is_a(key, "int"), one, several)
+    f.give(f.integer(offset) + moved + 1)
+
+
+def _numbers_of(f: Function, x: Value) -> tuple[Value, Value, Value]:
+    """The shape, strides and offset of a tensor that has strides."""
+    spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
+    shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
+    f.refuse(f.is_the(strides, "None"))
+    return shape, strides, offset
+
+
+def wanted(f: Function, x: Value, key: Value) -> Wanted:
+    """What a key asks of a tensor that is no element; declines if it is not of integers, slices, None and one Ellipsis, that fit."""
+    found = f.local(array(I64, NUMBERS + 2))
+    f.require(f.call("find_wanted", I1, [x, key, found]))
+    ndim, offset = (found.at(NUMBERS + k, I64).load(I64) for k in range(2))
+    return Wanted(f.get(x, "Tensor.dtype"), ndim, found, offset)
+
+
+def spec_in(f: Function, found: Wanted) -> Value:
+    """The spec of the view that is asked for, held. Python may run."""
+    return spec_with(f, found.dtype, found.ndim, found.numbers)
+
+
+def _wanted(f: Function) -> None:
+    """Write down what a key asks of a tensor: the numbers of a view, how many axes there are, and the offset."""
+    x, key, numbers = f.arguments
+    shape, strides, offset = _numbers_of(f, x)
+    ndim = f.word(shape, SIZE)
+    one = f.local(POINTER, key)
+    is_tuple = f.is_a(key, "tuple")
+    count = f.choose(is_tuple, lambda: [f.word(key, SIZE)], lambda: [f.number(1)])[0]
+    parts = f.selected(is_tuple, f.at(key, ITEMS), one)
+    f.require(count <= PARTS)
+    at, axis, axes, is_view = (f.local(I64, v) for v in (f.integer(offset), f.number(0), f.number(0), f.number(0)))
+    start, stop, step = (f.local(I64) for _ in range(3))
+
+    def axis_here() -> tuple[Value, Value]:
+        here = axis.load(I64)
+        f.require(here < ndim)
+        axis.store(here + 1)
+        return f.integer(f.item(shape, here)), f.integer(f.item(strides, here))
+
+    def add(size: Value, stride: Value) -> None:
+        k = axes.load(I64)
+        f.require(k < MOST_AXES)
+        numbers.at(k, I64).store(size)
+        numbers.at(k + MOST_AXES, I64).store(stride)
+        axes.store(k + 1)
+
+    def an_int(part: Value) -> list[Value]:
+        size, stride = axis_here()
+        value, fits = f.bounded(part)
+        f.require(fits)
+        value = f.selected(value < 0, value + size, value)
+        f.require(f.both(value >= 0, lambda: value < size))
+        at.store(at.load(I64) + value * stride)
+        return []
+
+    def a_slice(part: Value) -> list[Value]:
+        size, stride = axis_here()
+        for k in range(3):  # all else would have Python run
+            bound = f.at(part, SLICE + 8 * k).load(POINTER)
+            f.require(f.either(f.is_the(bound, "None"), lambda bound=bound: f.is_a(bound, "int")))  # type: ignore[misc]
+        f.refuse(f.is_the(bound, "0"))
+        f.refuse(f.call("PySlice_Unpack", I32, [part, start, stop, step]) < 0)
+        by = step.load(I64)
+        length = f.call("PySlice_AdjustIndices", I64, [size, start, stop, by])
+        most = f.selected(size < 1, f.number(1), size)  # a longer step leads out of the axis at once
+        by = f.selected(by > most, most, f.selected(by < -most, -most, by))
+        moved = start.load(I64) * stride
+        at.store(at.load(I64) + f.selected(length.equals(0), f.number(0), moved))
+        add(length, stride * by)
+        return []
+
+    def another(part: Value) -> list[Value]:
+        is_new = f.is_the(part, "None")
+        f.require(f.either(is_new, lambda: f.is_the(part, "...")))
+        return f.choose(is_new, a_new_axis, the_rest)
+
+    def a_new_axis() -> list[Value]:
+        add(f.number(1), f.number(0))
+        return []
+
+    def the_rest() -> list[Value]:
+        """An Ellipsis: the axes that no later part is for stay as they are."""
+        later, seen = f.local(I64, f.number(0)), f.local(I64, f.number(0))
+
+        def count_one(j: Value) -> None:
+            part = parts.at(j, POINTER).load(POINTER)
+            f.when(f.either(f.is_a(part, "int"), lambda: f.is_a(part, "slice")), lambda: later.store(later.load(I64) + 1))
+            f.when(f.is_the(part, "..."), lambda: seen.store(seen.load(I64) + 1))
+
+        f.each(count, count_one)
+        f.require(f.both(seen.load(I64).equals(1), lambda: later.load(I64) <= ndim))
+        keep(ndim - later.load(I64))  # all parts before it are among those counted
+        is_view.store(f.number(1))
+        return []
+
+    def keep(left: Value) -> None:
+        f.each(left, lambda _: add(*axis_here()))
+
+    def part(k: Value) -> None:
+        item = parts.at(k, POINTER).load(POINTER)
+        other = lambda: f.choose(f.is_a(item, "slice"), lambda: a_slice(item), lambda: another(item))  # noqa: E731
+        f.choose(f.is_a(item, "int"), lambda: an_int(item), other)
+
+    f.each(count, part)
+    keep(ndim - axis.load(I64))
+    count = axes.load(I64)
+    f.refuse(count.equals(0) & is_view.load(I64).equals(0))  # an element is no view
+    for k, value in enumerate((count, at.load(I64))):
+        numbers.at(NUMBERS + k, I64).store(value)
+
+    def forget(k: int) -> None:
+        for place in (k, k + MOST_AXES):
+            numbers.at(place, I64).store(f.number(0))
+
+    for k in range(MOST_AXES):
+        f.when(count <= k, lambda k=k: forget(k))  # type: ignore[misc]
+    f.give(f.constant(I1, True))
+
+
+def _is_basic(f: Function) -> None:
+    """For Python: whether a key asks a tensor for such a view, or an element; of the pair of both."""
+    _, pair = f.arguments
+    x, key = (f.item(pair, k) for k in range(2))
+    is_element, _ = element_wanted(f, x, key)
+    found = f.either(is_element, lambda: f.call("find_wanted", I1, [x, key, f.local(array(I64, NUMBERS + 2))]))
+    f.when(~found, f.tell_what_was_met)
+    f.give(f.truth(found))
+
+
+def _item(f: Function) -> None:
+    """What `x[key]` is: a view, or an element as it is now."""
+    x, key = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    is_element, place = element_wanted(f, x, key)
+    f.when_giving(is_element, lambda: _element(f, x, place))
+    f.when_giving(f.is_a(key, "list"), lambda: f.call("picked", POINTER, [x, key]))
+    f.when_giving(f.is_a(key, "Tensor"), lambda: _at_indices(f, x, key))
+    f.when_giving(_has_indices(f, key), lambda: f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)]))
+    found = wanted(f, x, key)
+    spec = spec_in(f, found)
+    offset = f.as_object(found.offset)
+    f.give(view(f, f.get(x, "Tensor.storage"), spec, offset))
+
+
+def _at_indices(f: Function, x: Value, key: Value) -> Value:
+    """What a mask or an array of indices selects, there and then or when it is needed."""
+    one = f.local(POINTER, key)
+    found = f.call("picked", POINTER, [x, key])
+    declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    return f.choose(declined, lambda: [f.call("gathered", POINTER, [x, one, f.number(1)])], lambda: [found])[0]
+
+
+def _has_indices(f: Function, key: Value) -> Value:
+    """Whether there are tensors in a tuple."""
+
+    def is_one(k: Value, found: Value) -> Value:
+        return found | f.is_a(f.item(key, k), "Tensor").cast("zext", I64)
+
+    return f.both(f.is_a(key, "tuple"), lambda: f.fold(f.word(key, SIZE), f.number(0), is_one).differs(0))
+
+
+def _item_at(f: Function) -> None:
+    """The element at some coordinates as a Python number."""
+    x, key = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    is_element, place = element_wanted(f, x, key)
+    f.require(is_element)
+    node = node_of(f, x)
+    number = f.call("number_at", POINTER, [f.get(node, "Node.buffer"), f.get(x, "Tensor.dtype"), place])
+    f.keeps(node)
+    f.drop(node)
+    f.give(number)
+
+
+def _element(f: Function, x: Value, offset: Value) -> Value:
+    """A new tensor of an element that is in memory."""
+    held = list(f._held)
+    storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
+    f.require(f.is_a(storage, "Storage"))
+    node = f.get(storage, "Storage.node")
+    buffer = f.get(node, "Node.buffer")
+    f.refuse(f.is_the(buffer, "None"))
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
+    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
+    point = f.item(f.the("points"), f.integer(f.get(dtype, "DType.rank")))
+    number = f.made(f.call("number_at", POINTER, [buffer, dtype, offset]))
+    found = element(f, number, point)
+    f._held[:] = held
+    return found

@@ -1,0 +1,127 @@
+"""What a mask selects of much waits (`selected.py`): it is selected when it is needed; or never, as what is made of it is written back
+where the same mask says so (`spreading.py`).
+"""
+
+from __future__ import annotations
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import I1, I8, I64, POINTER
+from ..moves import COUNT, ITEM, KEY_ITEM, KIND, MASK, WIDTH
+from ..objects import BYTES, Objects
+from ..selected import LEAST
+from .compute import lock_is_free, settled
+from .function import Function
+from .graph import UNKNOWN, have_framed
+from .read import address_of
+from .record import is_eager
+from .updating import give_if_done_over
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    later = [(name, POINTER) for name in ("x", "key", "node", "mask", "frame", "rows")]
+    _selected_node(Function(module, objects, "selected_node", [*later[:-1], ("like", POINTER)]))
+    _selected_later(Function(module, objects, "selected_later", later))
+    _selected_now(Function(module, objects, "selected_now", [("node", POINTER)], I1))
+    _finish_for_python(Function(module, objects, "finish_selected", [("self", POINTER), ("node", POINTER)], exported=True))
+    _over(Function(module, objects, "computed_over", [("node", POINTER), ("reads", I64), ("asks", I1)], I1))
+
+
+def _is_much(f: Function, program: Value) -> Value:
+    """Whether a key is a mask of much."""
+    return f.both(f.word(program, KIND).equals(MASK), lambda: f.word(program, COUNT) * f.word(program, WIDTH) >= LEAST)
+
+
+def may_wait(f: Function, program: Value, node: Value, mask: Value) -> Value:
+    """Whether what is selected of a node may wait till it is needed: much of what nobody else may write, while nobody is learning."""
+    is_own = lambda: f.both(_is_unpinned(f, node), lambda: _is_unpinned(f, mask))  # noqa: E731
+    return f.both(f.both(_is_much(f, program), lambda: is_eager(f)), is_own)
+
+
+def _is_unpinned(f: Function, node: Value) -> Value:
+    return f.is_the(f.get(f.get(node, "Node.buffer"), "Buffer.pins"), "0")
+
+
+def _selected_later(f: Function) -> None:
+    """A new tensor of the rows of a node that a mask selects, which waits: as known of so many `rows`."""
+    x, key, node, mask, frame, rows = f.arguments
+    waits = f.made(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get(rows, "Made.recipe")]))
+    f.keeps(waits)
+    f.give(f.call("given", POINTER, [waits, f.own(f.get(rows, "Made.spec")), f.constant(I1, False)]))
+
+
+def _selected_node(f: Function) -> None:
+    """The node of what a mask selects of a node, seen as two tensors: as much as a recipe makes."""
+    x, key, node, mask, frame, like = f.arguments
+    slots = [(x, "spec"), (x, "offset"), (key, "spec"), (key, "offset")]
+    spec, offset, mask_spec, mask_offset = [f.hold(f.get(tensor, f"Tensor.{slot}")) for tensor, slot in slots]
+    made = f.new("Selected", spec=spec, offset=offset, mask_spec=mask_spec, mask_offset=mask_offset, frame=f.hold(frame))
+    shape, dtype, empty = f.get(like, "Recipe.shape"), f.get(like, "Recipe.dtype"), f.the("()")
+    through = f.tuple_of(f.own(f.the("None")))
+    recipe = f.made(f.call("recipe_through", POINTER, [f.the("UNFINISHED"), shape, dtype, empty, through, f.the("True")]))
+    f.let_go(through)
+    sources = f.tuple_of(made, f.hold(node), f.hold(mask))
+    f.keeps(recipe, sources)
+    f.give(f.call("pending", POINTER, [recipe, sources, f.own(empty), f.constant(I1, False)]))
+
+
+def _selected_now(f: Function) -> None:
+    """Whether a node that waits for what a mask selects is computed now."""
+    (node,) = f.arguments
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    sources = f.hold(f.get(node, "Node.sources"))
+    how, x, mask = (f.item(sources, k) for k in range(3))
+    f.require(f.is_a(how, "Selected"))
+    f.when(f.is_the(f.get(x, "Node.buffer"), "None"), lambda: f.require(f.call("computed", I1, [x])))
+    frame = f.get(how, "Selected.frame")
+    program = f.at(frame, BYTES)
+    out = f.made(f.call("memory_for", POINTER, [f.get(node, "Node.recipe")]))
+    f.require(lock_is_free(f))
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))  # only now, as Python may have run
+    start, begin = (
+        address_of(f, f.get(of, "Node.buffer")).at(f.integer(f.get(how, f"Selected.{slot}")) * f.word(program, item), I8)
+        for of, slot, item in ((x, "offset", ITEM), (mask, "mask_offset", KEY_ITEM))
+    )
+    f.call("read_rows", I1, [address_of(f, out), start, f.nothing(), begin, frame, f.number(0), f.word(program, WIDTH)])
+    f.keeps(out)
+    settled(f, node, out)
+    f.let_go(sources)
+    f.give(f.constant(I1, True))
+
+
+def _finish_for_python(f: Function) -> None:
+    """For Python: whether a node that waits for what a mask selects was computed."""
+    _, node = f.arguments
+    f.when_giving(f.call("selected_now", I1, [node]), lambda: f.own(f.the("True")))
+    f.tell_what_was_met()
+    f.give(f.own(f.the("False")))
+
+
+def is_written_where(f: Function, x: Value, key: Value, value: Value, frame: Value) -> Value:
+    """Whether a value, if it is much and waits, was written by what computes it where a mask says so (`spreading.py`)."""
+
+    def waits() -> Value:
+        storage = f.get(value, "Tensor.storage")
+        is_pending = lambda: f.is_the(f.get(f.get(storage, "Storage.node"), "Node.buffer"), "None")  # noqa: E731
+        return f.both(f.is_a(storage, "Storage"), is_pending)
+
+    may_be = f.both(f.both(_is_much(f, f.at(frame, BYTES)), lambda: f.is_a(value, "Tensor")), waits)
+    found = f.both(may_be, lambda: f.call("written_where", I1, [x, key, value, frame]))
+    f.require(f.either(found, lambda: f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+    return found
+
+
+def _over(f: Function) -> None:
+    """Whether a pending update is done now over what it writes over, which it alone reads, so many times. Where nobody knows yet how,
+    Python is asked.
+    """
+    node, reads, asks = f.arguments
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    old = f.item(f.get(node, "Node.sources"), 0)
+    buffer = f.get(old, "Node.buffer")
+    f.refuse(f.is_the(buffer, "None"))
+    f.require(f.owners(old).cast("zext", I64).equals(reads))
+    done = give_if_done_over(f, node, buffer)
+    f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
+    have_framed(f, "updates", "have_update_framed", node)
+    f.give(f.call("computed_over", I1, [node, reads, f.constant(I1, False)]))

@@ -1,0 +1,348 @@
+"""The short way of each method of `Tensor` that has one: what it does first, in machine code, before Python's own is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import I1, I64, POINTER, VOID, array
+from ..methods import METHODS, Kind, Method
+from ..objects import SIZE, Objects
+from . import (
+    batches,
+    blocks,
+    call,
+    compute,
+    creating,
+    factoring,
+    finding,
+    follow,
+    functions,
+    gather,
+    graph,
+    index,
+    joining,
+    kinds,
+    later,
+    looks,
+    looping,
+    numbers,
+    ordering,
+    pasts,
+    picking,
+    read,
+    record,
+    reuse,
+    rules,
+    running,
+    searching,
+    slots,
+    specs,
+    spreading,
+    tables,
+    together,
+    updating,
+    walk,
+    working,
+    write,
+)
+from .function import Function
+from .numbers import of_points
+from .write import refuse_pinned
+
+_SAID: dict[str, Callable[[Function, Value], Value]] = {
+    "shape": lambda f, spec: f.own(f.get(spec, "Spec.shape")),
+    "size": lambda f, spec: f.own(f.get(spec, "Spec.size")),
+    "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.word(f.get(spec, "Spec.shape"), SIZE)]),
+}
+
+
+def _unary(op: str) -> Callable[[Function], Value]:
+    return lambda f: f.call("unary", POINTER, [f.arguments[0], f.the(f"op {op}")])
+
+
+def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
+    return lambda f: _of_two(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
+
+
+def _of_two(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
+    """What an operation gives for a tensor and another or a number, which comes first if the tensor comes `last`."""
+    point = of_points(f, op, x, y, last)
+    others = lambda: [f.call("binary", POINTER, [x, y, f.the(f"op {op}"), last])]  # noqa: E731
+    return f.choose(f.is_null(point), others, lambda: [point])[0]
+
+
+def _binary_named(op: str) -> Callable[[Function], Value]:
+    """The same as a method that may be told its argument by name."""
+
+    def short(f: Function) -> Value:
+        x, args, count, names = f.arguments
+        plain = f.both(count.equals(1), lambda: f.is_null(names))
+        call = lambda: [_of_two(f, op, x, args.load(POINTER), f.constant(I1, False))]  # noqa: E731
+        return f.choose(plain, call, lambda: [f.nothing()])[0]
+
+    return short
+
+
+def _in_place(op: str) -> Callable[[Function], Value]:
+    def short(f: Function) -> Value:
+        x, y = f.arguments[:2]
+        return f.call("in_place", POINTER, [x, y, f.the(f"op {op}"), of_points(f, op, x, y, f.constant(I1, False))])
+
+    return short
+
+
+def _plain(function: str) -> Callable[[Function], Value]:
+    return lambda f: f.call(function, POINTER, f.arguments[:1])
+
+
+def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
+    """What a method made before of arguments like these."""
+
+    def short(f: Function) -> Value:
+        if kind is Kind.ANY:
+            given = f.arguments[1:]
+        elif kind is Kind.ONE:
+            place = f.local(POINTER, f.arguments[1])
+            given = [place, f.number(1), f.nothing()]
+        else:
+            given = [f.nothing(), f.number(0), f.nothing()]
+        return f.call("called", POINTER, [f.arguments[0], *given, f.the(f"'{name}'")])
+
+    return short
+
+
+def _power(f: Function) -> Value:
+    """The square, which is an operation, of all but truth values; else what the method made before."""
+    x, y = f.arguments
+    found = f.both(f.is_the(y, "2"), lambda: f.both(f.is_a(x, "Tensor"), lambda: ~f.is_the(f.get(x, "Tensor.dtype"), "bool")))
+    (square,) = f.choose(found, lambda: [f.call("unary", POINTER, [x, f.the("op square")])], lambda: [f.nothing()])
+
+    def others() -> list[Value]:
+        f.when(~f.is_null(f.call("PyErr_Occurred", POINTER, [])), f.tell_what_was_met)
+        return [_called("__pow__", Kind.ONE)(f)]
+
+    return f.choose(f.is_null(square), others, lambda: [square])[0]
+
+
+def _copied(name: str) -> Callable[[Function], Value]:
+    """A tensor that shares what this holds; else what the method made before."""
+
+    def short(f: Function) -> Value:
+        found = f.call("copied", POINTER, f.arguments[:1])
+        again = lambda: [_called(name, Kind.NOTHING)(f)]  # noqa: E731
+        declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        return f.choose(declined, again, lambda: [found])[0]
+
+    return short
+
+
+def _of_spec(find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
+    """What the spec of a tensor says, if it has one already."""
+
+    def short(f: Function) -> Value:
+        spec = f.get(f.arguments[0], "Tensor.spec")
+        return f.choose(f.is_null(spec), lambda: [f.nothing()], lambda: [find(f, spec)])[0]
+
+    return short
+
+
+def _with_two(function: str) -> Callable[[Function], Value]:
+    """A function of the tensor and just two more."""
+
+    def short(f: Function) -> Value:
+        x, args, count = f.arguments
+        call = lambda: [f.call(function, POINTER, [x, args.load(POINTER), args.at(1, POINTER).load(POINTER)])]  # noqa: E731
+        return f.choose(count.equals(2), call, lambda: [f.nothing()])[0]
+
+    return short
+
+
+def _item(f: Function) -> Value:
+    """The only element, or the one at one coordinate or two."""
+    x, args, count = f.arguments
+
+    def at() -> list[Value]:
+        of_one = lambda: [f.call("item_at", POINTER, [x, args.load(POINTER)])]  # noqa: E731
+        is_plain = f.both(count.equals(1), lambda: f.is_a(args.load(POINTER), "int"))
+        return f.choose(is_plain, of_one, lambda: [f.nothing()])
+
+    return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], at)[0]
+
+
+def _index_add(f: Function) -> Value:
+    """What is added to rows at indices along the first axis, and the tensor itself."""
+    x, args, count, names = f.arguments
+    plain = f.both(count.equals(3), lambda: f.both(f.is_null(names), lambda: f.is_the(args.load(POINTER), "0")))
+
+    def add() -> list[Value]:
+        found = f.call("add_picked", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
+        return f.choose(f.is_null(found), lambda: [found], lambda: [_instead(f, found, x)])
+
+    return f.choose(plain, add, lambda: [f.nothing()])[0]
+
+
+def _instead(f: Function, found: Value, x: Value) -> Value:
+    f.drop(found)
+    return f.own(x)
+
+
+def _rounded(f: Function) -> Value:
+    """The nearest integers, which is an operation; with digits a method like others."""
+    x, args, count, names = f.arguments
+    plain = f.both(count.equals(0), lambda: f.is_null(names))
+    to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.the("'round'")])]  # noqa: E731
+    return f.choose(plain, lambda: [f.call("unary", POINTER, [x, f.the("op round")])], to_digits)[0]
+
+
+def _with(f: Function) -> Value:
+    """An operation, which comes first, on the tensor and what comes then."""
+    x, args, count = f.arguments
+
+    def given(k: int) -> Value:
+        return args.at(k, POINTER).load(POINTER)
+
+    def one() -> list[Value]:
+        return [f.call("unary", POINTER, [x, given(0)])]
+
+    def two() -> list[Value]:
+        return [f.call("binary", POINTER, [x, given(1), given(0), f.constant(I1, False)])]
+
+    def more() -> list[Value]:
+        return [f.call("applied", POINTER, [given(0), x, args.at(1, POINTER), count - 1])]
+
+    return f.choose(count.equals(1), one, lambda: f.choose(count.equals(2), two, more))[0]
+
+
+_OWN: dict[str, Callable[[Function], Value]] = {
+    "__pow__": _power,
+    **{name: _of_spec(find) for name, find in _SAID.items()},
+    **{"realize": _plain("realized"), "to_numpy": _plain("to_numpy"), "numpy": _plain("to_numpy"), "tolist": _plain("listed")},
+    **{name: _copied(name) for name in ("copy", "clone")},
+    **{"__bool__": _plain("truth"), "__float__": _plain("as_float"), "__int__": _plain("as_int")},
+    **{"__len__": _plain("length"), "__iter__": _plain("iterated")},
+    "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
+    "__setitem__": _with_two("set_item"),
+    **{"item": _item, "index_add_": _index_add, "round": _rounded, "_with": _with},
+}
+
+
+def _short(method: Method) -> Callable[[Function], Value]:
+    """What writes the short way of a method: what that gives, as a function of the machine code's own arguments."""
+    if method.in_place:
+        return _in_place(method.in_place)
+    if method.op and method.kind is Kind.ANY:
+        return _binary_named(method.op)
+    if method.op:
+        return _unary(method.op) if method.kind is Kind.NOTHING else _binary(method.op, method.comes_last)
+    return _OWN.get(method.name) or _called(method.name, method.kind)
+
+
+_PARAMETERS = {
+    Kind.NOTHING: [("x", POINTER), ("unused", POINTER)],
+    Kind.ONE: [("x", POINTER), ("y", POINTER)],
+    Kind.SOME: [("x", POINTER), ("args", POINTER), ("count", I64)],
+    Kind.ANY: [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)],
+    Kind.ATTRIBUTE: [("x", POINTER), ("closure", POINTER)],
+}
+
+
+def module(objects: Objects, made: Module) -> Module:
+    """The whole short way."""
+    computing = (compute, walk, looks, graph, running, pasts, batches)
+    making = (reuse, blocks, numbers, follow, specs, tables, record, working, kinds, rules)
+    in_place = (looping, factoring, ordering, searching, finding)
+    writing = (index, write, updating, later, spreading, picking, gather, joining, together, creating)
+    for part in (*making, *computing, read, *in_place, call, *writing):
+        part.write(made, objects)
+    _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
+    _ask_python(
+        Function(
+            made,
+            objects,
+            "ask_python",
+            [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
+        )
+    )
+    _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)]))
+    for method in METHODS:
+        _method(Function(made, objects, method.symbol, _PARAMETERS[method.kind], exported=True), method)
+    slots.write(made, objects)
+    functions.write(made, objects)
+    made.globals["objects"] = f"@objects = global [{len(objects.names)} x ptr] zeroinitializer"
+    return made
+
+
+def _method(f: Function, method: Method) -> None:
+    """The short way, and where that declines Python's own."""
+    found = _short(method)(f)
+    f.when_giving(~f.is_null(found), lambda: found)
+    own, null = f.the(f"own {method.name}"), f.nothing()
+    x, *given = f.arguments
+    if method.kind is Kind.SOME:
+        given = [*given, null]
+    elif method.kind is not Kind.ANY:
+        given = given if method.kind is Kind.ONE else [null]
+    f.give(f.call("ask_python" if len(given) > 1 else "ask_python_briefly", POINTER, [own, x, *given]))
+
+
+def _ask_python_briefly(f: Function) -> None:
+    """Call Python's own method with the tensor and one argument, or none if that is null."""
+    own, x, argument = f.arguments
+    f.tell_what_was_met()
+    args = f.local(array(POINTER, 2))
+    args.store(x)
+    args.at(1, POINTER).store(argument)
+    count = f.selected(f.is_null(argument), f.number(1), f.number(2))
+    f.give(f.call("PyObject_Vectorcall", POINTER, [own, args, count, f.nothing()]))
+
+
+def _ask_python(f: Function) -> None:
+    """Call Python's own method with the tensor and the arguments that there are."""
+    own, x, given, count, names = f.arguments
+    f.tell_what_was_met()
+    named = f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
+    every = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
+    f.when_giving(f.is_null(every), lambda: f.call("PyErr_NoMemory", POINTER, []))
+    every.store(x)
+    f.each(count + named, lambda k: every.at(k + 1, POINTER).store(given.at(k, POINTER).load(POINTER)))
+    found = f.call("PyObject_Vectorcall", POINTER, [own, every, count + 1, names])
+    f.call("PyMem_Free", VOID, [every])
+    f.give(found)
+
+
+def _held(f: Function) -> None:
+    """The tensor itself, through which the result of an operation is written; it may be a `point` that is known."""
+    x, y, op, point = f.arguments
+
+    def result() -> list[Value]:
+        refuse_pinned(f, x)
+        return [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
+
+    found = f.made(f.choose(f.is_null(point), result, lambda: [point])[0])
+    storage = f.get(x, "Tensor.storage")
+    f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))
+    f.require(f.call("takes", I1, [x, found, y]))
+    f.let_go(found)
+    f.give(f.own(x))
+
+
+def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value:
+    """An element that is known, whose number is now that of a result, which is held."""
+    held = list(f._held)
+    spec = f.get(x, "Tensor.spec")
+    f.require(f.get(found, "Tensor.spec").equals(spec))
+    made = f.get(found, "Tensor.storage")
+    has_none = lambda: f.is_the(f.get(f.get(made, "Storage.node"), "Node.past"), "None")  # noqa: E731
+    f.require(f.either(f.is_a(made, "Element"), has_none))
+    f.require(f.get(spec, "Spec.shape").equals(f.the("()")))
+    f.require(f.get(storage, "Element._dtype").equals(f.get(spec, "Spec.dtype")))
+    number = f.made(f.call("only", POINTER, [found]))
+    before = f.get(storage, "Element._number")  # only now, as Python may have run
+    f.refuse(f.is_the(before, "None"))
+    f.set(storage, "Element._number", number)
+    f.keeps(number, found)
+    f.drop(before)
+    f.drop(found)
+    f._held[:] = held
+    return f.own(x)

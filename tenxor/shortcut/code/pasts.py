@@ -1,0 +1,134 @@
+"""The pasts that lead to some nodes, and what a stretch of them consists of: as `derivatives/reverse.py` and `derivatives/walk.py` say.
+
+Both are walks as in `walk.py`, in the same tables; so nothing of Python's runs until their results are put together.
+"""
+
+from __future__ import annotations
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import I32, I64, POINTER, VOID
+from ..objects import SIZE, Objects
+from .function import Function
+from .walk import MANY_NODES, WORD, append, is_met, meet, number_of, words
+
+NOT_KEPT, NODE_KEPT, SCALAR_KEPT, PAST_KEPT, DEPENDS = 0, 1, 2, 3, 4  # what a past keeps of a source; with the last, it matters
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    given = [("args", POINTER)]
+    _past_of(Function(module, objects, "past_of", [("kept", POINTER)]))
+    _known(Function(module, objects, "known_pasts", given))
+    _outlined(Function(module, objects, "outline_of_pasts", given))
+    for_python = [("self", POINTER), *given, ("count", I64)]
+    for name, what in (("pasts_known", "known_pasts"), ("pasts_outlined", "outline_of_pasts")):
+        f = Function(module, objects, name, for_python, exported=True)
+        f.give_or_none(f.call(what, POINTER, [f.arguments[1]]))
+
+
+def _past_of(f: Function) -> None:
+    """The past that something kept has, or is; or anything else."""
+    (kept,) = f.arguments
+    f.when_giving(f.is_a(kept, "Node"), lambda: f.get(kept, "Node.past"))
+    f.give(kept)
+
+
+def _known(f: Function) -> None:
+    """What `Known` consists of, in no order, of a list of nodes and the number of the first past that is looked for."""
+    (args,) = f.arguments
+    roots, first = (args.at(k, POINTER).load(POINTER) for k in range(2))
+    order = f.made(f.call("PyList_New", POINTER, [f.number(0)]))  # before the walk, as a collection runs anything
+    nodes = f.made(f.call("PyDict_New", POINTER, []))
+    at, goes_on, lowest = f.local(I64, f.number(0)), f.local(I64, f.number(0)), f.integer(first)
+    f.call("begin_walk", VOID, [f.number(MANY_NODES)])
+
+    def look(kept: Value) -> None:
+        past = f.call("past_of", POINTER, [kept])
+
+        def a_new_one() -> None:
+            f.refuse(f.is_the(f.get(past, "Past.sources"), "GONE"))
+            meet(f, past, f.number(0))
+            f.append(order, past)
+            reads = f.both(f.is_a(kept, "Node"), lambda: f.is_the(f.get(past, "Past.reads_result"), "True"))
+            f.when(reads, lambda: f.require(f.call("PyDict_SetItem", I32, [nodes, past, kept]).equals(0)))
+
+        def a_past() -> None:
+            is_before = f.integer(f.get(past, "Past.number")) < lowest
+            f.when(is_before, lambda: goes_on.store(f.number(1)))
+            f.when(~is_before, a_new_one)
+
+        f.when(f.both(f.is_a(past, "Past"), lambda: ~is_met(f, past)), a_past)
+
+    def go_on() -> None:
+        sources = f.get(f.listed(order, at.load(I64)), "Past.sources")
+        f.each(f.word(sources, SIZE), lambda k: look(f.item(sources, k)))
+        at.store(at.load(I64) + 1)
+
+    f.each(f.length(roots), lambda k: look(f.listed(roots, k)))
+    f.as_long_as(lambda: at.load(I64) < f.length(order), go_on)
+    f.give(f.tuple_of(order, nodes, f.holding(f.truth(goes_on.load(I64).differs(0)))))
+
+
+def _outlined(f: Function) -> None:
+    """The key of a stretch, as bytes; what is given to it but for what was given before; and the pasts that it passes something on to."""
+    (args,) = f.arguments
+    stretch, depends, asked, nodes, before = (args.at(k, POINTER).load(POINTER) for k in range(5))
+    given, outer = (f.made(f.call("PyList_New", POINTER, [f.number(0)])) for _ in range(2))
+    many = f.length(before)
+    f.call("begin_walk", VOID, [f.number(MANY_NODES)])
+
+    def word(value: Value) -> None:
+        append(f, "key", WORD, value)
+
+    def put_given(x: Value) -> None:
+        def new() -> None:
+            meet(f, x, many + f.length(given))
+            f.append(given, x)
+
+        f.when(~is_met(f, x), new)
+        word(number_of(f, x))
+
+    def put_place(past: Value) -> None:
+        def new() -> None:
+            meet(f, past, f.number(-1) - f.length(outer))
+            f.append(outer, past)
+
+        f.when(~is_met(f, past), new)
+        word(number_of(f, past))
+        word(f.integer(f.get(f.get(past, "Past.recipe"), "Recipe.number")))
+
+    def put_kept(kept: Value) -> None:
+        past = f.call("past_of", POINTER, [kept])
+        is_past = f.is_a(past, "Past")
+        matters = f.choose(is_past, lambda: [_contains(f, depends, past)], lambda: [f.number(0)])[0]
+        is_node, is_scalar = f.is_a(kept, "Node"), f.is_a(kept, "Scalar")
+        kind = f.selected(is_node, f.number(NODE_KEPT), f.selected(is_scalar, f.number(SCALAR_KEPT), f.number(PAST_KEPT)))
+        word(f.selected(f.is_the(kept, "None"), f.number(NOT_KEPT), kind) + matters * DEPENDS)
+        f.when(matters.differs(0), lambda: put_place(past))
+        f.when(is_node, lambda: word(f.integer(f.get(f.get(kept, "Node.recipe"), "Recipe.number"))))
+        f.when(f.either(is_node, lambda: is_scalar), lambda: put_given(kept))
+
+    def put_past(k: Value) -> None:
+        past = f.listed(stretch, k)
+        f.require(f.is_the(f.get(past, "Past.traced"), "False"))
+        offsets, sources = (f.get(past, f"Past.{slot}") for slot in ("offsets", "sources"))
+        word(f.integer(f.get(f.get(past, "Past.recipe"), "Recipe.number")))
+        f.each(f.word(offsets, SIZE), lambda k: word(f.integer(f.item(offsets, k))))
+        word(_contains(f, asked, past))
+        node = f.found_in(nodes, past)
+        f.when(f.is_null(node), lambda: word(f.number(-1)))
+        f.when(~f.is_null(node), lambda: put_given(node))
+        f.each(f.word(sources, SIZE), lambda k: put_kept(f.item(sources, k)))
+
+    f.each(f.length(stretch), lambda k: meet(f, f.listed(stretch, k), k))
+    f.each(many, lambda k: meet(f, f.listed(before, k), k))
+    f.each(f.length(stretch), put_past)
+    key = f.made(words(f))
+    f.give(f.tuple_of(key, given, outer))
+
+
+def _contains(f: Function, those: Value, x: Value) -> Value:
+    """Whether something is in a set: 0 or 1."""
+    found = f.call("PySet_Contains", I32, [those, x])
+    f.require(found >= 0)
+    return found.cast("sext", I64)

@@ -1,0 +1,475 @@
+"""What is read or written at a mask, or at indices along the first axis.
+
+How keys and rows lie is known from specs, and written down as integers (`moves.py`). Where the rows lie that indices select is found out
+first, as one may be out of range; then they are copied. Of a mask it is not known how many rows it selects, so what they are together is
+looked up when they have been counted; they are copied 64 at a time, as the bits of a word say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...backend.llvm.builder import Module, Value, alignment, intrinsic
+from ...backend.llvm.types import DOUBLE, I1, I8, I16, I32, I64, POINTER, Type, array, vector
+from ...dtypes import float64, int64
+from ..moves import COUNT, INDICES, ITEM, KEY_ITEM, KEY_STEP, KIND, MASK, MOST_SELECTED, STEP, WIDTH, WRITABLE
+from ..moves import SIZE as OF_KEY
+from ..objects import BYTES, SIZE, Objects
+from ..rule import MOST_AXES
+from .blocks import data_of
+from .compute import in_memory
+from .function import Function
+from .later import is_written_where, may_wait
+from .read import address_of
+from .record import ask_all, found_made
+from .rules import new_made, recipe_of_data
+from .specs import in_rows, nbytes_of, no_numbers, spec_with
+from .tables import found_at, table
+from .write import compute_storage, number_for, own_memory
+
+ABREAST = 8  # indices
+RUN = 4  # rows that a mask selects one after another, on average, from which on each run is copied at once
+WIDTHS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # bytes that are copied by one load and one store
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    places = [("size", I64), ("step", I64), ("places", POINTER)]
+    for dtype in INDICES:
+        lie = [("start", POINTER), ("count", I64), ("between", I64), *places]
+        _at_indices(Function(module, objects, f"at_{dtype}", lie, I64), WIDTHS[dtype.itemsize], "zext" if dtype.kind == "uint" else "sext")
+    _at_list(Function(module, objects, "at_list", [("key", POINTER), *places], I64))
+    _selected(Function(module, objects, "selected", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
+    _count_selected(Function(module, objects, "count_selected", [("mask", POINTER), ("count", I64)], I64))
+    asked = [("key", POINTER), ("node", POINTER), ("frame", POINTER), ("places", POINTER)]
+    _select(Function(module, objects, "select_rows", asked, I64))
+    rows = [(name, POINTER) for name in ("near", "start", "places", "mask", "frame")]
+    for name, towards in _TOWARDS.items():
+        _move(Function(module, objects, f"{name}_rows", [*rows, ("count", I64), ("along", I64)], I1), name, towards)
+        each = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
+        _move_some(Function(module, objects, f"{name}_selected", [*each, ("bits", I64)], I1), towards)
+    _of_rows(Function(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
+    _rows_anew(Function(module, objects, "rows_anew", [("rest", POINTER), ("number", POINTER)], I1))
+    _content(Function(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
+    _picked(Function(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
+    _add(Function(module, objects, "add_rows", [*rows, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
+    for name, adds in (("set_picked", False), ("add_picked", True)):
+        _set_picked(Function(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
+
+
+# Where rows lie, in bytes from the first on
+
+
+def _at_indices(f: Function, kind: Type, extend: str) -> None:
+    """Write down where the rows lie that indices of a dtype select; how many there are, which is none if one is out of range. Those
+    that are neighbours are looked at side by side.
+    """
+    start, count, between, size, step, places = f.arguments
+    is_row, sizes, steps = between.equals(alignment(kind)), size.splat(ABREAST), step.splat(ABREAST)
+
+    def some(k: Value, wrong: Value) -> Value:
+        found = start.at(k * ABREAST * between, I8).load(vector(kind, ABREAST), align=1)
+        index = found if kind is I64 else found.cast(extend, I64)
+        index = f.selected(index < 0, index + sizes, index)
+        places.at(k * ABREAST, I64).store(index * steps, align=8)
+        return wrong | ((index < 0) | (index >= sizes)).cast("sext", I64)
+
+    wholes = f.selected(is_row, count.shifted_right(ABREAST.bit_length() - 1), f.number(0))
+    wrong = f.fold(wholes, f.zeros(vector(I64, ABREAST)), some)
+    f.require(intrinsic("vector.reduce.or", wrong, result=I64, suffix=wrong.type.mangled).equals(0))
+
+    def one(j: Value) -> None:
+        k = wholes * ABREAST + j
+        index = start.at(k * between, I8).load(kind)
+        _place(f, index if kind is I64 else index.cast(extend, I64), k, size, step, places)
+
+    f.each(count - wholes * ABREAST, one)
+    f.give(count)
+
+
+def _at_list(f: Function) -> None:
+    """The same for a list of Python integers."""
+    key, size, step, places = f.arguments
+    count = f.length(key)
+
+    def one(k: Value) -> None:
+        item = f.listed(key, k)
+        f.require(f.is_a(item, "int"))
+        index, fits = f.bounded(item)
+        f.require(fits)
+        _place(f, index, k, size, step, places)
+
+    f.each(count, one)
+    f.give(count)
+
+
+def _place(f: Function, index: Value, k: Value, size: Value, step: Value, places: Value) -> None:
+    """Write down where the row of an index lies; negative ones count from the end."""
+    index = f.selected(index < 0, index + size, index)
+    f.require(f.both(index >= 0, lambda: index < size))
+    places.at(k, I64).store(index * step)
+
+
+def _selected(f: Function) -> None:
+    """Which of the last elements of a mask, fewer than 64, are true, as the bits of a word."""
+    mask, first, count = f.arguments
+    start = mask.at(first, I8)
+
+    def bit(k: Value, found: Value) -> Value:
+        return found | (start.at(k, I8).load(I8).differs(0).cast("zext", I64) << k)
+
+    f.give(f.fold(count - first, f.number(0), bit))
+
+
+def _words_of_mask(f: Function, mask: Value, count: Value, begin: Value, each: Callable[[Value, Value, Value], Value]) -> Value:
+    """What becomes of `begin` by the words of a mask, each with its number and the bits of 64 elements, those that are true."""
+    wholes = count.shifted_right(6)
+    found = f.fold(
+        wholes, begin, lambda k, so_far: each(k, mask.at(k * 64, I8).load(vector(I8, 64), align=1).differs(0).bitcast(I64), so_far)
+    )
+    rest = lambda: [each(wholes, f.call("selected", I64, [mask, wholes * 64, count]), found)]  # noqa: E731
+    return f.choose((count & 63).equals(0), lambda: [found], rest)[0]
+
+
+def _count_selected(f: Function) -> None:
+    """How many elements of a mask are true."""
+    mask, count = f.arguments
+    f.give(_words_of_mask(f, mask, count, f.number(0), lambda _, bits, found: found + intrinsic("ctpop", bits)))
+
+
+def _select(f: Function) -> None:
+    """How many rows a key selects, whose elements are in a node's memory, and for indices where they lie; none if one is out of range."""
+    key, node, frame, places = f.arguments
+    program = f.at(frame, BYTES)
+    own = [f.word(program, OF_KEY), f.word(program, STEP), places]
+    f.when_giving(f.is_a(key, "list"), lambda: f.call("at_list", I64, [key, *own]))
+    start, count, kind = _start_of_key(f, key, node, program), f.word(program, COUNT), f.word(program, KIND)
+    f.when_giving(kind.equals(MASK), lambda: f.call("count_selected", I64, [start, count]))
+    for number, dtype in enumerate(INDICES):
+        given = [start, count, f.word(program, KEY_STEP), *own]
+        f.when_giving(kind.equals(number), lambda dtype=dtype, given=given: f.call(f"at_{dtype}", I64, given))  # type: ignore[misc]
+    f.decline()
+
+
+def _start_of_key(f: Function, key: Value, node: Value, program: Value) -> Value:
+    """Where the elements of a key begin."""
+    offset = f.integer(f.get(key, "Tensor.offset")) * f.word(program, KEY_ITEM)
+    return address_of(f, f.get(node, "Node.buffer")).at(offset, I8)
+
+
+# Copying: `near` are rows that lie `along` each other, `start` is where those lie from or to which they are copied
+
+
+def _read(far: Value, near: Value) -> tuple[Value, Value]:
+    return near, far
+
+
+def _write(far: Value, near: Value) -> tuple[Value, Value]:
+    return far, near
+
+
+_TOWARDS = {"read": _read, "write": _write}
+Towards = Callable[[Value, Value], tuple[Value, Value]]  # which of the two is written, and which read
+
+
+def copied_by_width(f: Function, width: Value, loop: Callable[[Callable[[Value, Value], object]], object]) -> None:
+    """A loop with what copies a row of so many bytes, for each width that one load and one store copy, and for all others."""
+
+    def done(copy: Callable[[Value, Value], object]) -> Value:
+        loop(copy)
+        return f.constant(I1, True)
+
+    for nbytes, kind in WIDTHS.items():
+        copy = lambda to, source, kind=kind: to.store(source.load(kind, align=1), align=1)  # noqa: E731
+        f.when_giving(width.equals(nbytes), lambda copy=copy: done(copy))  # type: ignore[misc]
+    f.give(done(lambda to, source: f.call("memcpy", POINTER, [to, source, width])))
+
+
+def _move(f: Function, name: str, towards: Towards) -> None:
+    """Copy the rows that a mask selects if there is one, else those at some places."""
+    near, start, places, mask, frame, count, along = f.arguments
+    program = f.at(frame, BYTES)
+    step, width = f.word(program, STEP), f.word(program, WIDTH)
+
+    def of_mask() -> Value:
+        def some(k: Value, bits: Value, near: Value) -> Value:
+            def move() -> list[Value]:
+                f.call(f"{name}_selected", I1, [near, start.at(k * 64 * step, I8), step, width, along, bits])
+                return [near.at(intrinsic("ctpop", bits) * along, I8)]
+
+            return f.choose(bits.equals(0), lambda: [near], move)[0]
+
+        _words_of_mask(f, mask, f.word(program, COUNT), near, some)
+        return f.constant(I1, True)
+
+    def each(copy: Callable[[Value, Value], object]) -> None:
+        f.each(count, lambda k: copy(*towards(start.at(places.at(k, I64).load(I64), I8), near.at(k * along, I8))))
+
+    f.when_giving(~f.is_null(mask), of_mask)
+    copied_by_width(f, width, each)
+
+
+def _add(f: Function) -> None:
+    """Add rows to those at some places, one after the other: of float64 or int64."""
+    near, start, places, mask, frame, count, along, dtype = f.arguments
+    f.require(f.is_null(mask))
+    width = f.word(f.at(frame, BYTES), WIDTH).shifted_right(3)
+
+    def added(kind: Type) -> Value:
+        def row(k: Value) -> None:
+            to, source = start.at(places.at(k, I64).load(I64), I8), near.at(k * along, I8)
+            f.each(width, lambda j: to.at(j, kind).store(to.at(j, kind).load(kind) + source.at(j, kind).load(kind)))
+
+        f.each(count, row)
+        return f.constant(I1, True)
+
+    f.when_giving(f.is_the(dtype, float64.name), lambda: added(DOUBLE))
+    f.when_giving(f.is_the(dtype, int64.name), lambda: added(I64))
+    f.decline()
+
+
+def _move_some(f: Function, towards: Towards) -> None:
+    """Copy those of 64 rows that the bits of a word say: some, at least."""
+    near, start, step, width, along, bits = f.arguments
+
+    def in_runs() -> Value:
+        def run(now: Sequence[Value]) -> Sequence[Value]:
+            left, near = now
+            first = f.call("llvm.cttz.i64", I64, [left, f.constant(I1, True)])
+            rows = f.call("llvm.cttz.i64", I64, [~left.shifted_right(first), f.constant(I1, False)])
+            f.call("memcpy", POINTER, [*towards(start.at(first * width, I8), near), width * rows])
+            return [left & (left + (f.number(1) << first)), near.at(rows * width, I8)]
+
+        f.changing([bits, near], lambda now: now[0].differs(0), run)
+        return f.constant(I1, True)
+
+    runs = intrinsic("ctpop", bits & ~(bits << 1))
+    gapless = f.both(step.equals(width), lambda: along.equals(width))
+    f.when_giving(f.both(runs * RUN <= intrinsic("ctpop", bits), lambda: gapless), in_runs)
+
+    def each(copy: Callable[[Value, Value], object]) -> None:
+        def row(k: Value, left: Value) -> Value:
+            which = f.call("llvm.cttz.i64", I64, [left, f.constant(I1, True)])
+            copy(*towards(start.at(which * step, I8), near.at(k * along, I8)))
+            return left & (left - 1)
+
+        f.fold(intrinsic("ctpop", bits), bits, row)
+
+    copied_by_width(f, width, each)
+
+
+# Tensors
+
+
+def _of_rows(f: Function) -> None:
+    """What is known of so many rows together, owned: of those that a mask selects Python says it the first time."""
+    made, count = f.arguments
+    f.hold(made)
+    is_mask = f.word(f.at(f.get(made, "Made.frame"), BYTES), KIND).equals(MASK)
+    f.when_giving(~is_mask, lambda: made)
+    number = f.as_object(count)
+    rest = f.hold(f.get(made, "Made.spec"))
+
+    def look() -> Value:
+        return found_at(f, table(f, rest, "called"), f.the("'rows'"), number)
+
+    def make() -> None:
+        f.when(~f.call("rows_anew", I1, [rest, number]), lambda: f.ask_python("learn_rows", made, number))
+
+    found = f.own(f.known(look, make))
+    f.let_go(number, rest, made)
+    f.give(found)
+
+
+def _rows_anew(f: Function) -> None:
+    """Write down what so many rows like these are together: whether they are few enough."""
+    rest, number = f.arguments
+    count, ndim, numbers = f.integer(number), f.word(f.get(rest, "Spec.shape"), SIZE), no_numbers(f)
+    f.require(ndim < MOST_AXES)
+    f.require(count <= MOST_SELECTED)
+    numbers.at(0, I64).store(count)
+
+    f.each(ndim, lambda k: numbers.at(k + 1, I64).store(f.integer(f.item(f.get(rest, "Spec.shape"), k))))
+    in_rows(f, ndim + 1, numbers)
+    spec = spec_with(f, f.get(rest, "Spec.dtype"), ndim + 1, numbers)
+    f.require(nbytes_of(f, spec) <= MOST_SELECTED)
+    recipe = recipe_of_data(f, spec)
+    made = new_made(f, spec=spec, recipe=recipe)
+    f.unseen(made)
+    f.require(f.call("remember", I1, [*table(f, rest, "called"), f.the("'rows'"), number, made]))
+    f.let_go(made, recipe, spec)
+    f.give(f.constant(I1, True))
+
+
+def _content(f: Function) -> None:
+    """The node that a tensor's storage holds, computed, of its dtype, which nobody follows; owned. Where all of it is needed anyway Python
+    computes what is much.
+    """
+    x, is_needed = f.arguments
+    storage = f.get(x, "Tensor.storage")
+    f.require(f.is_a(storage, "Storage"))
+    node = f.hold(f.get(storage, "Storage.node"))
+    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
+
+    def ask() -> None:
+        f.require(is_needed)
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        answer = f.made(f.call("PyObject_CallOneArg", POINTER, [f.the("is_computed"), node]))
+        f.require(f.is_the(answer, "True"))
+        f.let_go(answer)
+
+    f.when(~f.call("computed", I1, [node]), ask)
+    f.keeps(node)
+    f.give(node)
+
+
+def _found(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
+    """What is known of a tensor and a key, which is held; declines if that is nothing. Indices may be `pending` if that is said."""
+    f.require(f.is_a(x, "Tensor"))
+    ask_all(f, x, key)
+
+    def of_tensor() -> list[Value]:
+        f.require(f.is_a(key, "Tensor"))
+        return [f.own(f.get(key, "Tensor.spec"))]
+
+    def of_list() -> list[Value]:
+        return [f.call("PyLong_FromLongLong", POINTER, [f.length(key)])]
+
+    is_list = f.is_a(key, "list")
+    by = f.made(f.choose(is_list, of_list, of_tensor)[0])
+    where = table(f, f.get(x, "Tensor.spec"), "called")
+    made = f.hold(found_made(f, where, f.the("'picked'"), by, x, f.selected(is_list, by, key)))
+    f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
+    f.let_go(by)
+
+    def is_known() -> None:
+        """Indices that wait are looked at when they are used, and till then nothing is computed for them."""
+        storage = f.get(key, "Tensor.storage")
+        f.require(f.is_a(storage, "Storage"))
+        waits = f.is_the(f.get(f.get(storage, "Storage.node"), "Node.buffer"), "None")
+        f.refuse(f.both(waits, lambda: ~f.is_the(f.get(f.get(key, "Tensor.spec"), "Spec.dtype"), "bool")))
+
+    if not pending:
+        f.when(f.is_a(key, "Tensor"), is_known)
+    return made
+
+
+def _start(f: Function, x: Value, buffer: Value, program: Value) -> Value:
+    """Where a tensor's first element lies."""
+    return address_of(f, buffer).at(f.integer(f.get(x, "Tensor.offset")) * f.word(program, ITEM), I8)
+
+
+def _content_of_key(f: Function, key: Value, instead: Value) -> Value:
+    """The node of a key that is a tensor, or for a list another, held."""
+    is_list = f.is_a(key, "list")
+    return f.made(f.choose(is_list, lambda: [f.own(instead)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0])
+
+
+def _places(f: Function, program: Value) -> Value:
+    """Memory for the places of as many rows as there are indices, held; there is little for a mask."""
+    size = f.selected(f.word(program, KIND).equals(MASK), f.number(0), f.word(program, COUNT) * 8)
+    return f.made(f.call("lend", POINTER, [size]))
+
+
+def _mask(f: Function, key: Value, node: Value, program: Value) -> Value:
+    """Where a mask begins; nothing for indices."""
+    is_mask = f.word(program, KIND).equals(MASK)
+    return f.choose(is_mask, lambda: [_start_of_key(f, key, node, program)], lambda: [f.nothing()])[0]
+
+
+def _picked(f: Function) -> None:
+    """`x[key]`: a new tensor of the rows that a key selects."""
+    x, key = f.arguments
+    made = _found(f, x, key)
+    frame = f.get(made, "Made.frame")
+    program = f.at(frame, BYTES)
+    node = f.made(f.call("content", POINTER, [x, f.word(program, KIND).equals(MASK)]))
+    asked = _content_of_key(f, key, node)
+    block = _places(f, program)
+    places = data_of(f, block)
+    count = f.call("select_rows", I64, [key, asked, frame, places])
+    f.require(count > 0)
+    rows = f.made(f.call("of_rows", POINTER, [made, count]))
+    held = list(f._held)
+
+    def later() -> Value:
+        found = f.call("selected_later", POINTER, [x, key, node, asked, frame, rows])
+        f.let_go(block, asked, node, made, rows)
+        return found
+
+    f.when_giving(may_wait(f, program, node, asked), later)
+    f._held[:] = held
+    out = f.made(f.call("memory_for", POINTER, [f.get(rows, "Made.recipe")]))
+    start, width = _start(f, x, f.get(node, "Node.buffer"), program), f.word(program, WIDTH)
+    f.call("read_rows", I1, [address_of(f, out), start, places, _mask(f, key, asked, program), frame, count, width])
+    found = in_memory(f, f.get(rows, "Made.recipe"), out)
+    spec = f.own(f.get(rows, "Made.spec"))
+    f.keeps(found)
+    f.let_go(block, asked, node, made, rows)
+    f.give(f.call("tensor", POINTER, [found, spec]))
+
+
+def _set_picked(f: Function, adds: bool) -> None:
+    """`x[key] = value`, where a value is as many rows as the key selects, or a number for each: None, if it was written; or the same with
+    values that are added up.
+    """
+    x, key, value = f.arguments
+    made = _found(f, x, key, pending=adds)
+    ask_all(f, value)
+    frame = f.get(made, "Made.frame")
+    program = f.at(frame, BYTES)
+    f.require(f.word(program, WRITABLE).differs(0))
+    storage = f.hold(f.get(x, "Tensor.storage"))
+    f.require(f.is_a(storage, "Storage"))
+    if not adds:
+        held = list(f._held)
+
+        def done() -> Value:
+            f.let_go(storage, made)
+            return f.own(f.the("None"))
+
+        f.when_giving(is_written_where(f, x, key, value, frame), done)
+        f._held[:] = held
+    asked = _content_of_key(f, key, f.the("None"))
+    dtype, width = f.get(x, "Tensor.dtype"), f.word(program, WIDTH)
+    if adds:
+        f.require(f.is_the(dtype, float64.name) | f.is_the(dtype, int64.name))
+        f.require(f.word(program, KIND).differs(MASK))
+    one = f.local(array(I64, 2))
+
+    def of_rows() -> list[Value]:
+        f.require(f.get(value, "Tensor.dtype").equals(dtype))
+        f.refuse(f.get(value, "Tensor.storage").equals(storage))
+        node = f.call("content", POINTER, [value, f.constant(I1, True)])
+        f.refuse(f.is_null(node))
+        return [node, _start(f, value, f.get(node, "Node.buffer"), program), width]
+
+    def of_number() -> list[Value]:
+        f.require(width.equals(f.word(program, ITEM)))
+        number = number_for(f, value, dtype)
+        f.require(f.call("put_number", I1, [one, dtype, f.number(0), number]))
+        f.keeps(number)
+        return [number, one, f.number(0)]
+
+    is_tensor = f.is_a(value, "Tensor")
+    are_rows = f.both(is_tensor, lambda: f.get(f.get(value, "Tensor.spec"), "Spec.size").differs(f.the("1")))
+    source, near, along = f.choose(are_rows, of_rows, of_number)
+    f.holding(source)
+    block = _places(f, program)
+    places = data_of(f, block)
+    count = f.call("select_rows", I64, [key, asked, frame, places])
+    f.require(count > 0)
+
+    def are_as_many() -> None:
+        rows = f.made(f.call("of_rows", POINTER, [made, count]))
+        f.require(f.get(rows, "Made.spec").equals(f.get(value, "Tensor.spec")))
+        f.let_go(rows)
+
+    f.when(are_rows, are_as_many)
+    compute_storage(f, storage)
+    buffer = own_memory(f, storage, asked, dtype)
+    rows = [near, _start(f, x, buffer, program), places, _mask(f, key, asked, program), frame, count, along]
+    f.call(*("add_rows", I1, [*rows, dtype]) if adds else ("write_rows", I1, rows))
+    f.let_go(block, source, asked, storage, made)
+    f.give(f.own(f.the("None")))

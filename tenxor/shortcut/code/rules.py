@@ -1,0 +1,401 @@
+"""Rules: what was made of tensors of some sizes is made of others, with the recipes and frames that it is computed by.
+
+A rule (`rule.py`) is found by the kind of a call, and what it makes is remembered as if Python's own method had made it.
+"""
+
+from __future__ import annotations
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
+from ...node import MAX_RECIPES
+from ..frames import MAX_FRAMES
+from ..objects import BYTES, SIZE, Objects
+from ..rule import LOOP, MOST_AXES, MOST_RESULTS, OWN
+from . import kinds
+from .function import Function
+from .specs import nbytes_of, no_numbers
+from .working import following, next_word, numbers_of
+
+_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order", "needs")
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    _data(Function(module, objects, "data_of", [("spec", POINTER)]))
+    _recipe(Function(module, objects, "recipe_like", [(name, POINTER) for name in _OF_A_RECIPE]))
+    _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE[:-1]]))
+    _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _through(Function(module, objects, "through_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
+    _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
+    _step(Function(module, objects, "step_like", [("step", POINTER), ("cursor", POINTER)]))
+    _frame(Function(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
+    _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
+    _part(Function(module, objects, "part_like", [("part", POINTER), ("cursor", POINTER)]))
+    _made(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
+    _of_kind(Function(module, objects, "made_of_kind", [("kind", POINTER), ("numbers", POINTER)]))
+    place = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
+    _of_this_kind(Function(module, objects, "made_of_this_kind", place))
+    of_call = [*place, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
+    _by_rule(Function(module, objects, "made_by_rule", of_call))
+    _of_numbers(Function(module, objects, "made_of_numbers", [("rule", POINTER), ("numbers", POINTER)]))
+    _for_python(Function(module, objects, "made_by", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
+
+
+def _recipe(f: Function) -> None:
+    """A recipe of these parts, owned. What it reads through are specs, which are asked for their forms when it is planned with."""
+    _, shape, dtype, *_ = f.arguments
+    done, number = _data_like(f, dtype, shape), f.as_object(f.call("next_recipe", I64, []))
+    parts = dict(zip(_OF_A_RECIPE, f.arguments, strict=True)) | {slot: f.get(done, f"Recipe.{slot}") for slot in ("size", "nbytes")}
+    recipe = f.new("Recipe", number=number, done=done)
+    for slot, x in {**parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "apart"), f.the("None"))}.items():
+        f.set(recipe, f"Recipe.{slot}", f.own(x))
+    f.unseen(recipe)
+    f.keeps(recipe)
+    f.give(recipe)
+
+
+def _known(f: Function) -> None:
+    """The same, or the one made before: nothing else remembers it."""
+    recipes = f.the("recipes through")
+    key = f.tuple_of(*[f.own(x) for x in f.arguments[:-1]])
+    f.give_known(recipes, key)
+    f.when(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.ask_python("forget made"))
+    recipe = f.made(f.call("recipe_like", POINTER, [*f.arguments, f.the("None")]))
+    f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
+    f.unseen(key)
+    f.let_go(key)
+    f.keeps(recipe)
+    f.give(recipe)
+
+
+def _spec(f: Function) -> None:
+    """The spec of a dtype and the next numbers, a shape and as many strides, owned."""
+    dtype, ndim, cursor = f.arguments
+    place, numbers = following(cursor, ndim * 2), no_numbers(f)
+
+    def one(k: Value) -> None:
+        numbers.at(k, I64).store(place.at(k, I64).load(I64))
+        numbers.at(k + MOST_AXES, I64).store(place.at(k + ndim, I64).load(I64))
+
+    f.each(ndim, one)
+    f.give(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+
+
+def _through(f: Function) -> None:
+    """The same; None, if there are fewer than no axes."""
+    f.when_giving(f.arguments[1] < 0, lambda: f.own(f.the("None")))
+    f.give(f.call("spec_at", POINTER, f.arguments))
+
+
+def _tuple(f: Function) -> None:
+    """A tuple of the next numbers."""
+    count, cursor = f.arguments
+    f.give(f.call("integers", POINTER, [following(cursor, count), count]))
+
+
+def _sources(f: Function) -> None:
+    """What a step reads: where a dtype stands, a number of that dtype, which is the next."""
+    sources, cursor = f.arguments
+
+    def is_number(k: Value) -> Value:
+        return f.is_a(f.item(sources, k), "DType")
+
+    def source(k: Value) -> Value:
+        item = f.item(sources, k)
+
+        def number() -> list[Value]:
+            word = next_word(cursor)
+            as_float = lambda: [f.call("PyFloat_FromDouble", POINTER, [word.cast("sitofp", DOUBLE)])]  # noqa: E731
+            as_int = lambda: [f.call("PyLong_FromLongLong", POINTER, [word])]  # noqa: E731
+            value = f.made(f.choose(f.is_a(f.get(item, "DType.lowest"), "int"), as_int, as_float)[0])
+            scalar = f.new("Scalar", value=value, dtype=f.own(item))
+            f.unseen(scalar)
+            f.keeps(scalar)
+            return [scalar]
+
+        return f.choose(f.is_a(item, "DType"), number, lambda: [f.own(item)])[0]
+
+    has_any = f.fold(f.word(sources, SIZE), f.number(0), lambda k, before: before | is_number(k).cast("zext", I64))
+    f.when_giving(has_any.equals(0), lambda: f.own(sources))
+    found = f.filled(f.word(sources, SIZE), source)
+    f.unseen(found)
+    f.keeps(found)
+    f.give(found)
+
+
+def _step(f: Function) -> None:
+    """A step, as `Made` has them, like one before."""
+    step, cursor = f.arguments
+    op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts, needs = (f.item(step, k) for k in range(11))
+    shape = f.made(f.call("integers_at", POINTER, [f.integer(ndim), cursor]))
+    last = f.word(ranks, SIZE)
+
+    def one(k: Value) -> Value:
+        its = f.choose(k < last, lambda: [f.item(dtypes, k), f.item(ranks, k)], lambda: [dtype, target])
+        return f.call("through_at", POINTER, [its[0], f.integer(its[1]), cursor])
+
+    through = f.filled(last + 1, one)
+    f.unseen(through)
+    recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, through, keeps_order, needs]))
+    f.let_go(shape, through)
+    begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
+    read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
+    found = f.tuple_of(recipe, read, begins, f.own(follows))
+    f.unseen(found)
+    f.keeps(found)
+    f.give(found)
+
+
+def _frame(f: Function) -> None:
+    """The words of a frame, like one before but for some, which are the next."""
+    words, places, cursor = f.arguments
+    found = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.at(words, BYTES), f.word(words, SIZE)]))
+    f.each(f.word(places, SIZE), lambda k: f.at(found, BYTES).at(f.integer(f.item(places, k)), I64).store(next_word(cursor)))
+    f.keeps(found)
+    f.give(found)
+
+
+def _give_frame(f: Function) -> None:
+    """Write down a frame with a recipe, or with that of a product that is summed, and keep its kernel, unless there is one."""
+    recipe, product, frame, plan = f.arguments
+    is_alone = f.is_the(product, "None")
+
+    def of_product() -> list[Value]:
+        def begin() -> None:
+            made = f.made(f.call("PyDict_New", POINTER, []))
+            before = f.get(product, "Recipe.summed")  # only now, as Python may have run
+            f.set(product, "Recipe.summed", made)
+            f.keeps(made)
+            f.drop(before)
+
+        f.when(f.is_the(f.get(product, "Recipe.summed"), "None"), begin)
+        return [f.is_null(f.found_in(f.get(product, "Recipe.summed"), recipe))]
+
+    def write() -> None:
+        f.when(~f.is_the(frame, "never"), keep_kernel)
+        f.choose(is_alone, alone, summed)
+
+    def keep_kernel() -> None:
+        """First, as frames have none without."""
+        f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))
+        f.unseen(key)
+
+    def alone() -> list[Value]:
+        f.drop(f.the("None"))
+        f.set(recipe, "Recipe.frame", f.own(frame))
+        return []
+
+    def summed() -> list[Value]:
+        known = f.get(product, "Recipe.summed")
+        f.require(f.call("PyDict_SetItem", I32, [known, recipe, frame]).equals(0))
+        f.unseen(known)
+        return []
+
+    f.when(f.call("PyDict_Size", I64, [f.the("framed")]) >= MAX_FRAMES, lambda: f.ask_python("forget frames"))
+    key = f.tuple_of(f.own(recipe), f.own(product))
+    (is_new,) = f.choose(is_alone, lambda: [f.is_the(f.get(recipe, "Recipe.frame"), "None")], of_product)
+    f.when(is_new, write)
+    f.let_go(key)
+    f.give(f.constant(I1, True))
+
+
+def new_made(f: Function, **slots: Value) -> Value:
+    """A `Made`, held, with this in its slots, and nothing in the others."""
+    made = f.new("Made")
+    nothing = {"parts": "()", "steps": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
+    nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan"), "None")
+    for slot, x in {**{slot: f.the(name) for slot, name in nothing.items()}, **slots}.items():
+        f.set(made, f"Made.{slot}", f.own(x))
+    return made
+
+
+def recipe_of_data(f: Function, spec: Value) -> Value:
+    """The recipe of what is in memory in a row, as it is seen by this spec; held."""
+    return f.made(f.call("data_of", POINTER, [spec]))
+
+
+def _data_like(f: Function, dtype: Value, shape: Value) -> Value:
+    """The recipe of what is in memory with this dtype and shape, held."""
+    plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
+    recipe = recipe_of_data(f, plain)
+    f.let_go(plain)
+    return recipe
+
+
+def _data(f: Function) -> None:
+    """The same: the one that the spec has, or the one of Python's, or one that is made now."""
+    (spec,) = f.arguments
+    there = f.get(spec, "Spec.data")
+    f.when_giving(~f.is_null(there), lambda: f.own(there))
+    recipes, none, empty = f.the("recipes"), f.the("None"), f.the("()")
+    op, shape, dtype = f.the("DATA"), f.get(spec, "Spec.shape"), f.get(spec, "Spec.dtype")
+    key = f.tuple_of(*[f.own(x) for x in (op, shape, dtype, empty, empty, none)])
+
+    def anew() -> list[Value]:
+        f.require(f.call("PyDict_Size", I64, [recipes]) < MAX_RECIPES)  # else Python forgets them
+        number = f.as_object(f.call("next_recipe", I64, []))
+        nbytes = f.as_object(nbytes_of(f, spec))
+        recipe = f.new("Recipe", number=number, nbytes=nbytes)
+        parts = {"op": op, "shape": shape, "dtype": dtype, "size": f.get(spec, "Spec.size"), "dtypes": empty, "forms": empty}
+        parts |= dict.fromkeys(("target", "frame", "summed", "needs", "apart"), none)
+        parts |= {"passing": f.the("False"), "keeps_order": f.the("True"), "done": recipe}
+        for slot, x in parts.items():
+            f.set(recipe, f"Recipe.{slot}", f.own(x))
+        f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
+        f.unseen(key)
+        f.keeps(recipe)
+        return [recipe]
+
+    known = f.found_in(recipes, key)
+    (found,) = f.choose(f.is_null(known), anew, lambda: [f.own(known)])
+    f.holding(found)
+    f.let_go(key)
+    f.when(f.is_null(f.get(spec, "Spec.data")), lambda: f.set(spec, "Spec.data", f.own(found)))  # unless Python ran
+    f.keeps(found)
+    f.give(found)
+
+
+def _part(f: Function) -> None:
+    """A part of what is made, which is in memory, or a view."""
+    part, cursor = f.arguments
+    dtype, ndim, rank = (f.item(part, k) for k in range(3))
+    spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
+    shift = f.as_object(next_word(cursor))
+
+    def in_memory() -> list[Value]:
+        shape = f.made(f.call("integers_at", POINTER, [f.integer(rank), cursor]))
+        recipe = _data_like(f, dtype, shape)
+        f.let_go(shape)
+        f.keeps(recipe)
+        return [recipe]
+
+    (recipe,) = f.choose(f.integer(rank) < 0, lambda: [f.own(f.the("None"))], in_memory)
+    f.holding(recipe)
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe)
+    f.unseen(made)
+    f.let_go(spec, shift, recipe)
+    f.keeps(made)
+    f.give(made)
+
+
+def _made(f: Function) -> None:
+    """What a rule makes, whose results begin there."""
+    rule, results = f.arguments
+    cursor = f.local(POINTER, results)
+    dtype, ndim, like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("dtype", "ndim", "steps", "frames"))
+    spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
+    shift = f.as_object(next_word(cursor))
+    steps = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
+    single = f.is_the(f.get(rule, "Rule.is_single"), "True")
+    (recipe,) = f.choose(single, lambda: [f.item(f.item(steps, 0), 0)], lambda: [f.the("None")])
+    like_parts = f.get(rule, "Rule.parts")
+    parts = f.filled(f.word(like_parts, SIZE), lambda k: f.call("part_like", POINTER, [f.item(like_parts, k), cursor]))
+    same = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high", "kind")}
+    own_steps = f.selected(single, f.the("()"), steps)
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=own_steps, parts=parts, **same)
+    f.when(f.word(like_parts, SIZE) > 0, lambda: f.unseen(parts))
+    f.let_go(spec, shift, parts)
+    f.when(f.word(like, SIZE) > 0, lambda: f.unseen(steps))
+
+    def give(k: Value) -> None:
+        each = f.item(frames, k)
+        at, product, words, places, plan = (f.item(each, j) for j in range(5))
+        frame = f.made(f.call("frame_like", POINTER, [words, places, cursor]))
+        of = f.integer(at)
+
+        def instead(slot: str, x: Value) -> None:
+            before = f.get(made, f"Made.{slot}")
+            f.set(made, f"Made.{slot}", f.own(x))
+            f.drop(before)
+
+        def own_frame() -> list[Value]:
+            f.when(of.equals(LOOP), lambda: instead("loop", frame))
+            f.when(of.equals(OWN), lambda: instead("frame", frame))
+            f.when(of.equals(OWN), lambda: instead("plan", plan))
+            return []
+
+        def of_step() -> list[Value]:
+            one = f.item(f.item(steps, of), 0)
+            its = lambda: [f.item(f.item(steps, f.integer(product)), 0)]  # noqa: E731
+            (other,) = f.choose(f.is_the(product, "None"), lambda: [f.the("None")], its)
+            f.require(f.call("give_frame", I1, [one, other, frame, plan]))
+            return []
+
+        f.choose(of < 0, own_frame, of_step)
+        f.let_go(frame)
+
+    f.each(f.word(frames, SIZE), give)
+    f.unseen(made)
+    f.let_go(steps)
+    f.keeps(made)
+    f.give(made)
+
+
+def suiting(f: Function, kind: Value, numbers: Value, results: Value) -> Value:
+    """The rule for a kind that suits these numbers, whose results are written down; it declines if there is none."""
+    known = f.found_in(f.the("rules"), kind)
+    f.refuse(f.is_null(known))
+    rules = f.get(known, "Known.general")
+    at, count, found = f.local(I64, f.number(0)), f.length(rules), f.local(POINTER, f.nothing())
+
+    def is_left() -> Value:
+        return f.both(f.is_null(found.load(POINTER)), lambda: at.load(I64) < count)
+
+    def look() -> None:
+        rule = f.listed(rules, at.load(I64))
+        suits = f.call("work_out", I64, [f.get(rule, "Rule.program"), numbers, results]) > 0
+        f.when(suits, lambda: found.store(rule))
+        at.store(at.load(I64) + 1)
+
+    f.as_long_as(is_left, look)
+    f.refuse(f.is_null(found.load(POINTER)))
+    return found.load(POINTER)
+
+
+def _of_kind(f: Function) -> None:
+    """What a rule makes in a call of a kind with these numbers, if one suits them."""
+    kind, numbers = f.arguments
+    results = f.local(array(I64, MOST_RESULTS))
+    rule = f.hold(suiting(f, kind, numbers, results))
+    made = f.made(f.call("made_like", POINTER, [rule, results]))
+    f.let_go(rule)
+    f.keeps(made)
+    f.give(made)
+
+
+def _of_numbers(f: Function) -> None:
+    """What a rule makes of tensors with the numbers of a tuple."""
+    rule, numbers = f.arguments
+    program, results = f.get(rule, "Rule.program"), f.local(array(I64, MOST_RESULTS))
+    f.require(f.call("work_out", I64, [program, numbers_of(f, program, numbers), results]) > 0)
+    f.give(f.call("made_like", POINTER, [rule, results]))
+
+
+def _by_rule(f: Function) -> None:
+    """What is made in a call by a rule, which is remembered in a table of a spec from then on: that owns it."""
+    spec, slot, name, beside, every, count, names, which = f.arguments
+    f.require(kinds.find_kind(f, name, every, count, names, which))
+    f.give(f.call("made_of_this_kind", POINTER, [spec, slot, name, beside]))
+
+
+def made_now(f: Function) -> Value:
+    """What a rule makes in a call of the kind that is written down, held."""
+    kind, (_, numbers) = kinds.as_bytes(f), kinds.numbers(f)
+    made = f.made(f.call("made_of_kind", POINTER, [kind, numbers]))
+    f.let_go(kind)
+    return made
+
+
+def _of_this_kind(f: Function) -> None:
+    """The same in a call of the kind that is written down."""
+    made = made_now(f)
+    f.require(f.call("remember", I1, [*f.arguments, made]))
+    f.let_go(made)
+    f.give(made)
+
+
+def _for_python(f: Function) -> None:
+    """For Python: what a rule makes of tensors with the numbers of a tuple; None if something else is made of them."""
+    given = f.arguments[1]
+    f.give_or_none(f.call("made_of_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(2)]))

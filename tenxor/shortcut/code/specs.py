@@ -1,0 +1,281 @@
+"""Specs by their numbers: one for each dtype, shape and strides, in a table. What is not in it is made, with little more than those; what
+else a spec has is found out when it is asked for (`spec.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import I64, POINTER, array
+from ...layout.form import MAX_FORMS
+from ..objects import SIZE, Objects
+from ..rule import MOST_AXES
+from .function import Function
+
+NUMBERS = 2 * MOST_AXES  # of a view: its shape, and from `MOST_AXES` on its strides; 0 for axes that there are not
+HUGE = 1 << 30  # sizes and strides that are larger, and as many elements, are left to Python: their products are integers of C
+INDEX = (2 * MAX_FORMS - 1).bit_length()  # bits of the number of a row: more than half of them are free
+ROW = 16  # words: the dtype, how many axes, the numbers, and the spec, which the table owns; nothing in those that are free
+SPEC = 2 + NUMBERS  # where in a row that is
+# What each word of a key is multiplied by: powers of an odd number, as integers of C. The highest bits of their sum pick the row, or the
+# first behind it that is free or has the spec.
+MIXED = [(pow(0x9E3779B97F4A7C15, k, 1 << 64) ^ (1 << 63)) - (1 << 63) for k in range(1, 1 + SPEC)]
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    module.globals["specs"] = f"@specs = internal global [{ROW << INDEX} x i64] zeroinitializer, align {8 * ROW}"
+    module.globals["specs_kept"] = "@specs_kept = internal global i64 0"
+    _spec_with(Function(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    words = [(name, I64) for name in _names()]
+    _row_of(Function(module, objects, "row_of", [("at", I64), *words]))
+    _there(Function(module, objects, "spec_there", [("at", I64), *words]))
+    _made(Function(module, objects, "spec_made", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _row_major(Function(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
+    three = [(name, POINTER) for name in ("dtype", "shape", "strides")]
+    _of_python(Function(module, objects, "spec_of_python", [*three, ("spec", POINTER)]))
+    _for_python(Function(module, objects, "spec_for_python", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
+    _forget(Function(module, objects, "forget_specs", [("self", POINTER), ("unused", POINTER)], exported=True))
+    _integers(Function(module, objects, "integers", [("numbers", POINTER), ("count", I64)]))
+
+
+def _names() -> list[str]:
+    return ["dtype", "ndim", *[f"number_{k}" for k in range(NUMBERS)]]
+
+
+def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
+    """The spec of a dtype and numbers, held. Python may run."""
+    return f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+
+
+def nbytes_of(f: Function, spec: Value) -> Value:
+    """How many bytes the elements of a spec take."""
+    return f.integer(f.get(spec, "Spec.size")) * f.integer(f.get(f.get(spec, "Spec.dtype"), "DType.itemsize"))
+
+
+def ends_of(f: Function, spec: Value) -> list[Value]:
+    """The lowest and the highest offset that a view with strides has, unless there are no elements."""
+    shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
+    zero = f.number(0)
+
+    def axis(k: Value, ends: Sequence[Value]) -> list[Value]:
+        last = (f.integer(f.item(shape, k)) - 1) * f.integer(f.item(strides, k))
+        return [ends[0] + f.selected(last < 0, last, zero), ends[1] + f.selected(last < 0, zero, last)]
+
+    return f.folded(f.word(shape, SIZE), [zero, zero], axis)
+
+
+def no_numbers(f: Function) -> Value:
+    """A place for the numbers of a view, of which there are none yet."""
+    place = f.local(array(I64, NUMBERS))
+    for k in range(NUMBERS):
+        place.at(k, I64).store(f.number(0))
+    return place
+
+
+def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
+    """Write down the strides of what lies in memory in a row, of these sizes; it declines what is huge."""
+
+    def axis(j: Value, step: Value) -> Value:
+        k = ndim - 1 - j
+        size = numbers.at(k, I64).load(I64)
+        numbers.at(k + MOST_AXES, I64).store(step)
+        f.require((size <= HUGE) & (step <= HUGE))
+        return step * f.selected(size.equals(0), f.number(1), size)
+
+    f.fold(ndim, f.number(1), axis)
+
+
+def _row_major(f: Function) -> None:
+    """The spec of what lies in memory in a row, owned."""
+    dtype, shape = f.arguments
+    ndim, numbers = f.word(shape, SIZE), no_numbers(f)
+    f.require(ndim <= MOST_AXES)
+    f.each(ndim, lambda k: numbers.at(k, I64).store(f.integer(f.item(shape, k))))
+    in_rows(f, ndim, numbers)
+    f.give(spec_with(f, dtype, ndim, numbers))
+
+
+def _words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
+    """What a spec is found by."""
+    return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(NUMBERS)]]
+
+
+def _first(f: Function, words: Sequence[Value]) -> Value:
+    """The number of the row where it is looked for first."""
+    mixed = f.number(0)
+    for word, times in zip(words, MIXED, strict=True):
+        mixed = mixed + word * times
+    return mixed.shifted_right(64 - INDEX)
+
+
+def _spec_with(f: Function) -> None:
+    """The spec of a dtype and numbers, owned."""
+    words = _words(*f.arguments)
+    at = _first(f, words)
+    row = _row(f, at)
+    f.when_giving(_is_in(f, row, words), lambda: f.own(row.at(SPEC, POINTER).load(POINTER)))
+    found = f.call("spec_there", POINTER, [at, *words])
+
+    def by_python() -> list[Value]:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        dtype, ndim, numbers = f.arguments
+        parts = [f.made(f.call("integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MOST_AXES)]
+        args = f.local(array(POINTER, 3))
+        for k, x in enumerate((dtype, *parts)):
+            args.at(k, POINTER).store(x)
+        made = f.call("PyObject_Vectorcall", POINTER, [f.the("made_with"), args, f.number(3), f.nothing()])
+        f.let_go(*parts)
+        return [made]
+
+    f.give(f.choose(f.is_null(found), by_python, lambda: [found], (1, 1000))[0])
+
+
+def _row(f: Function, at: Value) -> Value:
+    return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(at * ROW, I64)
+
+
+def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
+    differs = f.number(0)
+    for k, word in enumerate(words):
+        differs = differs | (row.at(k, I64).load(I64) ^ word)
+    return differs.equals(0)
+
+
+def _row_of(f: Function) -> None:
+    """The row that has the spec of these words, or is to have it, from the one on where it is looked for first."""
+    first, *words = f.arguments
+    at = f.local(I64, first)
+
+    def is_another() -> Value:
+        row = _row(f, at.load(I64))
+        return f.both(row.load(I64).differs(0), lambda: ~_is_in(f, row, words))
+
+    f.as_long_as(is_another, lambda: at.store((at.load(I64) + 1) & ((1 << INDEX) - 1)))
+    f.give(_row(f, at.load(I64)))
+
+
+def _there(f: Function) -> None:
+    """The spec of these words, owned: that which somebody made before, or else one that is made now, and kept. It declines what is huge."""
+    _, *words = f.arguments
+    known = f.call("row_of", POINTER, f.arguments).at(SPEC, POINTER).load(POINTER)
+    f.when_giving(~f.is_null(known), lambda: f.own(known))
+    f.when(_kept(f).load(I64) >= MAX_FORMS, lambda: f.ask_python("forget forms"))
+    numbers = f.local(array(I64, NUMBERS))
+    for k, number in enumerate(words[2:]):
+        numbers.at(k, I64).store(number)
+    made = f.made(f.call("spec_made", POINTER, [words[0].cast("inttoptr", POINTER), words[1], numbers]))
+    row = f.call("row_of", POINTER, f.arguments)
+    other = row.at(SPEC, POINTER).load(POINTER)  # if Python ran meanwhile, and made it as well
+    f.when(f.is_null(other), lambda: _keep(f, row, words, made))
+    found = f.own(row.at(SPEC, POINTER).load(POINTER))
+    f.let_go(made)
+    f.give(found)
+
+
+def _kept(f: Function) -> Value:
+    """Where it stands how many there are in the table."""
+    return f.define(POINTER, "getelementptr i64, ptr @specs_kept, i64 0")
+
+
+def _keep(f: Function, row: Value, words: Sequence[Value], spec: Value) -> None:
+    """Write a spec into a free row."""
+    for k, word in enumerate(words):
+        row.at(k, I64).store(word)
+    row.at(SPEC, POINTER).store(f.own(spec))
+    _kept(f).store(_kept(f).load(I64) + 1)
+
+
+def _made(f: Function) -> None:
+    """A spec of these numbers, with what is always asked for; it declines what is huge."""
+    dtype, ndim, numbers = f.arguments
+    size, is_dense = f.local(I64, f.number(1)), f.local(I64, f.number(1))
+
+    def axis(j: Value) -> None:
+        k = ndim - 1 - j
+        n, stride = numbers.at(k, I64).load(I64), numbers.at(k + MOST_AXES, I64).load(I64)
+        f.require(f.both(n <= HUGE, lambda: f.both(stride <= HUGE, lambda: stride >= -HUGE)))
+        count = size.load(I64)
+        f.require(count <= HUGE)
+        is_dense.store(is_dense.load(I64) & (n.equals(1) | stride.equals(count)).cast("zext", I64))
+        size.store(count * n)
+
+    f.each(ndim, axis)
+    f.require(size.load(I64) <= HUGE)
+    gapless = size.load(I64).equals(0) | is_dense.load(I64).equals(1)
+    is_line = ndim.equals(1)
+    shape = f.made(f.call("integers", POINTER, [numbers, ndim]))
+    is_plain = f.both(is_line, lambda: numbers.at(MOST_AXES, I64).load(I64).equals(1))
+    its = lambda: [f.call("integers", POINTER, [numbers.at(MOST_AXES, I64), ndim])]  # noqa: E731
+    strides = f.made(f.choose(is_plain, lambda: [f.own(f.the("(1,)"))], its)[0])
+    anew = lambda: [f.call("PyLong_FromLongLong", POINTER, [size.load(I64)])]  # noqa: E731
+    count = f.made(f.choose(is_line, lambda: [f.own(f.item(shape, 0))], anew)[0])
+    spec = f.new("Spec", shape=shape, strides=strides, size=count)
+    parts = {"dtype": dtype, "gapless": f.selected(gapless, f.the("True"), f.the("False"))}
+    parts |= {"known": f.the("None"), "writable": f.the("False")}
+    for slot, x in parts.items():
+        f.set(spec, f"Spec.{slot}", f.own(x))
+    f.unseen(spec)
+    f.keeps(spec)
+    f.give(spec)
+
+
+def _of_python(f: Function) -> None:
+    """The spec of a dtype, a shape and strides, which are Python's: the one in the table, or else this one, if there is one, which is in it
+    from then on, or one that is made now. None has more axes, larger numbers, or such that are none.
+    """
+    dtype, shape, strides, spec = f.arguments
+    ndim, numbers = f.word(shape, SIZE), no_numbers(f)
+    f.require(ndim <= MOST_AXES)
+
+    def one(k: Value) -> None:
+        for place, items in ((k, shape), (k + MOST_AXES, strides)):
+            f.require(f.is_a(f.item(items, k), "int"))
+            value, fits = f.bounded(f.item(items, k))
+            f.require(fits)
+            numbers.at(place, I64).store(value)
+
+    f.each(ndim, one)
+    words = _words(dtype, ndim, numbers)
+    key = [_first(f, words), *words]
+    f.when_giving(f.is_the(spec, "None"), lambda: f.call("spec_there", POINTER, key))
+    row = f.call("row_of", POINTER, key)
+    known = row.at(SPEC, POINTER).load(POINTER)
+    f.when_giving(~f.is_null(known), lambda: f.own(known))
+    f.require(_kept(f).load(I64) < (1 << INDEX) - 1)
+    _keep(f, row, words, spec)
+    f.give(f.own(spec))
+
+
+def _for_python(f: Function) -> None:
+    """The same for Python; None if there is none."""
+    given = f.arguments[1]
+    f.give_or_none(f.call("spec_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(4)]))
+
+
+def _forget(f: Function) -> None:
+    """For Python, which has forgotten forms: forget all specs of the table."""
+
+    def one(k: Value) -> None:
+        row = _row(f, k)
+        had = row.at(SPEC, POINTER).load(POINTER)
+
+        def free() -> None:
+            f.each(f.number(SPEC + 1), lambda word: row.at(word, I64).store(f.number(0)))
+            _kept(f).store(_kept(f).load(I64) - 1)
+            f.drop(had)
+
+        f.when(~f.is_null(had), free)
+
+    f.each(f.number(1 << INDEX), one)
+    f.give(f.own(f.the("None")))
+
+
+def _integers(f: Function) -> None:
+    """A tuple of so many integers."""
+    numbers, count = f.arguments
+    found = f.filled(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
+    f.when(count > 0, lambda: f.unseen(found))  # as the collector would: integers refer to nothing
+    f.keeps(found)
+    f.give(found)

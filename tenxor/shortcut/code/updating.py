@@ -1,0 +1,244 @@
+"""What an operation makes of a part is computed where the part lies, by one kernel: `x[1:] += y`.
+
+Each element is made of the one that it is written over, and of what is beside it. That is in other memory, or waits: then it is made so
+that it reads no memory that is written over. What it reads of that is copied before, if it is little, as the row and the column of which an
+outer product is made. So nobody can tell afterwards, though it still waits.
+"""
+
+from __future__ import annotations
+
+from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.types import I1, I64, POINTER
+from ..objects import ITEMS, SIZE, Objects
+from ..updates import THIN
+from .compute import lock_is_free
+from .function import Function
+from .graph import DONE, UNKNOWN, have_framed
+from .tables import found_at, table
+from .write import compute_storage
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    part = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
+    _updated(Function(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part], I1))
+    _recipe(Function(module, objects, "recipe_of_update", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)]))
+    _run(Function(module, objects, "run_update", [("recipe", POINTER), *part, ("asks", I1)], I1))
+    _may_wait(Function(module, objects, "may_wait", [("node", POINTER), ("storage", POINTER)], I1))
+    _which_reads(Function(module, objects, "which_reads", [("node", POINTER), ("old", POINTER)], I64))
+    _made_apart(Function(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))
+
+
+def _updated(f: Function) -> None:
+    """Whether a part of a storage, seen as a tensor, was written in place by what computes it. What is beside it, a tensor or a number, is
+    computed before, unless it may wait.
+    """
+    x, beside, storage, spec, offset, found = f.arguments
+    compute_storage(f, storage)
+    recipe = f.made(f.call("recipe_of_update", POINTER, [x, storage, spec, found]))
+    own = f.get(beside, "Tensor.storage")
+
+    def see_to_it() -> None:
+        node = f.hold(f.get(own, "Storage.node"))
+        f.require(f.is_the(f.get(node, "Node.past"), "None"))
+
+        def compute() -> None:
+            f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+            f.require(f.call("computed", I1, [node]))
+
+        waits = f.is_the(f.get(node, "Node.buffer"), "None")
+        f.when(waits, lambda: f.when(~f.call("may_wait", I1, [node, storage]), compute))
+        f.let_go(node)
+
+    f.when(f.both(f.is_a(beside, "Tensor"), lambda: f.is_a(own, "Storage")), see_to_it)
+    done = f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, True)])
+    f.let_go(recipe)
+    f.give(done)
+
+
+def _recipe(f: Function) -> None:
+    """The recipe of a write of what was found over a part, owned; declines if there is none. Python is asked the first time."""
+    x, storage, spec, found = f.arguments
+    made = f.get(found, "Tensor.storage")
+    f.require(f.is_a(made, "Storage"))
+    size = f.hold(f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.size"))
+    key = f.tuple_of(f.own(f.get(f.get(made, "Storage.node"), "Node.recipe")), size)
+
+    def look() -> Value:
+        return found_at(f, table(f, spec, "called"), f.the("'update'"), key)
+
+    update = f.known(look, lambda: f.ask_python("learn_update", x, found))
+    recipe = f.own(f.get(update, "Made.recipe"))
+    f.holding(recipe)
+    f.refuse(f.is_the(recipe, "None"))
+    f.let_go(key)
+    f.keeps(recipe)
+    f.give(recipe)
+
+
+def _run(f: Function) -> None:
+    """Whether a part of a storage was written in place by what computes it. Where nobody knows yet how, Python is asked."""
+    recipe, storage, spec, offset, found, asks = f.arguments
+    value = f.hold(f.get(f.get(found, "Tensor.storage"), "Storage.node"))
+    f.require(f.is_the(f.get(value, "Node.buffer"), "None"))
+    old = f.get(storage, "Storage.node")
+    f.refuse(f.is_the(f.get(old, "Node.buffer"), "None"))
+    f.require(f.is_the(f.get(old, "Node.past"), "None"))
+    f.require(f.is_the(f.get(value, "Node.past"), "None"))
+    f.require(_reads_once(f, value, old, offset))
+    sources = f.tuple_of(f.hold(old), f.hold(value))
+    zero = f.the("0")
+    offsets = f.tuple_of(f.own(zero), f.own(zero), f.as_object(offset))
+    f.keeps(sources, offsets)
+    node = f.made(f.call("pending", POINTER, [f.own(recipe), sources, offsets, f.constant(I1, False)]))
+    old = f.get(storage, "Storage.node")  # Python may have run
+    buffer = f.get(old, "Node.buffer")
+    f.require(old.equals(f.item(f.get(node, "Node.sources"), 0)))
+    # The storage has it, the value, and the update. The value the tensor has that was just made, the update, and this function.
+    f.require(f.owners(old).equals(3))
+    f.require(f.owners(value).equals(3))
+    done = give_if_done_over(f, node, buffer, node, value)
+    f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    have_framed(f, "updates", "have_update_framed", node)
+    f.let_go(node, value)
+    f.give(f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, False)]))
+
+
+def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> Value:
+    """Do an update in the buffer that it writes over, if nobody else has that; then return, and let go of what is held. What became of it
+    otherwise.
+    """
+    f.require(f.has_one_owner(buffer))
+    f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
+    f.require(lock_is_free(f))
+    f.hold(buffer)
+    done = f.call("run_graph", I64, [node, buffer, f.the("updates")])
+
+    def is_done() -> Value:
+        f.keeps(buffer)  # it is the update's
+        f.let_go(*held)
+        return f.constant(I1, True)
+
+    others = list(f._held)
+    f.when_giving(done.equals(DONE), is_done)
+    f._held[:] = others
+    f.let_go(buffer)
+    return done
+
+
+def _reads_once(f: Function, value: Value, old: Value, offset: Value) -> Value:
+    """Whether a node reads another just once, from an offset on."""
+    sources, offsets = f.get(value, "Node.sources"), f.get(value, "Node.offsets")
+
+    def more(k: Value, found: Value) -> Value:
+        is_it = f.item(sources, k).equals(old)
+        fits = lambda: [f.selected(f.integer(f.item(offsets, k)).equals(offset), f.number(1), f.number(2))]  # noqa: E731
+        return found + f.choose(is_it, fits, lambda: [f.number(0)])[0]
+
+    return f.fold(f.word(sources, SIZE), f.number(0), more).equals(1)
+
+
+def _may_wait(f: Function) -> None:
+    """Whether a node that is beside a part may go on waiting while that is computed over what a storage holds: a cheap operation, all
+    sources of which are in memory, and none is written over.
+    """
+    node, storage = f.arguments
+    most, sources = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")), f.hold(f.get(node, "Node.sources"))
+
+    def compute(k: Value) -> None:
+        """What it reads, if that is little."""
+        source = f.item(sources, k)
+
+        def waits() -> None:
+            f.require(f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.size")) * THIN <= most)
+            f.require(f.is_the(f.get(source, "Node.past"), "None"))
+            f.require(f.call("computed", I1, [source]))
+
+        f.when(f.both(f.is_a(source, "Node"), lambda: f.is_the(f.get(source, "Node.buffer"), "None")), waits)
+
+    f.each(f.word(sources, SIZE), compute)
+    f.let_go(sources)
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    old = f.hold(f.get(storage, "Storage.node"))
+    which = f.call("which_reads", I64, [node, old])
+    f.require(f.call("made_apart", I1, [node, which]))
+    f.let_go(old)
+    f.give(f.constant(I1, True))
+
+
+def _which_reads(f: Function) -> None:
+    """A bit for each source of a pending node that is in the memory of another node."""
+    node, old = f.arguments
+    sources, buffer = f.get(node, "Node.sources"), f.get(old, "Node.buffer")
+
+    def more(k: Value, found: Value) -> Value:
+        source = f.item(sources, k)
+        is_it = f.both(f.is_a(source, "Node"), lambda: f.get(source, "Node.buffer").equals(buffer))
+        return found | (is_it.cast("zext", I64) << k)
+
+    f.give(f.fold(f.word(sources, SIZE), f.number(0), more))
+
+
+def _made_apart(f: Function) -> None:
+    """Have a pending node that only one tensor and what was made of it have read copies of the sources that have a bit in `which`; false if
+    that is not known to be worth while. Nobody can tell: it is the same value.
+    """
+    node, which = f.arguments
+    recipe = f.hold(f.get(node, "Node.recipe"))
+    number = f.as_object(which)
+
+    def look() -> Value:
+        every = f.get(recipe, "Recipe.apart")
+        return f.choose(f.is_the(every, "None"), lambda: [f.nothing()], lambda: [f.found_in(every, number)])[0]
+
+    def ask() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        f.ask_python("have_apart", node, number)
+
+    found = f.known(look, ask)
+    f.refuse(f.is_the(found, "never"))
+
+    def as_it_is() -> Value:
+        f.let_go(recipe, number)
+        return f.constant(I1, True)
+
+    held = list(f._held)
+    f.when_giving(which.equals(0), as_it_is)
+    f._held[:] = held
+    f.hold(found)
+    copies = f.item(found, 1)
+    sources, offsets = f.hold(f.get(node, "Node.sources")), f.hold(f.get(node, "Node.offsets"))
+    count = f.word(sources, SIZE)
+    fresh, starts = (f.made(f.call("PyTuple_New", POINTER, [count])) for _ in range(2))
+
+    def one(k: Value) -> None:
+        copy, source, offset = f.item(copies, k), f.item(sources, k), f.item(offsets, k)
+
+        def copied() -> list[Value]:
+            parts = f.tuple_of(f.own(source)), f.tuple_of(f.own(offset))
+            f.keeps(*parts)
+            made = f.made(f.call("pending", POINTER, [f.own(copy), *parts, f.constant(I1, False)]))
+            f.require(f.call("computed", I1, [made]))
+            f.keeps(made)
+            return [made, f.own(f.the("0"))]
+
+        thing, start = f.choose(f.is_the(copy, "None"), lambda: [f.own(source), f.own(offset)], copied)
+        for items, item in ((fresh, thing), (starts, start)):
+            f.at(items, ITEMS).at(k, POINTER).store(item)
+
+    f.each(count, one)
+    # Python may have run: it is still as it was, and the tensor has it, what was made of that, and who called this.
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    f.require(f.get(node, "Node.recipe").equals(recipe))
+    f.require(f.get(node, "Node.sources").equals(sources))
+    f.require(f.owners(node).equals(3))
+    f.require(lock_is_free(f))
+    before = [f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
+    for slot, value in (("recipe", f.own(f.item(found, 0))), ("sources", fresh), ("offsets", starts), ("_layouts", f.own(f.the("None")))):
+        f.set(node, f"Node.{slot}", value)
+    f.keeps(fresh, starts)
+    for x in before:
+        f.drop(x)
+    f.let_go(recipe, number, found, sources, offsets)
+    f.give(f.constant(I1, True))
