@@ -79,8 +79,8 @@ class UnknownAttribute(TenxorError, AttributeError):
 
 
 class NotAtHand(Exception):
-    """A kernel would take long to make, as a compiler has to be started for it. Users never see it: whoever was in a hurry
-    (`Backend.hurry`) computes something else first, or waits.
+    """A kernel, or a plan, would take long to make. Users never see it: whoever was in a hurry (`Backend.hurry`) computes something else
+    first, or waits.
     """
 
 

@@ -191,8 +191,8 @@ class Recipe:
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
     `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of copies of some
     sources, by which these are (`shortcut/updates.py`).
-    Machine code makes recipes (`shortcut/rules.py`) of specs in place of forms: those that it reads `through`, and the one of the target
-    behind them; then forms are asked of these when somebody wants them, and an equal recipe is another one.
+    Machine code makes recipes (`shortcut/code/rules.py`) of specs in place of forms: those that it reads `through`, and the one of the
+    target behind them; then forms are asked of these when somebody wants them, and an equal recipe is another one.
     It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
     `number`.
     """

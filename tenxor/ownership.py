@@ -36,7 +36,7 @@ NOBODY: frozenset[int] = frozenset()  # can read any of some numbered nodes
 
 
 class Looks(NamedTuple):
-    """What looks at many nodes in less time than Python (`shortcut/looks.py`): how many of a list are pending, but for those whose
+    """What looks at many nodes in less time than Python (`shortcut/code/looks.py`): how many of a list are pending, but for those whose
     computation was broken off; which of some weak references to nodes are to such as wait; and what `held` tells.
     """
 

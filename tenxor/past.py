@@ -45,7 +45,7 @@ deriving: list[Deriving] = []  # one, or none yet
 
 
 class Again(NamedTuple):
-    """What machine code does of derivatives (`shortcut/follow.py`, `pasts.py`, `batches.py`): append the nodes of steps
+    """What machine code does of derivatives (`shortcut/code/follow.py`, `pasts.py`, `batches.py`): append the nodes of steps
     (`derivatives/again.py`) to a list, as far as it can; say what is known of nodes (`derivatives/reverse.py`), what a stretch of pasts
     consists of (`derivatives/outline.py`), and how nodes were made of what stands for a batch's members (`derivatives/batching.py`), with
     a list for what else is given; or None. `found` are the steps that go through a stretch that is new, by what was learnt of those of
@@ -89,7 +89,7 @@ class Past:
 
     def followed(self, node: Node, number: int) -> Any:
         """The past of a new node that reads one with this past: none while nothing is tracked, or if there are no derivatives by it. The
-        short way does the same (`shortcut/follow.py`).
+        short way does the same (`shortcut/code/follow.py`).
         """
         recipe, sources = node.recipe, node.sources
         tracked, bit, traced = 0, 1, False  # this runs for every operation

@@ -104,7 +104,7 @@ _many = OFTEN  # of them, until those that are gone are forgotten
 
 
 def remember(node: Node) -> None:
-    """Take note of a new node, if its recipe keeps much memory. The short way does the same (`shortcut/record.py`)."""
+    """Take note of a new node, if its recipe keeps much memory. The short way does the same (`shortcut/code/record.py`)."""
     if node.heavy >= LARGE or (node.heavy >= HEAVY and _is_small(node)):
         waiting.append(ref(node))
         if len(waiting) % OFTEN == 0:

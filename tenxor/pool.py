@@ -77,7 +77,7 @@ class Pool:
     No more than `room` is pooled, and `MAX_POOLED`. Who sets it has others who look at what the process has of the system's memory, so what
     comes back goes there soon, and not when somebody computes next.
 
-    `small` are the counts of what machine code lends itself (`shortcut/blocks.py`): in use, the most that was since somebody looked,
+    `small` are the counts of what machine code lends itself (`shortcut/code/blocks.py`): in use, the most that was since somebody looked,
     pooled, what both may be before it has to ask here, and how many loans are left until then; `release_small` gives back what is
     pooled there. `watched` says that a thread forgets while nobody computes. It is woken by the `bell`, at which those large blocks
     come back that are `awaited`, by weak references of their own.

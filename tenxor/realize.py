@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from .backend import backend
 from .backend.threads import num_threads
@@ -30,6 +30,7 @@ plan_for = Late("tenxor.plans.general").plan_for  # what makes plans is loaded w
 sources_first = Late("tenxor.plans.parts").sources_first
 
 MAX_PLANS = 4096
+PATIENCE = 32  # times that a plan is asked for, while what it computes is computed by parts, until its kernel is compiled
 MAX_BYTES = 1 << 26  # of the tables in all plans together
 MAX_KERNELS = 2048  # in memory, from which all plans are forgotten, and the kernels with them: 60 kB each
 
@@ -103,11 +104,15 @@ def _planned(roots: Sequence[Node], taken: Pattern | None) -> tuple[Pattern, Pla
 def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
     """The plan for a pattern, which is remembered. None if it is to be made, but some nodes were computed since the pattern was taken.
 
-    Who wants it `soon` is told by NotAtHand that a compiler would have to be started for it, or what makes plans loaded, where what it is
-    made of has plans.
+    Who wants it `soon` is told by NotAtHand that its kernels would have to be compiled, or that what it is made of has plans, until it has
+    been asked for often.
     """
     plan = _known(pattern.key)
     if plan is None:
+        times = _put_off.get(pattern.key)
+        soon = soon and (times or 0) < PATIENCE
+        if soon and times:
+            put_off(pattern, times)
         finish(pattern.nodes)
         with untracked():
             apart = pattern.apart()
@@ -116,10 +121,12 @@ def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
             plan = _known(apart.key) or kept.read(apart)
             if plan is None:
                 if soon and kept.has_parts(apart):
-                    raise NotAtHand("the plan")
+                    put_off(pattern)
                 backend().hurry(soon)
                 try:
                     plan = plan_for(apart)
+                except NotAtHand:
+                    put_off(pattern)
                 finally:
                     backend().hurry(False)
                 kept.write(apart, plan)
@@ -127,6 +134,12 @@ def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
             forget()
         _plans.keep(pattern.key, plan, plan.table_bytes)
     return plan
+
+
+def put_off(pattern: Pattern, times: int = 0) -> Never:
+    """Make no plan for a pattern now, which was put off so many times before."""
+    _put_off.keep(pattern.key, times + 1)
+    raise NotAtHand("a plan")
 
 
 def _known(key: object) -> Plan | None:
@@ -150,6 +163,7 @@ def forget() -> None:
     from .plans import general
 
     _plans.clear()
+    _put_off.clear()
     general.forget()
     for each in forgetting:
         each()
@@ -167,6 +181,7 @@ def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
 lock = reentrant()  # held by whoever computes, or changes what a storage holds
 _plans: Remembered[Plan] = Remembered(MAX_PLANS, MAX_BYTES)
 _plan_of = _plans.get
+_put_off: Remembered[int] = Remembered(MAX_PLANS)
 
 if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a process is forked
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)

@@ -22,7 +22,7 @@ from .shortcut import aside
 from .shortcut.install import linked
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
-SIZES = (12, 1000, 100_000)  # of vectors: small, in a cache, and what threads share
+SIZES = (12, 100, 1000, 100_000)  # of vectors: small, some vectors of registers, in a cache, and what threads share
 MATRICES = ((2, 3), (10, 100), (100, 100), (100, 10), (300, 300))
 PRODUCTS = ((2, 2, 2), (3, 4, 5), *((n, n, n) for n in (10, 32, 64, 100, 128, 256)), (100, 50, 10))
 LARGE = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
@@ -74,6 +74,7 @@ def expressions() -> Iterator[tx.Tensor]:
         yield from _new(dtype)
         for size in SIZES:
             yield from _vectors(dtype, size)
+        yield from _points(dtype)
         for shape in MATRICES:
             yield from _matrices(dtype, shape)
         for shape in (*PRODUCTS, *(LARGE if dtype.is_float else ())):
@@ -93,7 +94,8 @@ def _new(dtype: tx.DType) -> Iterator[tx.Tensor]:
     """What is made of numbers, alone and with a number more."""
     number = 2 if dtype.is_integer else 2.0
     steps = tx.arange(12, dtype=dtype), tx.arange(12.0, dtype=dtype), tx.linspace(0, 1, 12).astype(dtype)
-    for x in (*steps, tx.full((12,), 2, dtype=dtype)):
+    fulls = [tx.full((12,), value, dtype=dtype) for value in ((2, 2.0) if dtype.is_float else (2,))]
+    for x in (*steps, *fulls):
         values = [x, x * number, x + x, x * number + number]
         if dtype.is_float:
             values += [tx.exp(x), x * number + tx.exp(x), tx.sqrt(x) + x]
@@ -113,10 +115,21 @@ def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
     values += [tx.where(mask, a, b), tx.where(mask, a, number), tx.where(mask, number, a), tx.clip(a, 0, 1)]
     values += [a * number + number, a * b + c, a * number + b, (a - b) * number, (a - b) ** 2, (a + b) * (a - b)]
     if dtype.is_float:
-        values += [a**number, a**b, 1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
+        values += [a**number, a**3, a**0.5, a**b]
+        values += [1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
     yield from values
     yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _named(REDUCTIONS))
     yield from (a.prod(), a.std(), a.argmax(), a.argmin(), a.cumsum(0))
+
+
+def _points(dtype: tx.DType) -> Iterator[tx.Tensor]:
+    """With what has no axes, as sums are."""
+    number = 2 if dtype.is_integer else 2.0
+    a, p, q = _there((1000,), dtype), _there((), dtype), _there((), dtype)
+    for f in _named((*ARITHMETIC, "maximum", "minimum")):
+        yield from (f(a, p), f(p, a), f(p, q), f(p, p), f(p, number), f(number, p))
+    yield from (f(p) for f in _named((*UNARY, *(OF_FLOATS if dtype.is_float else ()))))
+    yield from (p.astype(d) for d in DTYPES if d is not dtype)
 
 
 def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
@@ -145,8 +158,9 @@ def _products(dtype: tx.DType, m: int, k: int, n: int) -> Iterator[tx.Tensor]:
 
 def _truths() -> Iterator[tx.Tensor]:
     """Of truth values."""
-    for shape in ((1000,), (10, 100)):
+    for shape in (*((size,) for size in SIZES), (10, 100)):
         a, b = _there(shape, tx.bool), _there(shape, tx.bool)
+        yield from (a & b, a | b, a ^ b, ~a)
         yield from (f(a, b) for f in _named((*LOGICAL, "equal", "not_equal")))
         yield from (tx.logical_not(a), *(a.astype(d) for d in DTYPES), tx.full(shape, True))
         for axis in (None, 0):

@@ -4,7 +4,7 @@ What is worked out for some sizes, strides and offsets may serve for others. To 
 instead of ints. What comes of their arithmetic are `Size`s again, sums of products of the given ones; and each question whose
 answer may have decided something - is it less, is it equal, which number is it - is noted, with the answer. Where other numbers
 give the same answers, the same would have come of them, and `Trace.written` is a Python function that says so, and works the
-results out. `Trace.words` are the same for machine code (`shortcut/rules.py`).
+results out. `Trace.words` are the same for machine code (`shortcut/code/rules.py`).
 
 What is looked up by `Size`s may be found under one of the same trace with the same number; no question is noted if it is not. So
 whoever collects things by numbers must do right if two of them turn out to be equal.

@@ -66,7 +66,7 @@ Table = dict[object, dict[object, Made | None]]  # None for what cannot be made 
 
 class Spec:
     """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it. Machine code
-    makes specs without a form (`shortcut/specs.py`): that, and what else nobody has asked for yet, is found out then.
+    makes specs without a form (`shortcut/code/specs.py`): that, and what else nobody has asked for yet, is found out then.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
@@ -198,10 +198,10 @@ def forget() -> None:
 
 
 class Caller(NamedTuple):
-    """Machine code (`shortcut/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It takes
-    the function's name, and a tuple and a dictionary of its arguments, the first of which is in the tuple; it gives None for what it has
-    not met. What it learns from is the function, called by what `learning` gives for its name and itself, and what `hearers` hear on the
-    way. By `telling` it learns from nothing but that.
+    """Machine code (`shortcut/code/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It
+    takes the function's name, and a tuple and a dictionary of its arguments, the first of which is in the tuple; it gives None for what
+    it has not met. What it learns from is the function, called by what `learning` gives for its name and itself, and what `hearers` hear
+    on the way. By `telling` it learns from nothing but that.
     """
 
     again: Callable[..., Any]

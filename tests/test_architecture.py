@@ -254,7 +254,8 @@ def test_no_modules_import_each_other() -> None:
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
 BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
-    *((f"tenxor.{name}", "tenxor.backend.threads") for name in ("host.share", "shortcut.frames", "shortcut.graph", "shortcut.install")),
+    *((f"tenxor.shortcut.{name}", "tenxor.backend.threads") for name in ("frames", "code.graph", "install")),
+    ("tenxor.host.share", "tenxor.backend.threads"),
     ("tenxor.__main__", "tenxor.backend.llvm.cache"),
     ("tenxor.shipping", "tenxor.backend.llvm.maker"),
 }

@@ -97,6 +97,15 @@ class TestTheFirstResult:
         assert not found & {f"tenxor.{name}" for name in ("rewrite.attention", "kernel.footprint", "kernel.cpu.products")}
         assert not found & {"tenxor.ops.complexes.elementary", "tenxor.backend.places", "tenxor.kernel.scatter"}
 
+    def test_makes_the_short_way_without_what_emits_it_if_it_is_on_disk(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o700)
+        program = "import tenxor as tx; from tenxor import shortcut; shortcut.start(); assert shortcut.state == 'on'"
+        for is_there in (False, True):
+            found = loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
+            assert ("tenxor.shortcut.code.methods" in found) is not is_there
+        assert not any(name.startswith(("tenxor.shortcut.code", "llvmlite.binding")) for name in found)
+        assert not found & {"tenxor.backend.llvm.builder", "tenxor.shortcut.stretches", "tenxor.derivatives.rules"}
+
     def test_emits_only_by_what_it_is_made_of(self) -> None:
         found = loaded(FIRST, TENXOR_CACHE_DIR="")
         assert "tenxor.backend.llvm.emit" in found

@@ -189,8 +189,8 @@ class Backend(ABC):
 
     @abstractmethod
     def hurry(self, soon: bool) -> None:
-        """From now on, whether `compile` raises `NotAtHand` for kernels that wait for a compiler to be started, where something else
-        may be computed without one.
+        """From now on, whether `compile` raises `NotAtHand` for kernels that it would have to make, where something else may be computed
+        without.
         """
 
     def facts(self, compiled: Compiled) -> Facts | None:

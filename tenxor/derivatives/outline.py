@@ -65,7 +65,7 @@ class Outline:
         self.key = (*key, *self._words(place_of, graph, asked))
 
     def _words(self, place_of: dict[Past, int], graph: Graph, asked: Collection[Past]) -> list[object]:
-        """What the stretch reads and passes on, as machine code writes it down (`shortcut/pasts.py`)."""
+        """What the stretch reads and passes on, as machine code writes it down (`shortcut/code/pasts.py`)."""
         words: list[object] = []
         for past in self.stretch:
             node = graph.nodes.get(past)

@@ -293,9 +293,10 @@ CALL = 0  # with which programs of this kind begin
 def program(
     loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
 ) -> bytes | None:
-    """How machine code (`shortcut/looping.py`) calls a loop, in words; None if it cannot. Of each operand: which of the given tensors it
-    reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be finite. Those
-    that lie in memory `apart`, so many bytes from its beginning, are no tensors: all operands, and then as many results as it tells of.
+    """How machine code (`shortcut/code/looping.py`) calls a loop, in words; None if it cannot. Of each operand: which of the given
+    tensors it reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be
+    finite. Those that lie in memory `apart`, so many bytes from its beginning, are no tensors: all operands, and then as many results as
+    it tells of.
     """
     words = words_of(loop, operands, results, floats, apart)
     return None if words is None else struct.pack(f"={len(words)}q", *words) + loop.between

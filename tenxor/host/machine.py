@@ -1,4 +1,5 @@
-"""Machine code of ours (`shortcut/searching.py`, `finding.py`) that does what NumPy does, called where elements lie, without Python's lock.
+"""Machine code of ours (`shortcut/code/searching.py`, `finding.py`) that does what NumPy does, called where elements lie, without
+Python's lock.
 
 It is there once the short way is; before, and without it, NumPy does the same.
 """

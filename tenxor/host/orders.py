@@ -22,7 +22,7 @@ from .table import Array, HostOp
 SHORT = 64  # integers of up to 16 bits: for more of them one that counts is quicker, which NumPy calls stable
 QUICK, STABLE = 0, 2  # NumPy's numbers of ways to sort
 _SORTS, _ARGSORTS = 33, 36  # words that stand before those functions: 21 that convert, and 12 others; then one for each of three ways
-SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # those that machine code compares (`shortcut/ordering.py`)
+SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # those that machine code compares (`shortcut/code/ordering.py`)
 _KINDS = {"quicksort": QUICK, "stable": STABLE}
 
 

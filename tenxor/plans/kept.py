@@ -27,6 +27,7 @@ MOST = 16  # of a process: later ones are no first results, and what plans is lo
 _SPECIAL = (DATA, EMPTY, POSITION)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
 _asked = 0
+_stopped = False
 
 
 def read(pattern: Pattern) -> Plan | None:
@@ -39,8 +40,8 @@ def read(pattern: Pattern) -> Plan | None:
 
 
 def has_parts(pattern: Pattern) -> bool:
-    """Whether plans came with the package for all operations of a pattern, so that what makes plans need not be loaded for it now."""
-    return _asked < MOST and not DEBUG and all([ready.has_plan(node) for node in pattern.nodes if node.buffer is None])
+    """Whether plans came with the package for all operations of a pattern, so that none need be made for it now."""
+    return not (DEBUG or _stopped) and all([ready.has_plan(node) for node in pattern.nodes if node.buffer is None])
 
 
 def _read(pattern: Pattern) -> Plan | None:
@@ -51,8 +52,8 @@ def _read(pattern: Pattern) -> Plan | None:
 
 def stop() -> None:
     """From now on each plan is made here: for those who want to see what it is made of, and kernels with their loops."""
-    global _asked
-    _asked = MOST
+    global _asked, _stopped
+    _asked, _stopped = MOST, True
 
 
 def write(pattern: Pattern, plan: Plan) -> None:

@@ -33,7 +33,7 @@ _STORED = "stored"  # stands in keys before a node that is
 class Pattern:
     """Pending nodes and all that they read, numbered, each after what it reads itself.
 
-    `key` is equal for what is alike: their structure, or words that stand for it (`shortcut/walk.py`). The `roots` are those asked
+    `key` is equal for what is alike: their structure, or words that stand for it (`shortcut/code/walk.py`). The `roots` are those asked
     for. `offsets` are those of all pending nodes, one node after another, in elements; and 0. So many of the nodes were `pending`.
     """
 
@@ -69,7 +69,7 @@ class Pattern:
         return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending
 
 
-# What takes patterns in less time (`shortcut/walk.py`): all that one of these pending nodes is made of, or None.
+# What takes patterns in less time (`shortcut/code/walk.py`): all that one of these pending nodes is made of, or None.
 short_walks: list[Callable[..., tuple[Any, ...] | None]] = []
 
 

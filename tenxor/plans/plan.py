@@ -58,7 +58,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
     lowering = Lowering(stored, target, number_of, scalars)
     nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
-    groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # one alone is best computed as frames do (`shortcut/graph.py`)
+    groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # one alone is best computed as frames do it
     beside = {node for group in groups.values() for node in group}
     count = len(nodes) + len(more)
     steps = []

@@ -127,9 +127,9 @@ def go_on(node: Node) -> None:
 
 
 class Short(NamedTuple):
-    """How machine code runs steps of a plan (`shortcut/running.py`), and for each where a run of such steps ends that begins with it; 0 if
-    it is none. `writes` are those that write over a cell, and the cells by which others might read it; `offers` the cells, in memory
-    before, whose memory some take if nobody else has it, with the same.
+    """How machine code runs steps of a plan (`shortcut/code/running.py`), and for each where a run of such steps ends that begins with
+    it; 0 if it is none. `writes` are those that write over a cell, and the cells by which others might read it; `offers` the cells, in
+    memory before, whose memory some take if nobody else has it, with the same.
     """
 
     frame: bytes

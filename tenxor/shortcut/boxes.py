@@ -1,4 +1,4 @@
-"""Boxes of elements that are copied (`joining.py` has how): where they lie and where they go, in words."""
+"""Boxes of elements that are copied (`code/joining.py` has how): where they lie and where they go, in words."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The frame of a node is a row of 64-bit integers: where its kernel is, the extent
 whether it runs without Python's lock; then, for each argument, five more: what it is, of which source, beginning at which of the node's
 offsets, of elements of how many bytes, and so many bytes further on.
 
-Those of graphs are in `wholes.py`. That of a plan begins with where each step does (`running.py`); arguments are of its cells, offsets
+Those of graphs are in `wholes.py`. That of a plan begins with where each step does (`code/running.py`); arguments are of its cells, offsets
 and scalars, as `plans/pattern.py` numbers them.
 """
 

@@ -1,10 +1,10 @@
 """What was made of tensors of some sizes is made of tensors of others, without Python's own method.
 
 What a method makes is remembered by the specs of what it was given (`learn.py`). What is left of these and of the other arguments without
-their numbers, but for which of them are equal, 0 or 1, is the kind of a call (`kinds.py`). When a kind is met again and again, Python's own
-method is called with stand-ins, whose shapes and strides are `Size`s: they remember what was asked of them. So from then on it is known for
-which numbers the same is made, and what sizes that has: a rule, by which machine code makes it (`rules.py`). Nothing is guessed: numbers
-that give another answer to any question are learnt from for themselves.
+their numbers, but for which of them are equal, 0 or 1, is the kind of a call (`code/kinds.py`). When a kind is met again and again,
+Python's own method is called with stand-ins, whose shapes and strides are `Size`s: they remember what was asked of them. So from then on
+it is known for which numbers the same is made, and what sizes that has: a rule, by which machine code makes it (`code/rules.py`). Nothing
+is guessed: numbers that give another answer to any question are learnt from for themselves.
 """
 
 from __future__ import annotations

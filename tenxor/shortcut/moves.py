@@ -50,7 +50,7 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
 
 
 def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
-    """What is looked at in arrays of indices before `x[parts]` is made again (`gather.py`); None if there are none that lie so."""
+    """What is looked at in arrays of indices before `x[parts]` is made again (`code/gather.py`); None if there are none that lie so."""
     words: list[int] = []
     sizes = iter(x.shape)
     for part in parts:

@@ -1,4 +1,4 @@
-"""What is computed in place, written down in words for machine code (`looping.py`, `ordering.py`)."""
+"""What is computed in place, written down in words for machine code (`code/looping.py`, `code/ordering.py`)."""
 
 from __future__ import annotations
 

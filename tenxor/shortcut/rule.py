@@ -1,4 +1,4 @@
-"""Rules, as they are written down for machine code (`rules.py`): what is made of tensors of some kind, whatever sizes they have."""
+"""Rules, as they are written down for machine code (`code/rules.py`): what is made of tensors of some kind, whatever sizes they have."""
 
 from __future__ import annotations
 

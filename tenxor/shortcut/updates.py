@@ -1,4 +1,4 @@
-"""How what an operation makes of a part, and of what is beside it, is computed where the part lies (`updating.py`): written down."""
+"""How what an operation makes of a part, and of what is beside it, is computed where the part lies (`code/updating.py`): written down."""
 
 from __future__ import annotations
 

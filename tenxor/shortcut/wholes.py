@@ -1,4 +1,4 @@
-"""Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`graph.py`).
+"""Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`code/graph.py`).
 
 A frame says how many nodes are looked at for other owners, how many kernels there are, and whether Python wakes helpers for one; then
 of each such node its number, its owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that
@@ -19,10 +19,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backend.llvm.compiler import MachineCode
+from ..errors import NotAtHand
 from ..locking import taken_at_once
 from ..node import Node, untracked
 from ..plans.call import Call
 from ..plans.general import general_of_sizes
+from ..plans.parts import sources_first
 from ..plans.pattern import Pattern, taken
 from ..plans.steps import Plan, Step
 from ..realize import lock, plan_of
@@ -72,7 +74,10 @@ def have_graph_framed(root: Node) -> None:
         return
     try:
         met = taken([root])
-        plan = plan_of(met)
+        try:
+            plan = plan_of(met, soon=bool(sources_first([root])))
+        except NotAtHand:  # Python computes it by parts
+            return
         with untracked():
             pattern = met.apart()
         if plan is not None and pattern is not None:  # else computed meanwhile
@@ -117,7 +122,7 @@ def _keep(
 
 
 def _key_of(pattern: Pattern) -> bytes:
-    """What a graph is known by: see `walk.py`."""
+    """What a graph is known by: see `code/walk.py`."""
     number_of = {node: k for k, node in enumerate(pattern.nodes)}
     places: dict[tuple[Node, int], int] = {}
     words = []

@@ -36,7 +36,7 @@ def is_shared(nbytes: int, count: int) -> bool:
 
 
 class Copier(NamedTuple):
-    """Machine code (`shortcut/together.py`), which says whether it has done what is asked.
+    """Machine code (`shortcut/code/together.py`), which says whether it has done what is asked.
 
     `specs` writes the address of the spec of each piece into the first column of a table at an address, if all are in memory, or
     known numbers, and no derivative asks how they were made. `copy` copies pieces as the table says, each in so many rows that go
@@ -65,9 +65,10 @@ Way = Callable[[Sequence[Any]], tuple[Layout, Iterable[Move]]]
 
 
 class Joiner(NamedTuple):
-    """Machine code (`shortcut/joining.py`) that makes what a function made of a few small tensors before. It takes the function's name, and
-    a tuple and a dictionary of its arguments, of which the tensors, as a list or a tuple, or the only one, are the first; it gives None
-    for what it has not met. What it learns from is what the function made, of which other arguments and their names, and which way.
+    """Machine code (`shortcut/code/joining.py`) that makes what a function made of a few small tensors before. It takes the function's
+    name, and a tuple and a dictionary of its arguments, of which the tensors, as a list or a tuple, or the only one, are the first; it
+    gives None for what it has not met. What it learns from is what the function made, of which other arguments and their names, and which
+    way.
     """
 
     again: Callable[..., Any]

@@ -25,7 +25,7 @@ MOST = 1 << 20  # elements that are copied in one go: nobody hears a signal mean
 
 
 class Maker:
-    """Machine code (`shortcut/creating.py`), and what it needs to know.
+    """Machine code (`shortcut/code/creating.py`), and what it needs to know.
 
     `again` gives the pending tensor that is made as one was before, as a table tells: by a function's name, the tuple of its arguments, and
     the dictionary of those with names; `key_of` says what stands for these in the table's keys; by `learn` it is found out what is made of

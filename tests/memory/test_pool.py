@@ -17,7 +17,7 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.memory import Buffer, allocate
 from tenxor.pool import SPARE, Pool, pool
-from tenxor.shortcut.blocks import KEPT
+from tenxor.shortcut.code.blocks import KEPT
 
 from .conftest import free_bytes
 

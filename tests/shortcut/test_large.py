@@ -12,7 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.shortcut import wholes
-from tenxor.shortcut.blocks import LARGEST
+from tenxor.shortcut.limits import LARGEST
 
 pytestmark = pytest.mark.usefixtures("on", "afresh")
 

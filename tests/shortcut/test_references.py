@@ -14,7 +14,7 @@ import pytest
 import tenxor as tx
 from tenxor import dtypes, node, pending, shortcut
 from tenxor.layout import form
-from tenxor.shortcut.reuse import KEPT
+from tenxor.shortcut.code.reuse import KEPT
 from tenxor.spec import forget
 
 from .calls import Call, calls, operands

@@ -11,7 +11,7 @@ import numpy as np
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.shortcut.reuse import KEPT
+from tenxor.shortcut.code.reuse import KEPT
 from tenxor.tensor import Tensor
 
 MANY = 4 * KEPT

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import spec
 from tenxor.backend import backend
 from tenxor.errors import ReadOnlyError, ShapeError
 from tenxor.plans import general
-from tenxor.shortcut import frames, specs
+from tenxor.shortcut import frames
 
 pytestmark = pytest.mark.usefixtures("on")
 
@@ -59,7 +60,7 @@ def test_new_sizes_are_neither_planned_nor_bound(name: str, monkeypatch: pytest.
     def never(*given: object) -> None:
         raise AssertionError("the frame of the first sizes is not used")
 
-    for place, what in ((frames, "make_plan"), (general, "make_plan"), (general.General, "plan"), (type(backend()), "bind")):
+    for place, what in ((frames, "plan_for_itself"), (general.planning, "make_plan"), (general.General, "plan"), (type(backend()), "bind")):
         monkeypatch.setattr(place, what, never)
     monkeypatch.setattr(frames.Template, "of", never)
     for n in (19, 21, 23, 25, 27, 31, 35, 37):
@@ -171,8 +172,8 @@ def test_thousands_of_views_are_known_at_once(monkeypatch: pytest.MonkeyPatch) -
     for key in keys:
         assert x[key].shape
     asked: list[object] = []
-    own = specs.spec_of
-    monkeypatch.setattr(specs, "spec_of", lambda *given: asked.append(given[0]) or own(*given))
+    own = spec.spec_of
+    monkeypatch.setattr(spec, "spec_of", lambda *given: asked.append(given[0]) or own(*given))
     for key in keys:
         assert x[key].shape
     assert len(asked) < 100

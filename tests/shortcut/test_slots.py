@@ -13,7 +13,8 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.shortcut.slots import _BINARY, _NUMBER, ENTRIES, _place
+from tenxor.shortcut.slots import _NUMBER, ENTRIES, _place
+from tenxor.shortcut.slots import BINARY as _BINARY
 from tenxor.tensor import Tensor
 from tests.shortcut.outcomes import lose_no_reference, seen
 

@@ -71,10 +71,9 @@ class Compiler:
         self.target = target or (self.shipped.target if self.shipped else found().target())
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
-        self.hurries = False  # whether what waits for LLVM to be loaded is not made, where something is shipped instead
+        self.hurries = False  # whether nothing is compiled, where something is shipped that may be used instead
         self._sharing: Any = None
         self._repeating: Any = None
-        self._put_off = set[str]()
         self.lock = reentrant()
 
     @property
@@ -152,11 +151,11 @@ class Compiler:
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         """Linked machine code, and where it came from: found under a hash of `text`, or made of LLVM IR."""
         text_hash = cache.hash_of(text)
-        waits = not (self.hurries and self.shipped and "machine" not in vars(self))
+        waits = not (self.hurries and self.shipped)
         found = self._found(text_hash, symbols, ask=waits)
         if found is not None:
             return found
-        if not waits and not self._met(text_hash):
+        if not waits:
             raise NotAtHand(name)
         image = self._image(llvm_ir())
         library = self._link(image, symbols)
@@ -184,18 +183,6 @@ class Compiler:
         """The name of what is kept on disk."""
         text = emitter()
         return cache.key_by(text_hash, self.identity, text) if text else None
-
-    def _met(self, text_hash: str) -> bool:
-        """Whether an earlier process did without this, too, as is kept on disk: what is met again is worth compiling."""
-        assert self.shipped is not None
-        key = self.shipped.key_by(f"met {text_hash}")
-        if key in self._put_off:
-            return False
-        if cache.read(key) is not None:
-            return True
-        self._put_off.add(key)
-        cache.write(key, b"")
-        return False
 
     def plan_key(self, text: str, target: Target) -> str | None:
         """The name of what is kept on disk for whoever plans for a target."""

@@ -7,8 +7,9 @@ for whoever is still inside; the last one out says so. So a helper that wakes up
 door shut. Everybody polls for a while before going to sleep, since work often comes in quick succession and to be woken
 up takes tens of microseconds. One who was placed on some CPUs to wake up there (`system.py`) is free to go anywhere, once awake.
 
-Callers come one at a time: Python's have a lock of their own (`helpers.py`). Machine code that calls without it (`shortcut/graph.py`) looks
-first whether the place is taken, and whether all helpers are awake; if somebody comes at the very same moment, one of both waits.
+Callers come one at a time: Python's have a lock of their own (`helpers.py`). Machine code that calls without it
+(`shortcut/code/graph.py`) looks first whether the place is taken, and whether all helpers are awake; if somebody comes at the very same
+moment, one of both waits.
 """
 
 from __future__ import annotations
