@@ -14,11 +14,15 @@ import tenxor as tx
 
 from . import shortcut
 from .backend.llvm.maker import Maker, made_of, makers
+from .memory import NOWHERE
+from .node import Node, Scalar
 from .plans import kept, ready
-from .plans.pattern import structured
+from .plans.parts import product_in, sources_first
+from .plans.pattern import Pattern, structured
 from .plans.plan import make_plan
 from .realize import forget
 from .shortcut import aside
+from .shortcut.frames import pattern_alone
 from .shortcut.install import linked
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
@@ -59,12 +63,28 @@ def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) 
 
 
 def _plan(x: tx.Tensor, maker: Maker) -> None:
-    """Have the kernels made that compute a tensor, whatever its sizes are, and kept how they are run where that is soon said."""
-    pattern = structured([x.storage.node])
-    plan = make_plan(pattern)
-    own = ready.written(pattern, plan)
-    if own is not None and kept.in_words(own[2]) == kept.in_words(plan):
-        maker.keep_plan(*own[:2])
+    """Have the kernels made that compute a tensor, whatever its sizes are, as a whole and by parts; and kept how they are run where that
+    is soon said.
+    """
+    root = x.storage.node
+    for pattern in (structured([root]), *_parts(root)):
+        plan = make_plan(pattern)
+        own = ready.written(pattern, plan)
+        if own is not None and kept.in_words(own[2]) == kept.in_words(plan):
+            maker.keep_plan(*own[:2])
+
+
+def _parts(root: Node) -> Iterator[Pattern]:
+    """What is computed one after the other where a tensor is computed by parts, each of what is in memory then."""
+    nodes, met = [root], set[Node]()
+    while sources_first([root]) and nodes:
+        node = nodes.pop()
+        product = product_in(node)
+        sources = (product or node).sources
+        nodes += [s for s in sources if type(s) is Node and s.buffer is None and s not in met]
+        met.update(nodes)
+        there = [s if type(s) is Scalar else Node(s.recipe.done, buffer=NOWHERE) for s in sources]  # type: ignore[union-attr, arg-type]
+        yield pattern_alone(node.recipe, None if product is None else product.recipe, there, (product or node).offsets)[0]
 
 
 def expressions() -> Iterator[tx.Tensor]:
