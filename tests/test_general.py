@@ -136,7 +136,7 @@ def a_program(seed: int) -> Callable[[Any, list[Any]], Any]:
                 x = x[:, None, :] - x[None, :3, :]
                 x = x.max(axis=1)
             values.append(x)
-        return values[-1]
+        return values
 
     return run
 
@@ -147,8 +147,36 @@ def test_so_it_is_for_programs_by_chance(seed: int, taken_over: list[bool]) -> N
     for _ in range(8):
         sizes = [rng.randrange(4, 40) for _ in range(2)]
         arrays = [numbers(*sizes), numbers(*sizes[::-1])]
-        found = program(tx, [tx.asarray(x) for x in arrays])
-        assert np.allclose(found.to_numpy(), program(np, arrays), rtol=1e-9, atol=1e-9)
+        found = program(tx, [tx.asarray(x) for x in arrays])[-1]
+        assert np.allclose(found.to_numpy(), program(np, arrays)[-1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_so_it_is_for_several_results_at_once(seed: int, taken_over: list[bool]) -> None:
+    """Some of them are computed by one kernel, which reads what it has just computed for another nowhere but in registers."""
+    program, rng = a_program(seed), random.Random(seed)
+    for _ in range(8):
+        sizes = [rng.randrange(4, 40) for _ in range(2)]
+        arrays = [numbers(*sizes), numbers(*sizes[::-1])]
+        found = program(tx, [tx.asarray(x) for x in arrays])[2:]
+        wanted = program(np, arrays)[2:]
+        few = rng.sample(range(len(found)), min(len(found), 4))
+        tx.realize(*[found[k] for k in few])
+        for k in few:
+            assert np.allclose(found[k].to_numpy(), wanted[k], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 8])
+def test_what_one_kernel_computes_besides_is_read_in_registers(columns: int, taken_over: list[bool]) -> None:
+    """Of short rows the largest is written out, and lies as what else is told of the rows does: by a quotient that is 1."""
+    for rows in (33_000, 34_000, 35_001, 40_002):
+        x = tx.asarray(np.random.default_rng(rows).random((rows, columns)).astype(np.float32))
+        powers = tx.exp(x - x.max(axis=1, keepdims=True))
+        total, found = powers.sum(axis=1), tx.softmax(x)
+        tx.realize(total, found)
+        wanted = np.exp(x.numpy() - x.numpy().max(axis=1, keepdims=True))
+        assert np.allclose(total.numpy(), wanted.sum(axis=1), rtol=1e-5)
+        assert np.allclose(found.numpy(), wanted / wanted.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
 @pytest.mark.parametrize("width", [9, 16, 20])

@@ -54,6 +54,7 @@ class _Drafter:
         self.kernels, self.ways = kernels, ways
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
+        self.stored: dict[Node, Layout] = {}  # what is computed beside the root, and where
         self.scalar_of: dict[int, Expr] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
         self.accumulator_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
@@ -82,6 +83,7 @@ class _Drafter:
             d.space = d.new_axes(index_map.shape)
             for node in beside:
                 value = self.known[node, index_map, d.space] = walked(self.computed(node, index_map, d.space))
+                self.stored[node] = index_map
                 d.beside.append((len(d.accessed), value))
                 d.accessed.append(Accessed(node, index_map, d.space))
             d.value = walked(self.computed(root, index_map, d.space))
@@ -96,6 +98,10 @@ class _Drafter:
                 value = self.scalar_of[id(source)] = self.scalar(source)
             return value
         assert type(source) is Node
+        there = self.stored.get(source)
+        if there is not None:  # in a register: in memory it is not, as yet
+            assert there == index_map, "what is computed beside is read where it is stored"
+            index_map = there  # numbers that remember what they are made of may be told otherwise
         key = (source, index_map, loops)
         found = self.known.get(key)
         if found is None:
