@@ -87,14 +87,16 @@ def _planned(roots: Sequence[Node], taken: Pattern | None) -> tuple[Pattern, Pla
     while wanted := [node for node in roots if node.buffer is None]:
         pattern, taken = taken or patterns.taken(wanted), None
         try:
-            plan = plan_of(pattern, soon)
+            plan, at_hand = plan_of(pattern, soon), True
         except NotAtHand:
+            plan, at_hand = None, False
+        if not at_hand:
+            del pattern  # who else can read a node is asked
             first = sources_first(wanted)
             for node in first:
                 realize(node)
             soon = bool(first)
-            continue
-        if plan is not None:
+        elif plan is not None:
             others = _others(plan, pattern.nodes) if plan.watched else frozenset()
             if pattern.is_as_it_was():  # so recipes refer to what they referred to, while it was counted
                 return pattern, plan, others

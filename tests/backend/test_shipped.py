@@ -136,6 +136,15 @@ print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
         assert {(count, bits) for *_, count, bits in told} == {("1", told[0][-1])}
         assert [int(after) - int(before) for before, after, *_ in told[:2]] == [1, int(size > 4096)]
 
+    def test_what_others_have_is_computed_as_it_would_be_alone(self, made: Path, tmp_path: Path) -> None:
+        """A product that is in something computed by parts, one of which an earlier process compiled with the product in it."""
+        tmp_path.chmod(0o700)
+        m = "import tenxor as tx; m = ((tx.arange(1600.0) * 0.37) % 1.7).reshape(40, 40).realize(); "
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": "0"}
+        python("-c", m + "tx.tanh(m @ m).realize()", env={**env, "TENXOR_SHIPPED": ""})
+        program = m + "p = m @ m; (tx.tanh(p) + 1).realize(); print(p.numpy().tobytes() == (m @ m).numpy().tobytes())"
+        assert python("-c", program, env={**env, "TENXOR_SHIPPED": str(made)}).stdout == "True\n"
+
     def test_plans_elementwise_operations_too(self, made: Path, tmp_path: Path) -> None:
         """Alone, and one after the other where some are fused: nothing is planned, in a second process neither, and values are the same."""
         tmp_path.chmod(0o700)
