@@ -280,9 +280,9 @@ def test_tables_of_gelu_lose_nothing() -> None:
     """What is taken for exact: multiples of HALVING by sixteenths, the power and its rest, and the numbers at the centres."""
     sixteenths = int(activation.GELU_IS_0[32] ** 2 / activation.HALVING * 16) + 2
     assert all(SINGLE.rounded(k / 16 * activation.HALVING) == k / 16 * activation.HALVING for k in range(sixteenths))
-    for k, (power, rest) in enumerate(zip(activation.POWERS, activation.RESTS, strict=True)):
+    for k, (nearest, rest) in enumerate(zip(activation.POWERS, activation.RESTS, strict=True)):
         exact = mp.power(2, mpf(k) / 16)
-        assert abs(power * (1 + mpf(SINGLE.rounded(rest))) / exact - 1) < mpf(2) ** -47
+        assert abs(nearest * (1 + mpf(SINGLE.rounded(rest))) / exact - 1) < mpf(2) ** -47
     for centre, value in zip(activation.CENTRES, activation.AT_CENTRES, strict=True):
         a = mpf(SINGLE.rounded(centre))
         exact = mp.erfc(a / mp.sqrt(2)) / 2 * mp.power(2, a * a / activation.HALVING)
