@@ -1,6 +1,6 @@
 """sigmoid, silu, gelu, gelu_tanh, softplus: what neural networks apply to each element.
 
-All but softplus are x, or 1, over a sum of positive terms. The sum is carried as that of two floats, and the quotient
+All but softplus, and gelu of float32, are x, or 1, over a sum of positive terms. The sum is carried as that of two floats, and the quotient
 is corrected by its remainder; so little more than the last rounding is lost, in the far tails too.
 """
 
@@ -183,7 +183,7 @@ def gelu_from_tables(x: Value) -> Value:
     size, middle = x.abs(), GELU_SCALE[32] ** 0.5  # by its inverse, twice, nothing on the way is subnormal
     counts, most = size < GELU_IS_0[32], larger(x, -0.0)
     power, change = power_by_sixteenths(size, 1 / middle)
-    power = select(counts, power, 0.0)  # where it is not one
+    power = select(counts, power, 0.0)  # beyond, its bits say nothing
     entry = intervals_from(size + 1.0, SINGLE.to_bits(1.0))
     d = size - entry(CENTRES)
     change = fma(polynomial(d, [entry(table) for table in NEAR_CENTRES]), fma(d, change, d), change)
