@@ -122,9 +122,9 @@ def mills(a: mpf) -> mpf:
     return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
 
 
-def gelu_over_exp(a: mpf) -> mpf:
-    """-gelu(-a) e**(a**2/2)."""
-    return a * mills(a)
+def gelu_over_power(a: mpf) -> mpf:
+    """-gelu(-a)/a 2**(a**2/HALVING)."""
+    return mp.erfc(a / mp.sqrt(2)) / 2 * mp.power(2, a * a / HALVING)
 
 
 def gelu_bend(a: mpf) -> mpf:
@@ -159,9 +159,11 @@ def octave_quarters(first: float, count: int, last: float) -> list[tuple[float, 
 
 def accurate_centre(function: Real, low: float, high: float) -> float:
     """The float32 next to the middle of an interval, in small steps, whose function is nearly a float32; 0 if it begins at 0."""
-    if low == 0:
-        return 0.0
-    middle, step = (low + high) / 2, (high - low) / 2**16
+    return 0.0 if low == 0 else accurate_near(function, (low + high) / 2, (high - low) / 2**16)
+
+
+def accurate_near(function: Real, middle: float, step: float) -> float:
+    """The float32 next to a number, in such steps, whose function is nearly a float32."""
     for k in range(2**15):
         for candidate in (middle + k * step, middle - k * step):
             centre = np.float32(candidate)
@@ -169,15 +171,20 @@ def accurate_centre(function: Real, low: float, high: float) -> float:
             nearest = np.float32(str(value))
             if abs(value - mpf(float(nearest))) < mpf(float(np.spacing(nearest))) / 1000:
                 return float(centre)
-    raise ValueError(f"no float32 between {low} and {high} will do")
+    raise ValueError(f"no float32 near {middle} will do")
 
 
 TANH_INTERVALS = octave_quarters(0.0390625, 32, 9.5)
 TANH_CENTRES = [accurate_centre(mp.tanh, low, high) for low, high in TANH_INTERVALS]
 ERF_INTERVALS = octave_quarters(0.25, 16, 3.99)
 ERF_CENTRES = [accurate_centre(mp.erf, low, high) for low, high in ERF_INTERVALS]
-GELU_INTERVALS = octave_quarters(0.0625, 32, 14.5)
-GELU_CENTRES = [accurate_centre(gelu_over_exp, low, high) for low, high in GELU_INTERVALS]
+HALVING = mpf("1.3671875")
+GELU_INTERVALS = [(max(low, 1.0) - 1, high - 1) for low, high in octave_quarters(1.0, 16, 15.5)]
+# Where 1/(a + 1) is halfway between its values at both ends: the function is like that, so its steps to either side are about equal.
+GELU_CENTRES = [
+    accurate_near(gelu_over_power, 2 / (1 / (low + 1) + 1 / (high + 1)) - 1, (high - low) / 2**16)
+    for low, high in GELU_INTERVALS
+]
 FARTHEST = mpf(max(max(c - low, high - c) for (low, high), c in zip(TANH_INTERVALS, TANH_CENTRES, strict=True)))
 POW_LOG, POW_EXP = mpf("0.0232"), mp.log(2) / 64 * mpf("1.001")
 
@@ -203,6 +210,29 @@ def show_near_centres(name: str, function: Real, slopes: list[float], intervals:
         coefficients, error = remez(fit, terms)
         rows.append(coefficients)
         print(f"{name} around {c!r}, float32: error 2**{float(mp.log(error, 2)):.1f}")
+    show_columns(rows)
+
+
+def show_gelu() -> None:
+    """Print what float32's gelu(-a) is made of: centres, and around each (f(c + d) / f(c) - 1) / d."""
+    print("centres of gelu:", ", ".join(str(np.float32(c)) for c in GELU_CENTRES))
+    print("at centres:", ", ".join(str(np.float32(str(gelu_over_power(mpf(c))))) for c in GELU_CENTRES))
+    rows = []
+    for (low, high), c in zip(GELU_INTERVALS, GELU_CENTRES, strict=True):
+        at = gelu_over_power(mpf(c))
+
+        def ratio(d: mpf, c: float = c, at: mpf = at) -> mpf:
+            return (gelu_over_power(c + d) / at - 1) / d
+
+        fit = Fit(ratio, mpf(low - c), mpf(high - c), {}, lambda d, c=c, at=at: abs(d) * at / gelu_over_power(c + d))
+        coefficients, error = remez(fit, 6)
+        rows.append(coefficients)
+        print(f"gelu around {c!r}, float32: error 2**{float(mp.log(error, 2)):.1f}")
+    show_columns(rows)
+
+
+def show_columns(rows: list[list[mpf]]) -> None:
+    """Print the coefficients of several polynomials, of each power those of all."""
     for column in zip(*rows, strict=True):
         print("    (" + ", ".join(str(np.float32(str(v))) for v in column) + ")")
 
@@ -239,6 +269,9 @@ FITS = {
     "asin": Fit(odd_tail(mp.asin), TINY, mpf(1) / 4, {64: 13}, odd_weight(mp.asin)),
     "erf": Fit(erf_tail, TINY, mpf(1), {64: 12}, erf_weight),
     "gelu": gelu_fit(26, mpf("3.5"), mpf("38.7")),
+    "power of gelu": Fit(
+        lambda r: (mp.power(2, -r / HALVING) - 1) / r, -HALVING / 32, HALVING / 32, {32: 3}, lambda r: abs(r) * mp.power(2, r / HALVING)
+    ),
     "(2**f - 1) / f": Fit(
         lambda f: mp.expm1(f * mp.log(2)) / f,
         -mpf(1) / 2,
@@ -273,5 +306,4 @@ if __name__ == "__main__":
         print("centres of tanh:", ", ".join(str(np.float32(c)) for c in TANH_CENTRES))
         print("centres of erf:", ", ".join(str(np.float32(c)) for c in ERF_CENTRES))
         show_near_centres("erf", mp.erf, [1.0] * 16, ERF_INTERVALS, ERF_CENTRES, 6)
-        print("centres of gelu:", ", ".join(str(np.float32(c)) for c in GELU_CENTRES))
-        show_near_centres("gelu", gelu_over_exp, [0.5, *[0.0] * 31], GELU_INTERVALS, GELU_CENTRES, 5)
+        show_gelu()

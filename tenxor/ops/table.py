@@ -288,7 +288,7 @@ entry(
 entry("silu", 1, floating, "x * sigmoid(x)", cost=25, pullback=pullbacks.silu)
 entry("softplus", 1, floating, "log(1 + exp(x)) without overflow", cost=40, pullback=pullbacks.softplus)
 entry(
-    "gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=40, pullback=pullbacks.gelu,
+    "gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=30, pullback=pullbacks.gelu,
 )
 entry(
     "gelu_tanh",

@@ -12,7 +12,8 @@ import pytest
 from mpmath import mp, mpc, mpf
 
 from tenxor.backend.llvm.builder import Builder, Module
-from tenxor.backend.llvm.elementary import FUNCTIONS, power
+from tenxor.backend.llvm.elementary import FUNCTIONS, activation, power
+from tenxor.backend.llvm.formats import SINGLE
 from tenxor.backend.llvm.types import DOUBLE, FLOAT, I64, POINTER, Type, vector
 from tenxor.target import Target
 
@@ -273,6 +274,27 @@ def test_inverses_of_pow_lose_nothing() -> None:
             for bits in (first, first + 1, first + step // 2, first + step // 3, first + step - 2, first + step - 1):
                 rest = Fraction(format.from_bits(bits)) * Fraction(inverse) - 1
                 assert format.rounded(float(rest)) == rest and abs(rest) < 0.0198
+
+
+def test_tables_of_gelu_lose_nothing() -> None:
+    """What is taken for exact: multiples of HALVING by sixteenths, the power and its rest, and the numbers at the centres."""
+    sixteenths = int(activation.GELU_IS_0[32] ** 2 / activation.HALVING * 16) + 2
+    assert all(SINGLE.rounded(k / 16 * activation.HALVING) == k / 16 * activation.HALVING for k in range(sixteenths))
+    for k, (nearest, rest) in enumerate(zip(activation.POWERS, activation.RESTS, strict=True)):
+        exact = mp.power(2, mpf(k) / 16)
+        assert abs(nearest * (1 + mpf(SINGLE.rounded(rest))) / exact - 1) < mpf(2) ** -47
+    for centre, value in zip(activation.CENTRES, activation.AT_CENTRES, strict=True):
+        a = mpf(SINGLE.rounded(centre))
+        exact = mp.erfc(a / mp.sqrt(2)) / 2 * mp.power(2, a * a / activation.HALVING)
+        assert abs(mpf(SINGLE.rounded(value)) / exact - 1) < mpf(2) ** -33
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gelu_next_to_0_is_half_of_it(dtype: type[np.floating]) -> None:
+    """Rounded once: nothing on the way is rounded to a subnormal number."""
+    count = np.arange(-3000, 3001)
+    got = compiled("gelu", dtype)(count * np.finfo(dtype).smallest_subnormal) / np.finfo(dtype).smallest_subnormal
+    assert np.max(np.abs(got - count / 2)) == 0.5 and np.all(got * count >= 0)
 
 
 def hard_angles(dtype: type[np.floating]) -> np.ndarray:

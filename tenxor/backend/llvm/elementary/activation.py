@@ -1,6 +1,6 @@
 """sigmoid, silu, gelu, gelu_tanh, softplus: what neural networks apply to each element.
 
-All but softplus are x, or 1, over a sum of positive terms. The sum is carried as that of two floats, and the quotient
+All but softplus, and gelu of float32, are x, or 1, over a sum of positive terms. The sum is carried as that of two floats, and the quotient
 is corrected by its remainder; so little more than the last rounding is lost, in the far tails too.
 """
 
@@ -15,12 +15,11 @@ from .exponential import (
     exp_tail,
     reduce_by_ln2,
     reduce_by_ln2_exactly,
-    reduce_by_ln2_in_two,
     scale_of,
     scaled,
 )
 from .logarithm import log1p_tail
-from .tables import intervals
+from .tables import intervals_from, look_up
 
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
@@ -34,58 +33,52 @@ CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.17514991
 GELU_IS_0 = {32: 14.5, 64: 38.7}  # gelu(-a) rounds to 0
 GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # over it, all gelu(-a) are normal
 
-# -gelu(-a) e**(a**2/2) in float32, 0 <= a < GELU_IS_0. Sizes are counted by 32 intervals, four to a doubling, from FIRST on. The centre
-# of each is a float32 whose value is very nearly a float32, too; that of the first is 0.
-FIRST = SINGLE.to_bits(0.0625)
-END_OF_FIRST = 0.078125
+# In float32, -gelu(-a) is a m(a) 2**(-a**2/HALVING), 0 <= a < GELU_IS_0, with a smooth m. So few bits of HALVING make its multiples exact;
+# it is a little less than 2 ln 2, which makes m flatter.
+HALVING = 1.3671875
+# (2**(-r/HALVING) - 1) / r, |r| <= HALVING/32: relative error of the power 2**-29.2.
+POWER_STEP = (-0.50698763, 0.1285224, -0.021718293)
+# The powers of 2 by sixteenths, and by how much of each the float32 is less.
+POWERS = tuple(SINGLE.rounded(2.0 ** (k / 16)) for k in range(16))
+RESTS = tuple(2.0 ** (k / 16) / power - 1.0 for k, power in enumerate(POWERS))
+# Sizes are counted by a + 1 in 16 intervals, four to a doubling. The centre of each is a float32 whose m is very nearly a float32, too.
 CENTRES = (
-    0.0, 0.0856905, 0.10150814, 0.11719012, 0.14056873, 0.17182016, 0.20325851, 0.23428965, 0.28131104,
-    0.34380436, 0.40626907, 0.4693966, 0.5614166, 0.6870308, 0.8137398, 0.9383106, 1.125061, 1.3768883, 1.6257362,
-    1.8729744, 2.2469559, 2.7486954, 3.2626038, 3.7491379, 4.4994354, 5.4991913, 6.50058, 7.4997253, 8.989258,
-    11.000946, 12.990753, 14.253632,
+    0.11039776, 0.36362875, 0.61642224, 0.8668345, 1.2203683, 1.7262962, 2.227069, 2.7298315, 3.4451768, 4.4540267,
+    5.45809, 6.4740977, 7.8910556, 9.910861, 11.920116, 13.724979,
 )  # fmt: skip
 AT_CENTRES = (
-    0.0, 0.040066283, 0.046891417, 0.05349477, 0.06304715, 0.075293384, 0.08703967, 0.098100774, 0.113915764,
-    0.13330977, 0.15101735, 0.16738255, 0.18879822, 0.21402434, 0.23557149, 0.25362027, 0.27600434, 0.29940674,
-    0.31695798, 0.330448, 0.34561354, 0.359464, 0.36891025, 0.37513772, 0.3816114, 0.38688156, 0.39010337,
-    0.39219776, 0.39417812, 0.39572433, 0.39661914, 0.39700696,
+    0.4588736, 0.38289422, 0.32591626, 0.28251353, 0.2365242, 0.1909551, 0.16034335, 0.13855511, 0.11715483,
+    0.09833633, 0.087248005, 0.08074599, 0.0769179, 0.0791714, 0.089706294, 0.10784109,
 )  # fmt: skip
-# (f(centre + d) - f(centre)) / d in terms of d, of the first less 1/2: relative error of the whole 2**-27.0.
+# (m(centre + d) / m(centre) - 1) / d in terms of d: relative error of m 2**-28.1.
 NEAR_CENTRES = (
     (
-        -1.4235392e-10, 0.43681747, 0.42621133, 0.41599545, 0.40129837, 0.382601, 0.36482468, 0.34823173,
-        0.32476485, 0.2964233, 0.27099335, 0.24789755, 0.2183106, 0.1844764, 0.1565511, 0.13393739,
-        0.10701121, 0.08040241, 0.061677888, 0.048141506, 0.033986792, 0.022262424, 0.01508974, 0.010813136,
-        0.006834031, 0.004028239, 0.002552507, 0.0017128836, 0.001023662, 0.0005713066, 0.00035155177,
-        0.00026767686,
+        -0.7575281, -0.67416507, -0.6022812, -0.5406025, -0.46690822, -0.38273373, -0.31759873, -0.2652252,
+        -0.20640083, -0.14387257, -0.09630716, -0.057365682, -0.012668617, 0.039564952, 0.083836764, 0.1197047,
     ),
     (
-        -0.3989422, -0.34016043, -0.3304189, -0.32107222, -0.30769014, -0.29077962, -0.27482575, -0.26004797,
-        -0.23934655, -0.2146767, -0.19287682, -0.17337859, -0.14886242, -0.12154743, -0.09967484,
-        -0.082484566, -0.0627407, -0.04418288, -0.031848256, -0.02341034, -0.015145058, -0.008881868,
-        -0.0054160636, -0.003534573, -0.001956113, -0.0009846583, -0.0005425119, -0.00032143996,
-        -0.00016315952, -7.549377e-05, -3.967704e-05, -2.7637903e-05,
+        0.4639178, 0.38005188, 0.31347716, 0.26080826, 0.20357224, 0.14628315, 0.1083036, 0.08205962, 0.057408977,
+        0.037065115, 0.025738362, 0.019128708, 0.014412955, 0.012573649, 0.013880407, 0.016725544,
     ),
     (
-        0.24999073, 0.20869257, 0.20192559, 0.19545557, 0.18623199, 0.17464657, 0.1637921, 0.15380701,
-        0.13993879, 0.123609364, 0.10937669, 0.096820965, 0.08129738, 0.06440257, 0.05123895, 0.0411699,
-        0.029976256, 0.019922594, 0.013579863, 0.009455101, 0.0056497166, 0.0029932125, 0.0016545091,
-        0.000989331, 0.00048296677, 0.00020909886, 0.00010067599, 5.285906e-05, 2.2876036e-05, 8.802018e-06,
-        3.9589327e-06, 2.524929e-06,
+        -0.2407525, -0.18358546, -0.14112793, -0.10964771, -0.07789333, -0.04918306, -0.032237314, -0.021731328,
+        -0.012958134, -0.006692534, -0.0036443737, -0.00199047, -0.00075098587, 0.00017160186, 0.00078574754,
+        0.0013091402,
     ),
     (
-        -0.13264683, -0.108917855, -0.10501707, -0.10129935, -0.09602496, -0.08943027, -0.08329077,
-        -0.07767862, -0.06995764, -0.060949028, -0.05319552, -0.046441462, -0.03824378, -0.029478723,
-        -0.022819145, -0.017850777, -0.012517533, -0.007889942, -0.005108691, -0.0033833995, -0.0018888537,
-        -0.0009094947, -0.00045812054, -0.00025205663, -0.00011035181, -4.1201154e-05, -1.7370927e-05,
-        -8.09435e-06, -3.0385127e-06, -9.692386e-07, -3.7229313e-07, -2.1539563e-07,
+        0.110871084, 0.07941422, 0.057395883, 0.04199087, 0.0274664, 0.015471178, 0.009112823, 0.0055549666,
+        0.00290921, 0.0012860941, 0.00062778895, 0.0003313314, 0.00015951323, 8.8213805e-05, 8.78235e-05,
+        0.00011460863,
     ),
     (
-        0.057546813, 0.050283764, 0.048349757, 0.04649579, 0.04387084, 0.04059727, 0.037585862, 0.034813978,
-        0.031081837, 0.026735742, 0.023038682, 0.01988767, 0.016025314, 0.012060722, 0.009136936,
-        0.0069661904, 0.0047070812, 0.0028349003, 0.0017460334, 0.0010982819, 0.0005727356, 0.00025305687,
-        0.00011924657, 5.948237e-05, 2.332219e-05, 7.569073e-06, 2.8148943e-06, 1.1682813e-06, 3.7519865e-07,
-        1.00765156e-07, 3.3028215e-08, 1.758456e-08,
+        -0.046485875, -0.03147303, -0.0215127, -0.014900579, -0.009080923, -0.0046026944, -0.0024514485,
+        -0.0013570784, -0.00063065736, -0.00023476577, -9.7225326e-05, -4.2933556e-05, -1.4682958e-05, -1.743213e-06,
+        3.2739642e-06, 6.8121903e-06,
+    ),
+    (
+        0.017284889, 0.011217259, 0.0073400987, 0.0048447708, 0.0026420923, 0.0012346903, 0.0006025287, 0.00030734073,
+        0.00012147821, 3.9553648e-05, 1.4477581e-05, 5.8427618e-06, 1.7987865e-06, 5.465373e-07, 3.8046127e-07,
+        4.821258e-07,
     ),
 )  # fmt: skip
 
@@ -179,38 +172,44 @@ def corrected(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: V
 
 
 def gelu(x: Value) -> Value:
-    """x times the normal distribution's cumulative probability at x: max(x, 0) + gelu(-|x|), where that is e**(-x**2/2) times a smooth
-    function.
+    """x times the normal distribution's cumulative probability at x: max(x, 0) + gelu(-|x|), which is 0 from GELU_IS_0 on."""
+    return (gelu_from_tables if x.format.bits == 32 else gelu_by_division)(x)
+
+
+def gelu_from_tables(x: Value) -> Value:
+    """gelu(-|x|) as a power of 2 times a polynomial around the nearest of some centres: in float32. Each is a number of a table, and what
+    it changes by in proportion: so all but the product of |x| and those two numbers is small, and its rounding does not show.
     """
-    bits = x.format.bits
-    size = x.abs()
-    size = select(size < GELU_IS_0[bits], size, 0.0)  # beyond, what is added to max(x, 0) is 0, as it is at 0
-    tail, shifted = (gelu_tail_from_table if bits == 32 else gelu_tail_by_division)(size, *exact_product(size * -0.5, size))
-    middle = GELU_SCALE[bits]
-    return fma(tail * scale_of(shifted, 1 / middle), middle, larger(x, 0.0)).with_sign_of(x)
-
-
-def gelu_tail_from_table(size: Value, exponent: Value, exponent_low: Value) -> tuple[Value, Value]:
-    """gelu(-size), but for the power of two that `shifted` says: by a polynomial around the nearest of some centres."""
-    entry = intervals(size, FIRST)
+    size, middle = x.abs(), GELU_SCALE[32] ** 0.5  # by its inverse, twice, nothing on the way is subnormal
+    counts, most = size < GELU_IS_0[32], larger(x, -0.0)
+    power, change = power_by_sixteenths(size, 1 / middle)
+    power = select(counts, power, 0.0)  # beyond, its bits say nothing
+    entry = intervals_from(size + 1.0, SINGLE.to_bits(1.0))
     d = size - entry(CENTRES)
-    slope = entry(NEAR_CENTRES[-1])
-    for table in NEAR_CENTRES[-2::-1]:
-        slope = fma(slope, d, entry(table))
-    at, most = -entry(AT_CENTRES), select(size < END_OF_FIRST, d * -0.5, 0.0)
-    step = fma(slope, -d, most)
-    step_low = fma(slope, -d, most - step)
-    (r, r_low), shifted = reduce_by_ln2_in_two(exponent, exponent_low)
-    tail = exp_tail(r)
-    e, e_low = fast_sum(r.constant(1.0), r)
-    more = fma(r_low, e + tail, tail)
-    return fma(at, e, step + fma(at, e_low + more, fma(step, r + more, step_low))), shifted
+    change = fma(polynomial(d, [entry(table) for table in NEAR_CENTRES]), fma(d, change, d), change)
+    part, part_low = exact_product(size, entry([value / middle for value in AT_CENTRES]))
+    tail = fma(part, power, power * fma(part, change, part_low))
+    return select(counts, fma(tail, -middle * middle, most), most)
 
 
-def gelu_tail_by_division(size: Value, exponent: Value, exponent_low: Value) -> tuple[Value, Value]:
-    """The same as -size/2 e**(-size**2/2) / D with D = 1 + size (1 + bend), the last a polynomial."""
+def power_by_sixteenths(size: Value, times: float) -> tuple[Value, Value]:
+    """2**(-size**2/HALVING) times a power of 2, as that power of 2 whose exponent is the next sixteenth, and what it changes by."""
+    rounder = SINGLE.rounder / len(POWERS)  # adding it rounds to sixteenths, which are the lowest bits of the sum
+    shifted = fma(size * size, -1 / HALVING, rounder)
+    rest = fma(size, size, fma(shifted, HALVING, -rounder * HALVING))
+    # These bits say which sixteenth, and go into the fraction where whole powers go into the exponent; so the table is without them.
+    place, at = shifted.as_bits(), SINGLE.fraction_bits - 4
+    table = [SINGLE.from_bits(SINGLE.to_bits(power * times) - (k << at)) for k, power in enumerate(POWERS)]
+    power = (look_up(table, place).as_bits() + (place << at)).as_float()
+    return power, fma(polynomial(rest, POWER_STEP), rest, look_up(RESTS, place))
+
+
+def gelu_by_division(x: Value) -> Value:
+    """gelu(-a) as -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend), the last a polynomial: in float64."""
+    size, middle = x.abs(), GELU_SCALE[64]
+    size = select(size < GELU_IS_0[64], size, 0.0)  # beyond, what is added to max(x, 0) is 0, as it is at 0
     minus_half = size * -0.5
-    (r, r_low), shifted = reduce_by_ln2_exactly(exponent, exponent_low)
+    (r, r_low), shifted = reduce_by_ln2_exactly(*exact_product(minus_half, size))
     dividend = fma(minus_half, r, minus_half)
     dividend_low = fma(minus_half, exp_tail(r) + r_low, fma(minus_half, r, minus_half - dividend))
     bend = polynomial((size - CENTRE) / (size + CENTRE), BEND)
@@ -218,7 +217,8 @@ def gelu_tail_by_division(size: Value, exponent: Value, exponent_low: Value) -> 
     divisor = fma(size, slope, 1.0)
     divisor_low = fma(size, slope_low, fma(size, slope, 1.0 - divisor))
     inverse = 1.0 / divisor
-    return corrected(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low), shifted
+    tail = corrected(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low)
+    return fma(tail * scale_of(shifted, 1 / middle), middle, larger(x, 0.0)).with_sign_of(x)
 
 
 def softplus(x: Value) -> Value:

@@ -26,9 +26,10 @@ def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Seque
     return [b.joined((x, entry), (y, slow_end)) for x, y in zip(usual, found, strict=True)]
 
 
-def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(x: Value, coefficients: Sequence[Value | Number]) -> Value:
     """The polynomial with these coefficients, from the constant term up, by Horner's rule."""
-    result = x.constant(coefficients[-1])
+    last = coefficients[-1]
+    result = last if isinstance(last, Value) else x.constant(last)
     for c in reversed(coefficients[:-1]):
         result = fma(result, x, c)
     return result

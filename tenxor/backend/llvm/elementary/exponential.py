@@ -48,19 +48,13 @@ def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
     return Reduced(fma(n, -low, rest) if x_low is None else rest + fma(n, -low, x_low), shifted)
 
 
-def reduce_by_ln2_in_two(x: Value, x_low: Value) -> tuple[Pair, Value]:
-    """Split the sum of moderate x and a small number into n ln2 + r, r being the sum of one float and a much smaller one."""
+def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
+    """Split the sum of moderate x and a small number into n ln2 + r, r being the sum of two floats that overlap by no bit."""
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
     n = shifted - rounder
-    return Pair(fma(n, -high, x), fma(n, -low, x_low)), shifted
-
-
-def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
-    """The same, r being a sum of two floats that overlap by no bit."""
-    (r, r_low), shifted = reduce_by_ln2_in_two(x, x_low)
-    return fast_sum(r, r_low), shifted
+    return fast_sum(fma(n, -high, x), fma(n, -low, x_low)), shifted
 
 
 def scale_of(shifted: Value, times: float = 1.0) -> Value:

@@ -17,7 +17,16 @@ def intervals(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
     """What looks tables up that have an entry for each interval of float32, from the one on that begins with the bits `first`; the first
     serves smaller sizes, too. Intervals are numbered by their bits, and tables turned until the numbers are places in them.
     """
-    place = larger(size.as_bits(), first) >> STEP_BITS
+    return turned_to(larger(size.as_bits(), first), first)
+
+
+def intervals_from(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
+    """The same for sizes of which none is smaller."""
+    return turned_to(size.as_bits(), first)
+
+
+def turned_to(size_bits: Value, first: int) -> Callable[[Sequence[float]], Value]:
+    place = size_bits >> STEP_BITS
 
     def entry(table: Sequence[float]) -> Value:
         begin = -(first >> STEP_BITS) % len(table)
