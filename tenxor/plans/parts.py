@@ -6,7 +6,8 @@ fused kernel would, where all that it is made of lies as it does; else it is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from ..node import ALONE, POSITION, Node, is_read_from_memory
 from ..ops import OPS, Op
@@ -73,6 +74,19 @@ def is_in_order(node: Node, reads: Node) -> bool:
             order = order_of(source)
             is_all = node.size == 1 and reads is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
             if order is False or (order is None and not (is_all or is_read_from_memory(source, reads))):
+                return False
+    return True
+
+
+def are_in_order(nodes: Sequence[Node]) -> bool:
+    """Whether all reductions among the pending ones of these nodes, of which others read just the last, add up alone as in the fused
+    kernel; and sums of products, too, where these are in memory.
+    """
+    owners = Counter([id(s) for node in nodes for s in node.sources])
+    for node in nodes:
+        if node.buffer is None and isinstance(node.op, Reduction):
+            product = product_in(node)
+            if not is_in_order(node, product or node) or (product and owners[id(product)] > 1 and not order_of(product)):
                 return False
     return True
 
