@@ -78,17 +78,22 @@ def is_in_order(node: Node, reads: Node) -> bool:
     return True
 
 
-def are_in_order(nodes: Sequence[Node]) -> bool:
-    """Whether all reductions among the pending ones of these nodes, of which others read just the last, add up alone as in the fused
-    kernel; and sums of products, too, where these are in memory.
+def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
+    """Which of some nodes, each of which comes behind its sources and others read just the last, are made of reductions, or are such, that
+    may add up otherwise alone than in the fused kernel; or sums of products where these are in memory.
     """
     owners = Counter([id(s) for node in nodes for s in node.sources])
+    found: set[int] = set()
     for node in nodes:
-        if node.buffer is None and isinstance(node.op, Reduction):
-            product = product_in(node)
-            if not is_in_order(node, product or node) or (product and owners[id(product)] > 1 and not order_of(product)):
-                return False
-    return True
+        if node.buffer is not None:
+            continue
+        product = product_in(node)
+        otherwise = isinstance(node.op, Reduction) and not is_in_order(node, product or node)
+        if product and owners[id(product)] > 1:
+            otherwise = otherwise or not order_of(product)
+        if otherwise or any([id(s) in found for s in node.sources]):
+            found.add(id(node))
+    return found
 
 
 def order_of(source: Node) -> bool | None:

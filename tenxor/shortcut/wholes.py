@@ -24,7 +24,7 @@ from ..locking import taken_at_once
 from ..node import Node, untracked
 from ..plans.call import Call
 from ..plans.general import general_of_sizes
-from ..plans.parts import are_in_order
+from ..plans.parts import adding_otherwise
 from ..plans.pattern import Pattern, taken
 from ..plans.steps import Plan, Step
 from ..realize import lock, plan_of
@@ -157,8 +157,7 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
         return ()
     owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
     looks = [(step.number, STORED) for step in plan.steps if step.number < last]
-    in_order = not plan.costly or are_in_order(pattern.nodes)
-    looks += [(k, (MUCH if _is_much(pattern.nodes[k], plan.target) else INLINED) if in_order else STORED) for k in plan.costly]
+    looks += _inlined(pattern, plan)
     looks += [(k, DONOR) for step in plan.steps for k, _ in step.donors if pattern.nodes[k].buffer is not None]
     shares = [_shares(step, plan.target) for step in plan.steps]
     words: list[Number] = [len(looks), len(plan.steps), 0]
@@ -176,6 +175,12 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes, grain, pieces)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
     return words
+
+
+def _inlined(pattern: Pattern, plan: Plan) -> list[tuple[int, int]]:
+    """The numbers of those that are inlined, and what they are."""
+    nodes, otherwise = pattern.nodes, adding_otherwise(pattern.nodes) if plan.costly else set()
+    return [(k, STORED if id(nodes[k]) in otherwise else MUCH if _is_much(nodes[k], plan.target) else INLINED) for k in plan.costly]
 
 
 def _most(call: Call, target: Target) -> int:
