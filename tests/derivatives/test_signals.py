@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -13,52 +12,46 @@ import tenxor as tx
 from tenxor.derivatives import again
 from tenxor.node import tracked, tracking
 
-ROUNDS = 60
-MOST = 1 << 20  # times: what a signal raises is swallowed where Python cannot tell it, as when an object dies
+node, differentiation = import_module("tenxor.node"), import_module("tenxor.functions.differentiation")
 
 
 class Stop(Exception):
     """What handles a signal raises it."""
 
 
-@pytest.fixture
-def alarm() -> Iterator[Callable[[float], None]]:
-    """Raises Stop in so many seconds."""
+class Heard:
+    """A variable, where a signal is heard as soon as it is set for the first time, as Python hears them after a call."""
 
-    def stop(*_: object) -> None:
-        raise Stop
+    def __init__(self, own: ContextVar[Any]) -> None:
+        self.own, self.get, self.times = own, own.get, 0
 
-    before = signal.signal(signal.SIGALRM, stop)
-    gc.collect()
-    gc.disable()  # else what pytest's plugins have it call hears the signal, too, and that is told as a mistake
-    try:
-        yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds) and None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        gc.enable()
+    def set(self, value: Any) -> Any:
+        found = self.own.set(value)
+        self.times += 1
+        if self.times == 1:
+            raise Stop
+        return found
 
 
-def constant() -> None:
-    for _ in range(MOST):
-        with tx.no_grad():
-            pass
+def test_what_was_to_be_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "tracking", Heard(tracking))
+    with pytest.raises(Stop), tx.no_grad():
+        raise AssertionError("it was not heard")
+    assert tracking.get() is True
 
 
-def traced() -> None:
-    for _ in range(MOST):
-        again.steps_for([], lambda stand_ins: [])
+def test_what_was_to_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tracked(False):
+        scope = differentiation._Scope("grad", [tx.asarray([1.0])], [0])
+        monkeypatch.setattr(differentiation, "tracking", Heard(tracking))
+        with pytest.raises(Stop), scope:
+            raise AssertionError("it was not heard")
+        assert tracking.get() is False
 
 
-@pytest.mark.parametrize("work", [constant, traced])
-@pytest.mark.parametrize("outside", [True, False], ids=["followed", "constant"])
-def test_a_signal_leaves_what_is_followed_as_it_was(work: Callable[[], None], outside: bool, alarm: Callable[[float], None]) -> None:
-    with tracked(outside):
-        for k in range(ROUNDS):
-            with suppress(Stop):
-                alarm(2e-3 + 1e-5 * k)
-                work()
-            assert tracking.get() is outside and not again._tracing.get()
-    x = tx.asarray([2.0]).requires_grad_()
-    (x * x).sum().backward()
-    assert x.grad.item() == 4.0  # type: ignore[union-attr]
+def test_what_was_to_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = again._tracing
+    monkeypatch.setattr(again, "_tracing", Heard(own))
+    with pytest.raises(Stop):
+        again.steps_for([], lambda stand_ins: [], object())  # type: ignore[arg-type]
+    assert own.get() is False
