@@ -170,11 +170,12 @@ tracking: ContextVar[bool | None] = ContextVar("tracking", default=True)
 @contextmanager
 def tracked(yes: bool | None = True) -> Iterator[None]:
     """While it is open, this thread makes nodes with a past, or without: see `tracking`."""
-    before = tracking.set(yes)
+    before = tracking.get()
     try:
+        tracking.set(yes)  # in here, as a signal may be heard as soon as that is done
         yield
     finally:
-        tracking.reset(before)
+        tracking.set(before)
 
 
 def untracked() -> AbstractContextManager[None]:

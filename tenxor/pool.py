@@ -243,7 +243,7 @@ class Pool:
                 if loan() is None:  # what is to come back and does not, as a signal was heard, is the system's
                     self.loans.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.loans.values())])
-            pooled = sum([capacity * len(blocks) for capacity, blocks in self.free.copy().items()])  # a copy, as all may run meanwhile
+            pooled = sum([capacity * len(self.free.get(capacity, ())) for capacity in self.free.copy()])  # a copy, as all may run meanwhile
             self.most = max(self.most, in_use)
         back = self.back
         while back:
@@ -344,7 +344,8 @@ class Pool:
     def _larger(self, capacity: int, most: int) -> int:
         """The size of the least free blocks that are up to half as large again, and take no more than `most`; or this one."""
         largest = min(capacity + capacity // 2, most)
-        fits = [size for size, blocks in self.free.copy().items() if blocks and capacity < size <= largest]
+        # Not its `items()`: where there is no memory for the first of these, CPython 3.11 ends the process.
+        fits = [size for size in self.free.copy() if capacity < size <= largest and self.free.get(size)]
         return min(fits, default=capacity)
 
     def _grown(self, capacity: int) -> tuple[Block | None, int]:

@@ -133,9 +133,10 @@ def steps_for(given: Sequence[Node | Scalar], make: Make, numbers: Traced | None
         return Node(recipe_of(PLACEHOLDER, shape, x.dtype))
 
     stand_ins = list(map(stand_in, given))
-    token = _tracing.set(numbers is not None)
+    before = _tracing.get()
     try:
+        _tracing.set(numbers is not None)  # in here, as a signal may be heard as soon as that is done
         with untracked():
             return Steps.of(stand_ins, make(stand_ins))
     finally:
-        _tracing.reset(token)
+        _tracing.set(before)

@@ -264,11 +264,16 @@ class _Scope:
         self.first = min([past.number for past in self.pasts], default=0)
 
     def __enter__(self) -> _Scope:
-        self._before = tracking.set(True)
+        self._before = tracking.get()
+        try:
+            tracking.set(True)
+        except BaseException:  # a signal's, heard when that was done
+            tracking.set(self._before)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        tracking.reset(self._before)
+        tracking.set(self._before)
 
     def _leaf(self, x: Any) -> Tensor:
         t = asarray(float(x) if type(x) is int else x)

@@ -133,9 +133,8 @@ def memory(*, reset_peak: bool = False) -> Memory:
     >>> tx.memory().waiting - before
     4000000
     """
-    found = Memory(
-        pool.in_use, pool.peak, waiting_bytes(), pool.pooled, None if pool.limit == UNLIMITED else pool.limit
-    )
+    waiting = waiting_bytes()  # first, as nodes may die of that: what is in use and what is kept are of one moment
+    found = Memory(pool.in_use, pool.peak, waiting, pool.pooled, None if pool.limit == UNLIMITED else pool.limit)
     if reset_peak:
         pool.peak = pool.in_use
     return found

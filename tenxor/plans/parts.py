@@ -6,7 +6,8 @@ fused kernel would, where all that it is made of lies as it does; else it is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from ..node import ALONE, POSITION, Node, is_read_from_memory
 from ..ops import OPS, Op
@@ -75,6 +76,24 @@ def is_in_order(node: Node, reads: Node) -> bool:
             if order is False or (order is None and not (is_all or is_read_from_memory(source, reads))):
                 return False
     return True
+
+
+def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
+    """Which of some nodes, each of which comes behind its sources and others read just the last, are made of reductions, or are such, that
+    may add up otherwise alone than in the fused kernel; or sums of products where these are in memory.
+    """
+    owners = Counter([id(s) for node in nodes for s in node.sources])
+    found: set[int] = set()
+    for node in nodes:
+        if node.buffer is not None:
+            continue
+        product = product_in(node)
+        otherwise = isinstance(node.op, Reduction) and not is_in_order(node, product or node)
+        if product and owners[id(product)] > 1:
+            otherwise = otherwise or not order_of(product)
+        if otherwise or any([id(s) in found for s in node.sources]):
+            found.add(id(node))
+    return found
 
 
 def order_of(source: Node) -> bool | None:

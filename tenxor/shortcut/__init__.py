@@ -102,8 +102,8 @@ def aside() -> Iterator[None]:
             yield
         return
     before = short_ways[:]
-    short_ways.clear()
     try:
+        short_ways.clear()
         yield
     finally:
         short_ways[:] = before

@@ -2,10 +2,11 @@
 
 A frame says how many nodes are looked at for other owners, how many kernels there are, and whether Python wakes helpers for one; then
 of each such node its number, its owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that
-nobody needs afterwards, which others must have, as else the result would be written there; then each kernel as
-that of a node (`frames.py`), with four more numbers before its arguments: which node it computes, of how many bytes if that is not the
-last one, the least of its loop that a thread takes, or 0 if one does all, and in how many pieces it is cut if helpers are awake. Its
-arguments are of nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
+nobody needs afterwards, which others must have, as else the result would be written there. What is inlined counts as stored where sums that
+it is made of may come out otherwise when it is made again without what was computed on the way. Then comes each kernel as that of a node
+(`frames.py`), with four more numbers before its arguments: which node it computes, of how many bytes if that is not the last one, the
+least of its loop that a thread takes, or 0 if one does all, and in how many pieces it is cut if helpers are awake. Its arguments are of
+nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
 
 A graph of other sizes has the same frame but for some words. When a kind of graph was met before, these are worked out of `Size`s, so
 from then on machine code makes the frames of others of that kind.
@@ -24,7 +25,7 @@ from ..locking import taken_at_once
 from ..node import Node, untracked
 from ..plans.call import Call
 from ..plans.general import general_of_sizes
-from ..plans.parts import sources_first
+from ..plans.parts import adding_otherwise, sources_first
 from ..plans.pattern import Pattern, taken
 from ..plans.steps import Plan, Step
 from ..realize import lock, plan_of
@@ -160,7 +161,7 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
         return ()
     owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
     looks = [(step.number, STORED) for step in plan.steps if step.number < last]
-    looks += [(k, MUCH if _is_much(pattern.nodes[k], plan.target) else INLINED) for k in plan.costly]
+    looks += _inlined(pattern, plan)
     looks += [(k, DONOR) for step in plan.steps for k, _ in step.donors if pattern.nodes[k].buffer is not None]
     shares = [_shares(step, plan.target) for step in plan.steps]
     words: list[Number] = [len(looks), len(plan.steps), 0]
@@ -178,6 +179,12 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes, grain, pieces)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
     return words
+
+
+def _inlined(pattern: Pattern, plan: Plan) -> list[tuple[int, int]]:
+    """The numbers of those that are inlined, and what they are."""
+    nodes, otherwise = pattern.nodes, adding_otherwise(pattern.nodes) if plan.costly else set()
+    return [(k, STORED if id(nodes[k]) in otherwise else MUCH if _is_much(nodes[k], plan.target) else INLINED) for k in plan.costly]
 
 
 def _most(call: Call, target: Target) -> int:

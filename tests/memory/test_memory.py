@@ -400,3 +400,13 @@ class TestNothing:
         assert buffer.nbytes == 0 and memory().in_use > before
         del buffer
         assert memory().in_use == before
+
+
+def test_what_is_told_of_memory_is_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though something dies while it is found out."""
+    held = [tx.ones(1 << 20).realize()]
+    inspection = sys.modules["tenxor.functions.inspection"]
+    own = inspection.waiting_bytes
+    monkeypatch.setattr(inspection, "waiting_bytes", lambda: held.clear() or own())  # type: ignore[func-returns-value]
+    before, found = tx.memory(), tx.memory()
+    assert before == found

@@ -18,6 +18,7 @@ from tenxor import shortcut
 from tenxor.memory import Buffer, allocate
 from tenxor.pool import SPARE, Pool, pool
 from tenxor.shortcut.code.blocks import KEPT
+from tests.processes import python
 
 from .conftest import free_bytes
 
@@ -296,3 +297,28 @@ def test_large_blocks_begin_at_different_places_of_their_pages(nbytes: int, shor
         blocks = [(tx.zeros(nbytes // 4, dtype=tx.float32) + k).realize() for k in range(8)]
     places = [np.asarray(t).ctypes.data % 4096 for t in blocks]
     assert len(set(places)) >= 6 and all(place % 64 == 0 for place in places)
+
+
+WITHOUT_MEMORY = """
+import _testcapi
+from tenxor.pool import Pool
+pool = Pool()
+pool.free = {(1 << 20) + (k << 17): [None] for k in range(3)}
+kept = [(k, k) for k in range(5000)]  # so that none is left of those that the interpreter keeps for reuse
+for fails in range(12):
+    _testcapi.set_nomemory(fails, fails + 1)
+    try:
+        pool._larger(1 << 20, 1 << 22)
+    except MemoryError:
+        pass
+    finally:
+        _testcapi.remove_mem_hooks()
+    kept += [(k, k) for k in range(50)]
+assert pool._larger(1 << 20, 1 << 22) == (1 << 20) + (1 << 17)
+"""
+
+
+def test_no_memory_to_look_for_a_larger_block_is_an_error() -> None:
+    """And not the end of the process."""
+    pytest.importorskip("_testcapi", reason="CPython comes without what has allocations fail")
+    python("-c", WITHOUT_MEMORY)

@@ -26,12 +26,18 @@ HELD: dict[str, Callable[[], tuple[Any, Any]]] = {
     "a sum of what lies otherwise": lambda: _both((X.mT + Y).sum(axis=1), lambda t: Y * t[:, None]),
     "a sum of a broadcast": lambda: _both((X[:, :1] * X).sum(axis=1), lambda t: X + t[:, None]),
     "a product": lambda: _both(X @ Y, lambda t: t.tanh() + 1.0),
+    "a sum of a row, repeated": lambda: _both(_less_its_mean(tx.broadcast_to(X[0], (7, 50)) * 2), lambda t: tx.sin(t).sum()),
     "an extreme of a sum": lambda: _both(X.sum(axis=1), lambda t: (X - t[:, None]).max(axis=0)),
 }
 
 
 def _both(held: Any, made: Callable[[Any], Any]) -> tuple[Any, Any]:
     return held, made(held)
+
+
+def _less_its_mean(x: Any) -> Any:
+    """Nobody has what that is made of."""
+    return x - x.mean(axis=0)
 
 
 @pytest.mark.parametrize("name", list(HELD))

@@ -1,0 +1,57 @@
+"""What a signal breaks off leaves derivatives as they were: later results are followed, or not, as they would be."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+import tenxor as tx
+from tenxor.derivatives import again
+from tenxor.node import tracked, tracking
+
+node, differentiation = import_module("tenxor.node"), import_module("tenxor.functions.differentiation")
+
+
+class Stop(Exception):
+    """What handles a signal raises it."""
+
+
+class Heard:
+    """A variable, where a signal is heard as soon as it is set for the first time, as Python hears them after a call."""
+
+    def __init__(self, own: ContextVar[Any]) -> None:
+        self.own, self.get, self.times = own, own.get, 0
+
+    def set(self, value: Any) -> Any:
+        found = self.own.set(value)
+        self.times += 1
+        if self.times == 1:
+            raise Stop
+        return found
+
+
+def test_what_was_to_be_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "tracking", Heard(tracking))
+    with pytest.raises(Stop), tx.no_grad():
+        raise AssertionError("it was not heard")
+    assert tracking.get() is True
+
+
+def test_what_was_to_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tracked(False):
+        scope = differentiation._Scope("grad", [tx.asarray([1.0])], [0])
+        monkeypatch.setattr(differentiation, "tracking", Heard(tracking))
+        with pytest.raises(Stop), scope:
+            raise AssertionError("it was not heard")
+        assert tracking.get() is False
+
+
+def test_what_was_to_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = again._tracing
+    monkeypatch.setattr(again, "_tracing", Heard(own))
+    with pytest.raises(Stop):
+        again.steps_for([], lambda stand_ins: [], object())  # type: ignore[arg-type]
+    assert own.get() is False
