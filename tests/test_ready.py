@@ -156,7 +156,7 @@ def test_all_else_is_planned() -> None:
     nodes = [x.storage.node for x in makes]
     waiting = [node for node in nodes if node.buffer is None]
     assert len(waiting) > 15 and {ready.text_of(node) for node in waiting} == {None}
-    assert ready.plan_of(pattern_of(a * 2 + b)) is None and not ready.has_plan((a * 2).storage.node), "nothing is shipped here"
+    assert ready.plan_of(pattern_of(a * 2 + b)) is None and ready.texts_of([(a * 2).storage.node]) is None, "nothing is shipped here"
 
 
 def test_the_content_is_small_and_plain() -> None:

@@ -17,6 +17,7 @@ from ..dtypes import dtype
 from ..node import DATA, EMPTY, POSITION, Recipe
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
+from ..remembered import Remembered
 from . import ready
 from .call import DEBUG, Call, described, found
 from .pattern import Pattern
@@ -26,7 +27,9 @@ MAGIC = b"tenxor plan 1\n"
 MOST = 16  # of a process: later ones are no first results, and what plans is loaded by then
 _SPECIAL = (DATA, EMPTY, POSITION)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
+FEW = 4  # sizes of what is computed by parts without a plan
 _asked = 0
+_parted: Remembered[int] = Remembered(1 << 10)  # in how many sizes something was, by the texts of its parts
 _stopped = False
 
 
@@ -40,8 +43,15 @@ def read(pattern: Pattern) -> Plan | None:
 
 
 def has_parts(pattern: Pattern) -> bool:
-    """Whether plans came with the package for all operations of a pattern, so that none need be made for it now."""
-    return not (DEBUG or _stopped) and all([ready.has_plan(node) for node in pattern.nodes if node.buffer is None])
+    """Whether plans came with the package for all operations of a pattern, so that none need be made for it now. What is met in some
+    sizes is planned, as one kernel serves all.
+    """
+    texts = None if DEBUG or _stopped else ready.texts_of([node for node in pattern.nodes if node.buffer is None])
+    if texts is None:
+        return False
+    sizes = _parted.get(texts) or 0
+    _parted.keep(texts, sizes + 1)
+    return sizes < FEW
 
 
 def _read(pattern: Pattern) -> Plan | None:

@@ -8,7 +8,7 @@ of elementwise operations waits for neither a compiler nor what makes plans. Who
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..backend import backend
@@ -33,9 +33,10 @@ def plan_of(pattern: Pattern, nodes: Sequence[Node] = ()) -> Plan | None:
     return None if code is None or known is None else _plan(nodes or pattern.nodes, code, known[1])
 
 
-def has_plan(node: Node) -> bool:
-    """Whether there is one for a pending node, whatever else is pending."""
-    return _known(node) is not None
+def texts_of(nodes: Iterable[Node]) -> tuple[str, ...] | None:
+    """What the plans of pending nodes are known by, each computed after what it reads; None unless there is one for each."""
+    found = [text_of(node) if _known(node) else None for node in nodes]
+    return None if None in found else tuple(found)  # type: ignore[arg-type]
 
 
 def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:

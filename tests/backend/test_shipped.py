@@ -136,6 +136,23 @@ print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
         assert {(count, bits) for *_, count, bits in told} == {("1", told[0][-1])}
         assert [int(after) - int(before) for before, after, *_ in told[:2]] == [1, int(size > 4096)]
 
+    @pytest.mark.parametrize("way", ["0", "1"])
+    def test_is_used_for_parts_in_some_sizes_only(self, way: str, made: Path, tmp_path: Path) -> None:
+        """What is met in more of them is compiled, for all."""
+        tmp_path.chmod(0o700)
+        program = """
+import tenxor as tx
+a = tx.full((60_000,), 0.37, dtype=tx.float32).realize()
+told = []
+for n in range(50_000, 50_030):
+    x = a[:n]
+    assert (x * 2 + tx.exp(x)).realize()[n - 1].item() == (a * 2 + tx.exp(a))[:1].item()
+    told.append(tx.compile_counts()[0])
+print(told[2] - told[0], told[-1] - told[0])
+"""
+        env = {**os.environ, "TENXOR_SHIPPED": str(made), "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": way}
+        assert python("-c", program, env=env).stdout.split() == ["0", "1"]
+
     def test_what_others_have_is_computed_as_it_would_be_alone(self, made: Path, tmp_path: Path) -> None:
         """A product that is in something computed by parts, one of which an earlier process compiled with the product in it."""
         tmp_path.chmod(0o700)

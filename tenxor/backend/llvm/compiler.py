@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -31,6 +32,7 @@ Block = bytes | ctypes.Array[ctypes.c_char]  # of arguments
 Free = Callable[[Block, int, int, int], None]
 Repeat = Callable[[bytes, int, int, int, int, int, int], None]
 
+PATIENCE = 4  # sizes for which a kernel is put off
 fingerprint = Late("tenxor.kernel.fingerprint").fingerprint
 
 _held = ctypes.PYFUNCTYPE(None)
@@ -72,6 +74,7 @@ class Compiler:
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
         self.hurries = False  # whether nothing is compiled, where something is shipped that may be used instead
+        self._put_off = Counter[str]()
         self._sharing: Any = None
         self._repeating: Any = None
         self.lock = reentrant()
@@ -151,11 +154,12 @@ class Compiler:
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         """Linked machine code, and where it came from: found under a hash of `text`, or made of LLVM IR."""
         text_hash = cache.hash_of(text)
-        waits = not (self.hurries and self.shipped)
+        waits = not (self.hurries and self.shipped and self._put_off[text_hash] < PATIENCE)
         found = self._found(text_hash, symbols, ask=waits)
         if found is not None:
             return found
         if not waits:
+            self._put_off[text_hash] += 1
             raise NotAtHand(name)
         image = self._image(llvm_ir())
         library = self._link(image, symbols)
