@@ -216,7 +216,11 @@ def starting(installed: Sequence[str], rounds: int) -> dict[str, dict[str, float
     }
 
 
-# What is made ready after the import, and the first result: of NumPy's and Tenxor's.
+_MANY = (
+    "a * 2 + b, (a - b) ** 2, xp.sqrt(a * a + b * b), xp.exp(-a) * b, (a > b).sum(), xp.where(a > b, a, b) / 2, a - a.mean(),"
+    " (a * b).sum() / b.sum(), xp.maximum(a, b) - 1, 1 / (1 + xp.exp(-a))"
+)
+# What is made ready after the import, and the first result, or results: of NumPy's and Tenxor's.
 _FIRST = {
     "x * 2 + 1 of 1000": ("x = xp.ones(1000)", "x * 2 + 1", "(x * 2 + 1).realize()"),
     "softmax of 10 × 100": (
@@ -225,6 +229,7 @@ _FIRST = {
         "xp.softmax(x).realize()",
     ),
     "x @ x of 100 × 100": ("x = xp.ones((100, 100))", "x @ x", "(x @ x).realize()"),
+    "ten expressions of 1000": ("a, b = xp.ones(1000), xp.ones(1000) * 2", f"[{_MANY}]", f"[x.realize() for x in ({_MANY})]"),
 }
 _FIRST_PROGRAM = """
 import time
