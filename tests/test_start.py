@@ -77,7 +77,8 @@ gc.collect(); gc.disable()
 a = Knot(); a.itself = a; gone = weakref.ref(a); del a
 """
         python("-c", garbage + "import tenxor; assert gone(); gc.collect(); assert not gone()")
-        python("-c", garbage + "gc.freeze(); frozen = gc.get_freeze_count(); import tenxor; assert 0 < frozen == gc.get_freeze_count()")
+        counted = "import numpy; gc.freeze(); frozen = gc.get_freeze_count(); import tenxor; assert 0 < frozen == gc.get_freeze_count()"
+        python("-c", garbage + counted)
 
     def test_pythons_collector_goes_on_after_an_import_that_failed(self) -> None:
         program = "import gc, sys\nsys.modules['numpy'] = None\ntry:\n    import tenxor\nexcept ImportError:\n    print(gc.isenabled())"
@@ -225,7 +226,7 @@ class TestNamedTuples:
         assert type(Ours._make([1, 2, 3, 4])) is Ours and Ours._make([1, 2, 3, 4]) == Theirs._make([1, 2, 3, 4])
         assert type(copied := copy.deepcopy(one)) is Ours and copied == one and pickle.loads(pickle.dumps(one)) == one
         for cls in (Ours, Theirs):
-            with pytest.raises(ValueError):
+            with pytest.raises((ValueError, TypeError)):  # the latter from CPython 3.13 on
                 cls(1, 2)._replace(e=1)
             with pytest.raises(TypeError):
                 cls._make([1])
