@@ -76,8 +76,8 @@ def _plan(x: tx.Tensor, maker: Maker) -> None:
 
 def _parts(root: Node) -> Iterator[Pattern]:
     """What is computed one after the other where a tensor is computed by parts, each of what is in memory then."""
-    nodes, met = [root], set[Node]()
-    while sources_first([root]) and nodes:
+    nodes, met = [root] if sources_first([root]) else [], set[Node]()
+    while nodes:
         node = nodes.pop()
         product = product_in(node)
         sources = (product or node).sources

@@ -14,6 +14,7 @@ from typing import Any
 from ..backend import backend
 from ..backend.interface import Arguments
 from ..dtypes import dtype
+from ..late import LateModule
 from ..node import DATA, EMPTY, POSITION, Recipe
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
@@ -27,6 +28,7 @@ MAGIC = b"tenxor plan 1\n"
 MOST = 16  # of a process: later ones are no first results, and what plans is loaded by then
 _SPECIAL = (DATA, EMPTY, POSITION)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
+parts = LateModule("tenxor.plans.parts")
 FEW = 4  # sizes of what is computed by parts without a plan
 _asked = 0
 _parted: Remembered[int] = Remembered(1 << 10)  # in how many sizes something was, by the texts of its parts
@@ -44,9 +46,10 @@ def read(pattern: Pattern) -> Plan | None:
 
 def has_parts(pattern: Pattern) -> bool:
     """Whether plans came with the package for all operations of a pattern, so that none need be made for it now. What is met in some
-    sizes is planned, as one kernel serves all.
+    sizes is planned, as one kernel serves all; so is what has too many operations to be computed by parts.
     """
-    texts = None if DEBUG or _stopped else ready.texts_of([node for node in pattern.nodes if node.buffer is None])
+    is_planned = DEBUG or _stopped or pattern.pending > parts.MANY
+    texts = None if is_planned else ready.texts_of([node for node in pattern.nodes if node.buffer is None])
     if texts is None:
         return False
     sizes = _parted.get(texts) or 0

@@ -28,15 +28,21 @@ def plan_of(pattern: Pattern, nodes: Sequence[Node] = ()) -> Plan | None:
     """
     if pattern.pending > 1:
         return None
-    known = _known((nodes or pattern.nodes)[-1])
+    nodes = nodes or pattern.nodes
+    known = _known(nodes[-1], text_of(nodes[-1]))
     code = None if known is None else found(known[0])
-    return None if code is None or known is None else _plan(nodes or pattern.nodes, code, known[1])
+    return None if code is None or known is None else _plan(nodes, code, known[1])
 
 
 def texts_of(nodes: Iterable[Node]) -> tuple[str, ...] | None:
     """What the plans of pending nodes are known by, each computed after what it reads; None unless there is one for each."""
-    found = [text_of(node) if _known(node) else None for node in nodes]
-    return None if None in found else tuple(found)  # type: ignore[arg-type]
+    texts = []
+    for node in nodes:
+        text = text_of(node)
+        if text is None or _known(node, text) is None:
+            return None
+        texts.append(text)
+    return tuple(texts)
 
 
 def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
@@ -70,9 +76,8 @@ def text_of(node: Node) -> str | None:
     return " ".join(words) if reads else None
 
 
-def _known(node: Node) -> tuple[Any, int] | None:
-    """The words for its kernel, and the work with each element."""
-    text = text_of(node)
+def _known(node: Node, text: str | None) -> tuple[Any, int] | None:
+    """The words for the kernel of a node that is known by a text, and the work with each element."""
     target = backend().target
     if text is None or node.recipe.nbytes >= min(target.streams.result, target.sharing.in_place):
         return None
