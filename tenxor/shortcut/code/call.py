@@ -57,16 +57,16 @@ def _for_python(f: Function) -> None:
 def _by_name(f: Function) -> None:
     """What a method makes of arguments of which the last have names, which stand behind them."""
     x, args, count, size, name = f.arguments
-    names = names_behind(f, args, count, size)
-    found = f.made(f.call("called", POINTER, [x, args, count, names, name]))
+    give_by_name(f, args, count, size, lambda names: f.call("called", POINTER, [x, args, count, names, name]))
+
+
+def give_by_name(f: Function, args: Value, count: Value, size: Value, call: Callable[[Value], Value]) -> None:
+    """Return what `call` makes of arguments, `count` of which have no name; it is told the names of so many more, which stand behind."""
+    names = f.filled(size, lambda k: f.own(args.at(count + size + k, POINTER).load(POINTER)))
+    found = f.made(call(names))
     f.let_go(names)
     f.keeps(found)
     f.give(found)
-
-
-def names_behind(f: Function, args: Value, count: Value, size: Value) -> Value:
-    """The names of so many arguments, which come after `count` without; they stand behind all of them. A new tuple, which is held."""
-    return f.filled(size, lambda k: f.own(args.at(count + size + k, POINTER).load(POINTER)))
 
 
 def with_arguments(

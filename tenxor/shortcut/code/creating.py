@@ -7,7 +7,7 @@ from ...backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...tensor.making import MOST_RULES
 from ..limits import LARGEST
 from ..objects import ITEMS, Objects
-from .call import given_in_all, names_behind, with_arguments
+from .call import give_by_name, given_in_all, with_arguments
 from .compute import in_memory
 from .function import Function
 from .kinds import find_kind
@@ -69,11 +69,7 @@ def _create_for_python(f: Function) -> None:
 def _created_by_name(f: Function) -> None:
     """The same of arguments of which the last have names, which stand behind them."""
     args, count, size, name, table = f.arguments
-    names = names_behind(f, args, count, size)
-    found = f.made(f.call("created", POINTER, [args, count, names, name, table]))
-    f.let_go(names)
-    f.keeps(found)
-    f.give(found)
+    give_by_name(f, args, count, size, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
 
 
 def _created(f: Function) -> None:
