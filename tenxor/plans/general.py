@@ -93,12 +93,12 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
 
 
 def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers] | None:
-    """The general plan that suits a pattern of which the like was planned before, and its numbers where those of the pattern are `Size`s,
-    as `sized` has them: the same pattern, else.
+    """The general plan that suits a pattern, and its numbers where those of the pattern are `Size`s, as `sized` has them: the same
+    pattern, else.
     """
     numbers, sizes = list[int](), list[int]()
     structure = structure_of(pattern, numbers)
-    if structure is None or structure_of(sized, sizes) != structure or (structure, equalities_of(numbers)[0]) not in _known:
+    if structure is None or structure_of(sized, sizes) != structure:
         return None
     found = general_for(pattern, at_once=True)
     distinct = {0: 0, 1: 1}
@@ -108,6 +108,13 @@ def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers
     general = found[0]
     its = general.found(*list(distinct.values())[2:])
     return None if its is None else (general, its)
+
+
+def was_looked_for(pattern: Pattern) -> bool:
+    """Whether a general plan was looked for before, for the like of a pattern."""
+    numbers: list[int] = []
+    structure = structure_of(pattern, numbers)
+    return structure is not None and (structure, equalities_of(numbers)[0]) in _known
 
 
 class _OfTarget(Known[General]):

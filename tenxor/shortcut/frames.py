@@ -21,7 +21,7 @@ from ..locking import taken_at_once
 from ..memory import NOWHERE
 from ..node import ALONE, DATA, UNFINISHED, Node, Recipe, Scalar
 from ..plans.call import Call
-from ..plans.general import general_for, general_of_sizes, numbers_of, plan_for_itself
+from ..plans.general import general_for, general_of_sizes, numbers_of, plan_for_itself, was_looked_for
 from ..plans.parts import product_in
 from ..plans.pattern import Pattern, pattern_of, structured
 from ..plans.steps import Plan, Short, Step
@@ -158,10 +158,14 @@ SizedFrame = tuple[Sequence[Number], Plan]  # a frame for all sizes: its words, 
 
 
 def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
-    """The frame of what was computed by one before, with `Size`s in place of its numbers, as `sized` has them; None if there is none."""
+    """The frame of what was computed by one before, with `Size`s in place of its numbers, as `sized` has them; None if there is none, or
+    nothing like it was computed so.
+    """
     if _has_none(sized.recipe, sized.product or sized.recipe):
         return None
     (pattern, apart), (other, _) = own.pattern(), sized.pattern()
+    if not was_looked_for(pattern):
+        return None
     most = most_for(own.product)
     return written_of_sizes(pattern, other, most, lambda: written(pattern, numbered(apart), list(range(len(apart))), most))
 

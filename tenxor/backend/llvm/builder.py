@@ -287,7 +287,13 @@ class Module:
 
     def global_constant(self, name: str, kind: Type, content: str) -> None:
         """Have a constant of this name in memory."""
-        self.globals[name] = f"@{name} = internal constant {kind.text} {content}"
+        self.variable(name, f"internal constant {kind.text} {content}")
+
+    def variable(self, name: str, definition: str) -> None:
+        """Have memory of this name, which nothing else of the module has."""
+        text = f"@{name} = {definition}"
+        if self.globals.setdefault(name, text) != text:
+            raise ValueError(f"@{name} is defined otherwise already: {self.globals[name]}")
 
     def attached(self, kind: str, content: str) -> str:
         """What attaches metadata to an instruction."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from ...errors import NotAtHand
 from ...late import Late
@@ -16,7 +17,7 @@ from ...locking import reentrant
 from ...target import NATIVE, Target
 from ...version import __version__
 from ..interface import Facts, Twins
-from ..kernels import Kernels
+from ..kernels import RECENT, Kernels
 from . import ENTRY, cache, shipped
 from .found import emitter, found, is_known, planner
 from .linking import Linked, link
@@ -49,13 +50,13 @@ class MachineCode:
     The code is unloaded when nothing refers to this any more, so whoever runs it holds it.
     """
 
-    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "facts", "kernel", "moment", "origin")
+    __slots__ = ("__weakref__", "address", "call", "call_free", "facts", "kernel", "library", "moment", "origin")
 
     def __init__(self, kernel: Kernel | Facts, facts: Facts, library: Linked, origin: str) -> None:
         self.kernel, self.facts, self.address = kernel, facts, library[ENTRY]
         self.call: Held = _held(self.address)
         self.call_free: Free = _free(self.address)
-        self._library = library  # the code lives as long as this does
+        self.library = library  # the code lives as long as this does
         self.origin = origin
         self.moment = 0  # the work that threads do in a moment, as far as is known: see `share`
 
@@ -75,6 +76,7 @@ class Compiler:
         self.compiled = self.loaded = 0
         self.hurries = False  # whether nothing is compiled, where something is shipped that may be used instead
         self._put_off = Counter[str]()
+        self._known: dict[str, ref[MachineCode]] = {}  # by the hashes of their texts: a kernel and its facts are two, and have one code
         self._sharing: Any = None
         self._repeating: Any = None
         self.lock = reentrant()
@@ -116,19 +118,33 @@ class Compiler:
 
     def _make(self, kernel: Kernel | Facts) -> MachineCode:
         if isinstance(kernel, Facts):
-            found = self._found(kernel.text_hash, (ENTRY,))
-            if found is None:
-                raise NotAtHand(kernel.name)
-            facts, (library, origin) = kernel, found
+            text, facts = "", kernel
         else:
-            whole, text = kernel, fingerprint(kernel)
+            text = fingerprint(kernel)
             facts = self._facts(kernel, text)
-            library, origin = self._library(kernel.name, text, lambda: self.llvm_ir(whole), (ENTRY,))
+        known = self._known.get(facts.text_hash)
+        same = None if known is None else known()
+        if same is not None:
+            return MachineCode(kernel, facts, same.library, same.origin)
+        library, origin = self._code(kernel, text)
         if origin == "compiled":
             self.compiled += 1
         else:
             self.loaded += 1
-        return MachineCode(kernel, facts, library, origin)
+        made = MachineCode(kernel, facts, library, origin)
+        if len(self._known) > 2 * len(self.kernels) + RECENT:
+            self._known = {text_hash: each for text_hash, each in self._known.items() if each() is not None}
+        self._known[facts.text_hash] = ref(made)
+        return made
+
+    def _code(self, kernel: Kernel | Facts, text: str) -> tuple[Linked, str]:
+        """The linked code of a kernel with some text, and where it came from."""
+        if not isinstance(kernel, Facts):
+            return self._library(kernel.name, text, lambda: self.llvm_ir(kernel), (ENTRY,))
+        found = self._found(kernel.text_hash, (ENTRY,))
+        if found is None:
+            raise NotAtHand(kernel.name)
+        return found
 
     def sharing(self) -> Any:
         """The code by which threads share loops; None if the system lacks what it calls."""

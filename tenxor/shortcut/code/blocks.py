@@ -23,9 +23,9 @@ IN_USE, PEAK, POOLED, ALLOWED, LEFT = 0, 8, 16, 24, 32  # in `@counts`
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["free"] = f"@free = internal global [{CLASSES} x ptr] zeroinitializer"
-    module.globals["shade"] = "@shade = internal global i64 0"
-    module.globals["counts"] = f"@counts = global [{COUNTS} x i64] zeroinitializer"
+    module.variable("free", f"internal global [{CLASSES} x ptr] zeroinitializer")
+    module.variable("shade", "internal global i64 0")
+    module.variable("counts", f"global [{COUNTS} x i64] zeroinitializer")
     _lend(Function(module, objects, "lend", [("nbytes", I64)]))
     _made(Function(module, objects, "new_block", [("units", I64)]))
     _back(Function(module, objects, "block_dies", [("block", POINTER)], VOID, exported=True))

@@ -27,8 +27,8 @@ OTHERWISE, AS_MEMORY, OF_NUMBERS = range(3)  # how what a reduction is made of l
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["nodes_in_order"] = "@nodes_in_order = internal global i64 0"
-    module.globals["taken_on"] = "@taken_on = internal global i64 0"
+    module.variable("nodes_in_order", "internal global i64 0")
+    module.variable("taken_on", "internal global i64 0")
     _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
     _are_in_order(Function(module, objects, "are_in_order", [("node", POINTER)], I1))
     _takes_on(Function(module, objects, "takes_on", [("node", POINTER)], I1))

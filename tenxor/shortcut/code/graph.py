@@ -31,7 +31,7 @@ SHARING = Sharing()
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["meeting"] = "@meeting = global ptr null"  # where it is told of the threads that help
+    module.variable("meeting", "global ptr null")  # where it is told of the threads that help
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
     _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))

@@ -27,7 +27,7 @@ _PLAIN = ("NoneType", "DType", "str", "type")
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["kind"] = f"@kind = internal global [{2 + MOST_WORDS + MOST_NUMBERS} x i64] zeroinitializer, align 64"
+    module.variable("kind", f"internal global [{2 + MOST_WORDS + MOST_NUMBERS} x i64] zeroinitializer, align 64")
     _word(Function(module, objects, "add_word", [("word", I64)], VOID))
     _which(Function(module, objects, "which_number", [("number", I64), ("added", I1)], I64))
     _seen(Function(module, objects, "add_seen", [("spec", POINTER), ("storage", POINTER)], I1))

@@ -269,7 +269,7 @@ def module(objects: Objects, made: Module) -> Module:
         _method(Function(made, objects, method.symbol, _PARAMETERS[method.kind], exported=True), method)
     slots.write(made, objects)
     functions.write(made, objects)
-    made.globals["objects"] = f"@objects = global [{len(objects.names)} x ptr] zeroinitializer"
+    made.variable("objects", f"global [{len(objects.names)} x ptr] zeroinitializer")
     return made
 
 

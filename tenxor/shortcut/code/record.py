@@ -32,11 +32,11 @@ class Operand(NamedTuple):
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     for kind in NUMBERED:
-        module.globals[f"number_of_{kind}"] = f"@number_of_{kind} = global i64 0"
+        module.variable(f"number_of_{kind}", "global i64 0")
         _next(Function(module, objects, f"next_{kind}", [], I64), kind)
         _number(Function(module, objects, f"{kind}_number", [("self", POINTER), ("unused", POINTER)], exported=True), kind)
-    module.globals["pinned_reads"] = "@pinned_reads = internal global i64 0"
-    module.globals["patience"] = "@patience = global ptr null"  # where it is told that nothing is computed at once
+    module.variable("pinned_reads", "internal global i64 0")
+    module.variable("patience", "global ptr null")  # where it is told that nothing is computed at once
     parts = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
     _pending(Function(module, objects, "pending", [*parts, ("is_followed", I1)]))
     _node_of(Function(module, objects, "node_of", [*parts, ("is_bounded", I1), ("is_followed", I1)]))

@@ -19,7 +19,7 @@ KEPT = 2048  # of each class
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     for cls in REUSED:
-        module.globals[f"dead_{cls}"] = f'@dead_{cls} = internal global [{1 + KEPT} x i64] zeroinitializer, align 64'
+        module.variable(f"dead_{cls}", f"internal global [{1 + KEPT} x i64] zeroinitializer, align 64")
         _new(Function(module, objects, f"new_{cls}", []), cls)
         _dies(Function(module, objects, f"{cls}_dies", [("x", POINTER)], VOID, exported=True), cls)
 

@@ -14,7 +14,7 @@ from .record import asked
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["stood_there"] = f"@stood_there = global [{len(ENTRIES)} x ptr] zeroinitializer"
+    module.variable("stood_there", f"global [{len(ENTRIES)} x ptr] zeroinitializer")
 
     def function(name: str, *parameters: Any, result: Any = POINTER) -> Function:
         return Function(module, objects, name, parameters, result, exported=True)

@@ -1,5 +1,8 @@
 """Specs by their numbers: one for each dtype, shape and strides, in a table. What is not in it is made, with little more than those; what
 else a spec has is found out when it is asked for (`spec.py`).
+
+The rows of the table are filled one after another, and places, picked by the numbers, say which: so a new spec touches memory where the
+last one did, and not a page that nobody has touched, which the system would have to find and clear.
 """
 
 from __future__ import annotations
@@ -7,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...backend.llvm.builder import Module, Value
-from ...backend.llvm.types import I64, POINTER, array
+from ...backend.llvm.types import I16, I64, POINTER, array
 from ...layout.form import MAX_FORMS
 from ..objects import SIZE, Objects
 from ..rule import MOST_AXES
@@ -15,21 +18,24 @@ from .function import Function
 
 NUMBERS = 2 * MOST_AXES  # of a view: its shape, and from `MOST_AXES` on its strides; 0 for axes that there are not
 HUGE = 1 << 30  # sizes and strides that are larger, and as many elements, are left to Python: their products are integers of C
-INDEX = (2 * MAX_FORMS - 1).bit_length()  # bits of the number of a row: more than half of them are free
-ROW = 16  # words: the dtype, how many axes, the numbers, and the spec, which the table owns; nothing in those that are free
+INDEX = (2 * MAX_FORMS - 1).bit_length()  # bits of the number of a place: more than half of them are free, and say 0
+PLACE = I16  # the number of a row; the first is that of all free places, and matches nothing
+ROW = 16  # words: the dtype, how many axes, the numbers, and the spec, which the table owns
 SPEC = 2 + NUMBERS  # where in a row that is
-# What each word of a key is multiplied by: powers of an odd number, as integers of C. The highest bits of their sum pick the row, or the
-# first behind it that is free or has the spec.
+# What each word of a key is multiplied by: powers of an odd number, as integers of C. The highest bits of their sum pick the place, or the
+# first behind it that is free or tells of the spec.
 MIXED = [(pow(0x9E3779B97F4A7C15, k, 1 << 64) ^ (1 << 63)) - (1 << 63) for k in range(1, 1 + SPEC)]
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    module.globals["specs"] = f"@specs = internal global [{ROW << INDEX} x i64] zeroinitializer, align {8 * ROW}"
-    module.globals["specs_kept"] = "@specs_kept = internal global i64 0"
+    module.variable("specs", f"internal global [{ROW << INDEX} x i64] zeroinitializer, align {8 * ROW}")
+    module.variable("spec_places", f"internal global [{1 << INDEX} x {PLACE.text}] zeroinitializer, align 64")
+    for name in ("specs_kept", "rows_filled"):
+        module.variable(name, "internal global i64 0")
     _spec_with(Function(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     words = [(name, I64) for name in _names()]
-    _row_of(Function(module, objects, "row_of", [("at", I64), *words]))
+    _place_of(Function(module, objects, "place_of_spec", [("at", I64), *words], I64))
     _there(Function(module, objects, "spec_there", [("at", I64), *words]))
     _made(Function(module, objects, "spec_made", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     _row_major(Function(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
@@ -103,7 +109,7 @@ def _words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
 
 
 def _first(f: Function, words: Sequence[Value]) -> Value:
-    """The number of the row where it is looked for first."""
+    """The number of the place where it is looked for first."""
     mixed = f.number(0)
     for word, times in zip(words, MIXED, strict=True):
         mixed = mixed + word * times
@@ -114,7 +120,7 @@ def _spec_with(f: Function) -> None:
     """The spec of a dtype and numbers, owned."""
     words = _words(*f.arguments)
     at = _first(f, words)
-    row = _row(f, at)
+    row = _row_at(f, at)
     f.when_giving(_is_in(f, row, words), lambda: f.own(row.at(SPEC, POINTER).load(POINTER)))
     found = f.call("spec_there", POINTER, [at, *words])
 
@@ -132,8 +138,17 @@ def _spec_with(f: Function) -> None:
     f.give(f.choose(f.is_null(found), by_python, lambda: [found], (1, 1000))[0])
 
 
-def _row(f: Function, at: Value) -> Value:
-    return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(at * ROW, I64)
+def _place(f: Function, at: Value) -> Value:
+    return f.define(POINTER, "getelementptr i64, ptr @spec_places, i64 0").at(at, PLACE)
+
+
+def _row_at(f: Function, at: Value) -> Value:
+    """The row that a place tells of."""
+    return _row(f, _place(f, at).load(PLACE).cast("zext", I64))
+
+
+def _row(f: Function, number: Value) -> Value:
+    return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(number * ROW, I64)
 
 
 def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
@@ -143,48 +158,59 @@ def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
     return differs.equals(0)
 
 
-def _row_of(f: Function) -> None:
-    """The row that has the spec of these words, or is to have it, from the one on where it is looked for first."""
+def _place_of(f: Function) -> None:
+    """The place that tells of the spec of these words, or is to tell of it, from the one on where it is looked for first."""
     first, *words = f.arguments
     at = f.local(I64, first)
 
     def is_another() -> Value:
-        row = _row(f, at.load(I64))
-        return f.both(row.load(I64).differs(0), lambda: ~_is_in(f, row, words))
+        is_taken = _place(f, at.load(I64)).load(PLACE).differs(0)
+        return f.both(is_taken, lambda: ~_is_in(f, _row_at(f, at.load(I64)), words))
 
     f.as_long_as(is_another, lambda: at.store((at.load(I64) + 1) & ((1 << INDEX) - 1)))
-    f.give(_row(f, at.load(I64)))
+    f.give(at.load(I64))
+
+
+def _known(f: Function, place: Value) -> Value:
+    """The spec that a place tells of, borrowed; null if it is free."""
+    return _row_at(f, place).at(SPEC, POINTER).load(POINTER)
 
 
 def _there(f: Function) -> None:
     """The spec of these words, owned: that which somebody made before, or else one that is made now, and kept. It declines what is huge."""
     _, *words = f.arguments
-    known = f.call("row_of", POINTER, f.arguments).at(SPEC, POINTER).load(POINTER)
+    known = _known(f, f.call("place_of_spec", I64, f.arguments))
     f.when_giving(~f.is_null(known), lambda: f.own(known))
-    f.when(_kept(f).load(I64) >= MAX_FORMS, lambda: f.ask_python("forget forms"))
+    f.when(_count(f, "rows_filled").load(I64) >= MAX_FORMS, lambda: f.ask_python("forget forms"))
     numbers = f.local(array(I64, NUMBERS))
     for k, number in enumerate(words[2:]):
         numbers.at(k, I64).store(number)
     made = f.made(f.call("spec_made", POINTER, [words[0].cast("inttoptr", POINTER), words[1], numbers]))
-    row = f.call("row_of", POINTER, f.arguments)
-    other = row.at(SPEC, POINTER).load(POINTER)  # if Python ran meanwhile, and made it as well
-    f.when(f.is_null(other), lambda: _keep(f, row, words, made))
-    found = f.own(row.at(SPEC, POINTER).load(POINTER))
+    place = f.call("place_of_spec", I64, f.arguments)
+    # One that Python made as well, if it ran meanwhile.
+    f.when(f.is_null(_known(f, place)), lambda: _keep(f, place, words, made))
+    found = f.own(_known(f, place))
     f.let_go(made)
     f.give(found)
 
 
-def _kept(f: Function) -> Value:
-    """Where it stands how many there are in the table."""
-    return f.define(POINTER, "getelementptr i64, ptr @specs_kept, i64 0")
+def _count(f: Function, name: str) -> Value:
+    """Where it stands how many specs there are in the table, or how many rows were filled since there was none."""
+    return f.define(POINTER, f"getelementptr i64, ptr @{name}, i64 0")
 
 
-def _keep(f: Function, row: Value, words: Sequence[Value], spec: Value) -> None:
-    """Write a spec into a free row."""
+def _keep(f: Function, place: Value, words: Sequence[Value], spec: Value) -> None:
+    """Write a spec into the next row, of which a free place is to tell."""
+    filled, kept = _count(f, "rows_filled"), _count(f, "specs_kept")
+    f.require(filled.load(I64) < (1 << INDEX) - 1)
+    number = filled.load(I64) + 1
+    filled.store(number)
+    row = _row(f, number)
     for k, word in enumerate(words):
         row.at(k, I64).store(word)
     row.at(SPEC, POINTER).store(f.own(spec))
-    _kept(f).store(_kept(f).load(I64) + 1)
+    _place(f, place).store(number.cast("trunc", PLACE))
+    kept.store(kept.load(I64) + 1)
 
 
 def _made(f: Function) -> None:
@@ -240,11 +266,10 @@ def _of_python(f: Function) -> None:
     words = _words(dtype, ndim, numbers)
     key = [_first(f, words), *words]
     f.when_giving(f.is_the(spec, "None"), lambda: f.call("spec_there", POINTER, key))
-    row = f.call("row_of", POINTER, key)
-    known = row.at(SPEC, POINTER).load(POINTER)
+    place = f.call("place_of_spec", I64, key)
+    known = _known(f, place)
     f.when_giving(~f.is_null(known), lambda: f.own(known))
-    f.require(_kept(f).load(I64) < (1 << INDEX) - 1)
-    _keep(f, row, words, spec)
+    _keep(f, place, words, spec)
     f.give(f.own(spec))
 
 
@@ -255,20 +280,23 @@ def _for_python(f: Function) -> None:
 
 
 def _forget(f: Function) -> None:
-    """For Python, which has forgotten forms: forget all specs of the table."""
+    """For Python, which has forgotten forms: forget all specs of the table, whose rows are filled anew if none was kept meanwhile."""
+    filled, kept = _count(f, "rows_filled"), _count(f, "specs_kept")
 
     def one(k: Value) -> None:
-        row = _row(f, k)
-        had = row.at(SPEC, POINTER).load(POINTER)
+        had = _known(f, k)
 
         def free() -> None:
+            row = _row_at(f, k)
             f.each(f.number(SPEC + 1), lambda word: row.at(word, I64).store(f.number(0)))
-            _kept(f).store(_kept(f).load(I64) - 1)
+            _place(f, k).store(f.constant(PLACE, 0))
+            kept.store(kept.load(I64) - 1)
             f.drop(had)
 
         f.when(~f.is_null(had), free)
 
     f.each(f.number(1 << INDEX), one)
+    f.when(kept.load(I64).equals(0), lambda: filled.store(f.number(0)))
     f.give(f.own(f.the("None")))
 
 

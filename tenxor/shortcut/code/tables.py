@@ -21,7 +21,7 @@ class Table(NamedTuple):
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _table_of(Function(module, objects, "table_of", [("spec", POINTER), ("slot", I64)]))
-    module.globals["counted"] = "@counted = internal global i64 0"
+    module.variable("counted", "internal global i64 0")
     parts = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "beside", "made")]]
     _remember(Function(module, objects, "remember", parts, I1))
 

@@ -43,7 +43,7 @@ WALK, MOST_MET, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     for name, words in _TABLES.items():
-        module.globals[name] = f"@{name} = internal global [{words} x i64] zeroinitializer, align 64"
+        module.variable(name, f"internal global [{words} x i64] zeroinitializer, align 64")
     _begin(Function(module, objects, "begin_walk", [("most", I64)], VOID))
     _slot_of(Function(module, objects, "slot_of", [("node", POINTER)]))
     _place_of(Function(module, objects, "place_of", [("number", I64), ("offset", I64)], I64))
