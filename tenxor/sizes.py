@@ -164,6 +164,14 @@ class Condition(NamedTuple):
     how: str
 
 
+class Bounds(NamedTuple):
+    """An atom is no less than one number, and no more than another: all that many conditions say of it together."""
+
+    atom: int
+    least: int
+    most: int
+
+
 class Division(NamedTuple):
     """Two atoms are quotient and remainder of two sums."""
 
@@ -172,7 +180,11 @@ class Division(NamedTuple):
     names: tuple[str, str]
 
 
+Line = Condition | Bounds | Division
 HOW = ("==", "!=", "<", ">=")
+DIVIDED, BOUNDED = len(HOW), len(HOW) + 1  # what stands in the place of these for other lines
+CONSTANT, ATOM = -1, -2  # and for how many products there are, in sums of none but that
+LEAST, MOST = -(1 << 63), (1 << 63) - 1  # integers of machine code: no size is beyond
 _UNLIKE = {"==": "!=", "<": ">="}
 
 
@@ -249,11 +261,55 @@ class Trace:
         names = self.names
         return " + ".join(["*".join([str(n)] * (n != 1 or not m) + [names[a] for a in m]) for m, n in terms]) or "0"
 
-    def said(self, condition: Condition) -> str:
+    def brief(self) -> list[Line]:
+        """The lines, with all bounds of a given number in one, and without what follows from that."""
+        bounds, others, rest = dict[int, tuple[int, int]](), dict[int, list[int]](), list[Line]()
+        for line in self.lines:
+            known = self._of_one_number(line) if isinstance(line, Condition) else None
+            if known is None:
+                rest.append(line)
+                continue
+            atom, least, most, other = known
+            before = bounds.get(atom, (LEAST, MOST))
+            bounds[atom] = max(before[0], least), min(before[1], most)
+            if other is not None:
+                others.setdefault(atom, []).append(other)
+        found, unequal = list[Line](), list[Line]()
+        for atom, (least, most) in bounds.items():
+            holes = set(others.get(atom, ()))
+            while least in holes:
+                least += 1
+            while most in holes:
+                most -= 1
+            found.append(Bounds(atom, least, most))
+            unequal += [Condition(_summed((((atom,), 1),), (((), -n),)), "!=") for n in sorted(holes) if least < n < most]
+        return [*found, *unequal, *rest]
+
+    def _of_one_number(self, condition: Condition) -> tuple[int, int, int, int | None] | None:
+        """What a condition says of the only number in it, if that was given and is not multiplied by itself: which it is, the least and the
+        most that it may be, and what it may not be.
+        """
+        *first, (monomial, times) = condition.terms
+        if len(monomial) != 1 or monomial[0] >= len(self.given) or len(first) > 1 or (first and first[0][0]):
+            return None
+        (atom,), constant, how = monomial, first[0][1] if first else 0, condition.how
+        if how in ("==", "!="):
+            equal, is_between = divmod(-constant, times)
+            if how == "==":
+                return None if is_between else (atom, equal, equal, None)
+            return atom, LEAST, MOST, None if is_between else equal
+        if how == "<":  # as times * n + constant >= 0
+            times, constant = -times, -constant - 1
+        return (atom, -(constant // times), MOST, None) if times > 0 else (atom, LEAST, constant // -times, None)
+
+    def said(self, line: Condition | Bounds) -> str:
         """What holds, in words of Python."""
-        first, constant = condition.terms[0]
-        terms, constant = (condition.terms, 0) if first else (condition.terms[1:], constant)
-        return f"{self._sum(terms)} {condition.how} {-constant}"
+        if isinstance(line, Bounds):
+            name, least, most = self.names[line.atom], line.least, line.most
+            return " <= ".join([*[str(least)] * (least > LEAST), name, *[str(most)] * (most < MOST)])
+        first, constant = line.terms[0]
+        terms, constant = (line.terms, 0) if first else (line.terms[1:], constant)
+        return f"{self._sum(terms)} {line.how} {-constant}"
 
     def source(self, results: tuple[object, ...]) -> str:
         """The function of numbers in place of the given ones that gives the results for them; None if they give other answers."""
@@ -264,8 +320,8 @@ class Trace:
                 lines.append(f"if not ({' and '.join(holds)}): return None")
                 holds.clear()
 
-        for line in self.lines:
-            if isinstance(line, Condition):
+        for line in self.brief():
+            if not isinstance(line, Division):
                 holds.append(self.said(line))
             else:
                 check()
@@ -281,21 +337,33 @@ class Trace:
 
     def words(self, results: Iterable[Number]) -> list[int]:
         """The same function in words: how many numbers are given; how many lines there are, each of which is a condition, as how it is
-        compared with 0 and a sum, or a division, as `len(HOW)` and two sums; then how many results there are, and as many sums.
+        compared with 0 and a sum, a division, as `DIVIDED` and two sums, or what bounds a number, as `BOUNDED`, which one it is, the least
+        and the most; then how many results there are, and as many sums, of which most are `CONSTANT` or an `ATOM`, with that behind.
         """
-        found = [len(self.given), len(self.lines)]
-        for line in self.lines:
+        lines = self.brief()
+        found = [len(self.given), len(lines)]
+        for line in lines:
             if isinstance(line, Condition):
                 found += (HOW.index(line.how), *_words(line.terms))
+            elif isinstance(line, Bounds):
+                found += (BOUNDED, *line)
             else:
-                found += (len(HOW), *_words(line.over), *_words(line.by))
+                found += (DIVIDED, *_words(line.over), *_words(line.by))
         last = [_terms(n) for n in results]
-        return [*found, len(last), *[word for terms in last for word in _words(terms)]]
+        return [*found, len(last), *[word for terms in last for word in _words_of_result(terms)]]
 
 
 def _words(terms: Terms) -> list[int]:
     """A sum: how many products there are, and of each how often it is added, of how many atoms it is, and which they are."""
     return [len(terms), *[word for monomial, times in terms for word in (times, len(monomial), *monomial)]]
+
+
+def _words_of_result(terms: Terms) -> list[int]:
+    """The same, in two words if it is a number that is known, or an atom."""
+    if not terms or terms[-1][0] == ():
+        return [CONSTANT, terms[-1][1] if terms else 0]
+    (monomial, times) = terms[-1]
+    return [ATOM, *monomial] if (len(terms), len(monomial), times) == (1, 1, 1) else _words(terms)
 
 
 def _exactly(terms: Terms, by: Terms) -> Terms | None:

@@ -62,6 +62,7 @@ class Made:
 
 
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
+NEAR = [(f"operation_{k}", f"beside_{k}", f"made_{k}") for k in range(2)]  # slots of a spec, for what else would be in tables
 
 
 class Spec:
@@ -70,14 +71,16 @@ class Spec:
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
-    its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number. What is `writable`
-    is known to have each element once; what is `gapless` walks memory element by element. `data` is the recipe of what is in memory
-    with this shape, for machine code alone.
+    its arguments, what that makes of a tensor like this. What machine code writes in these two first stands in the spec itself (`NEAR`), as
+    most of many sizes are asked for one thing, or two: Python's tables have it once somebody looks. `known` stands instead of this for what
+    is a known number. What is `writable` is known to have each element once; what is `gapless` walks memory element by element. `data` is
+    the recipe of what is in memory with this shape, for machine code alone.
     """
 
     __slots__ = (
-        *("called", "data", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
+        *("_called", "_made", "data", "dtype", "form", "gapless", "known", "layout", "made_after"),
         *("nbytes", "shape", "size", "strides", "writable"),
+        *[slot for near in NEAR for slot in near],
     )
 
     def __init__(self, form: Form, dtype: DType) -> None:
@@ -89,11 +92,39 @@ class Spec:
         self.known: Spec | None = None
         self.writable = False
 
+    @property
+    def made(self) -> Table:
+        self._have_in_tables()
+        return self._made
+
+    @property
+    def called(self) -> Table:
+        self._have_in_tables()
+        return self._called
+
+    def _have_in_tables(self) -> None:
+        """Have what stands in the spec itself in its tables."""
+        for slots in NEAR:
+            if hasattr(self, slots[0]):
+                operation, beside, made = [getattr(self, slot) for slot in slots]
+                table = self._called if type(operation) is str else self._made
+                if not table:
+                    _tables.append(table)
+                table.setdefault(operation, {})[beside] = made
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what stands in the spec itself."""
+        for slots in NEAR:
+            if hasattr(self, slots[0]):
+                for slot in slots:
+                    delattr(self, slot)
+
     if TYPE_CHECKING:
         form: Form
-        made: Table
         made_after: Table
-        called: Table
+        _made: Table
+        _called: Table
         nbytes: int
     else:
 
@@ -106,7 +137,7 @@ class Spec:
                 found = self.form.layout
             elif name == "nbytes":
                 found = self.size * self.dtype.itemsize
-            elif name in ("made", "made_after", "called"):
+            elif name in ("_made", "made_after", "_called"):
                 found = {}
             else:
                 raise AttributeError(name)
@@ -164,7 +195,7 @@ def found_with(op: object, keys: list[object]) -> tuple[Table, object, object]:
     return second.made_after, op, first if not others else (first, *others)
 
 
-_tables: list[Table] = []  # with anything in them
+_tables: list[Table | Spec] = []  # with anything in them, and specs with something in themselves
 _through: dict[object, Recipe] = {}  # recipes that machine code made of specs, but by no rule, by their parts
 _count = 0
 

@@ -39,7 +39,8 @@ MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
-plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
+with_frames: list[Recipe] = []  # recipes that have one, or are of products that are summed by one
+plans: dict[Plan, None] = {}  # those that have the kernels of frames in memory
 
 
 def _kind_of(dtype: DType, imag: bool) -> int:
@@ -73,11 +74,10 @@ def framed(node: Node) -> bytes | None:
 
 def forget() -> None:
     """Forget all frames of recipes, and with them the kernels that nothing else has."""
-    while plans:
-        (recipe, product), _ = plans.popitem()
-        recipe.frame = None
-        if product is not None:
-            product.summed = None
+    while with_frames:
+        recipe = with_frames.pop()
+        recipe.frame = recipe.summed = None
+    plans.clear()
 
 
 def forget_unless_busy() -> None:
@@ -132,9 +132,10 @@ def most_in_place() -> int:
 
 def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
     """Keep the kernel of a frame in memory as long as there is that."""
-    if len(plans) >= MAX_FRAMES:
+    if len(with_frames) >= MAX_FRAMES:
         forget()
-    plans[recipe, product] = plan
+    plans[plan] = None
+    with_frames.append(recipe if product is None else product)
 
 
 class Alone(NamedTuple):

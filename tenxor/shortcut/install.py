@@ -83,7 +83,7 @@ BY_NUMPY = (  # what is done in place of NumPy, for who calls that
     *[f"{name}_{kind}" for kind in IN_ORDER for name in ("distinct", "put")],
 )
 FUNCTIONS = (
-    *("is_basic", "forget_specs", "spec_for_python", "node_number", "recipe_number", "finish_selected"),
+    *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number", "finish_selected"),
     *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
     *("count_waiting", "still_waiting", "held_by_others"),
@@ -245,11 +245,11 @@ class ShortWay:
             "made_with": spec.spec_of_numbers,
             "forget forms": _forms.clear,
             "rules": likewise._known,
-            "recipes": nodes._recipes,
             "recipes through": spec._through,
             "forget made": forget_made,
             "DATA": nodes.DATA,
-            "framed": frames.plans,
+            "plans of frames": frames.plans,
+            "with frames": frames.with_frames,
             "forget frames": frames.forget_unless_busy,
             "tables": spec._tables,
             "remembered": spec.remembered,
@@ -353,6 +353,11 @@ class ShortWay:
         begin()
         forgotten.append(begin)
         spec.keepers[:] = [keep]
+        has_data = self._function("data_for_python", Kind.SOME)
+        for recipe in list(nodes._recipes.values()):
+            if recipe.op is nodes.DATA:
+                has_data(recipe.dtype, recipe.shape, recipe)
+        nodes.keepers[:] = [has_data]
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer

@@ -144,7 +144,7 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(Call, "of", noted)
     found = {size: bits(line, *size) for size in SIZES + OTHERS}
     with_rules = known()
-    packed = {parts_of(recipe): recipe.frame for recipe, product in frames.plans if product is None and recipe.frame}
+    packed = {parts_of(recipe): recipe.frame for recipe in frames.with_frames if recipe.frame}
     calls = len(asked)
     forget()
     monkeypatch.setattr(likewise, "MOST_TRACES", 0)
@@ -156,8 +156,8 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
         if before is not None:
             assert made is not None and is_alike(before, made), (name, before.spec, made.spec)
             compared += 1
-    for recipe, product in frames.plans:
-        if product is None and packed.get(parts_of(recipe)):
+    for recipe in frames.with_frames:
+        if recipe.frame and packed.get(parts_of(recipe)):
             assert packed[parts_of(recipe)] == recipe.frame, (name, recipe)
     assert compared or name in NO_RULES
 

@@ -17,7 +17,7 @@ from .looping import given_back
 from .read import address_of
 from .record import asked, operand, pinned_reads
 from .specs import nbytes_of
-from .tables import found_every, table
+from .tables import found_at, found_every, table
 
 MOST_ARGUMENTS = 24  # of a call that names some, and their names
 
@@ -160,13 +160,13 @@ def _made_for(f: Function) -> None:
 
     f.when(which.differs(0), tell_which)
     where = table(f, asked(f, x, "spec"), "called")
-    every = found_every(f, where, name)
+    known = found_at(f, where, name, key)
 
-    def remembered() -> list[Value]:
-        made = f.found_in(every, key)
-        return f.choose(f.is_null(made), lambda: [_made_for_any_number(f, every, key, args, given)], lambda: [made])
+    def of_any_number() -> list[Value]:
+        every = found_every(f, where, name)
+        return f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [_made_for_any_number(f, every, key, args, given)])
 
-    (made,) = f.choose(f.is_null(every), lambda: [f.nothing()], remembered, (1, 1000))
+    (made,) = f.choose(f.is_null(known), of_any_number, lambda: [known], (1, 1000))
     by_rule = lambda: [_made_by_rule(f, (*where, name, key), x, args, given, names, which)]  # noqa: E731
     (made,) = f.choose(f.is_null(made), by_rule, lambda: [made], (1, 1000))
     f.refuse(f.is_null(made))

@@ -13,19 +13,24 @@ from ..objects import BYTES, SIZE, Objects
 from ..rule import LOOP, MOST_AXES, MOST_RESULTS, OWN
 from . import kinds
 from .function import Function
-from .specs import nbytes_of, no_numbers
+from .specs import in_rows, nbytes_of, no_numbers
 from .working import following, next_word, numbers_of
 
-_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order", "needs")
+_OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _data(Function(module, objects, "data_of", [("spec", POINTER)]))
-    _recipe(Function(module, objects, "recipe_like", [(name, POINTER) for name in _OF_A_RECIPE]))
-    _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE[:-1]]))
+    _data_of_python(Function(module, objects, "data_of_python", [(name, POINTER) for name in ("dtype", "shape", "recipe")]))
+    of_python = [("self", POINTER), ("args", POINTER), ("count", I64)]
+    _data_for_python(Function(module, objects, "data_for_python", of_python, exported=True))
+    parts = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "keeps_order", "needs")]
+    _recipe(Function(module, objects, "recipe_like", parts))
+    _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE]))
     _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _through(Function(module, objects, "through_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _in_a_row(Function(module, objects, "row_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
     _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
     _step(Function(module, objects, "step_like", [("step", POINTER), ("cursor", POINTER)]))
@@ -43,12 +48,15 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _recipe(f: Function) -> None:
-    """A recipe of these parts, owned. What it reads through are specs, which are asked for their forms when it is planned with."""
-    _, shape, dtype, *_ = f.arguments
-    done, number = _data_like(f, dtype, shape), f.as_object(f.call("next_recipe", I64, []))
-    parts = dict(zip(_OF_A_RECIPE, f.arguments, strict=True)) | {slot: f.get(done, f"Recipe.{slot}") for slot in ("size", "nbytes")}
+    """A recipe that gives what lies in memory in a row as this spec says, owned. What it reads through are specs, which are asked for their
+    forms when it is planned with.
+    """
+    op, spec, dtypes, through, keeps_order, needs = f.arguments
+    done, number = recipe_of_data(f, spec), f.as_object(f.call("next_recipe", I64, []))
+    same = {slot: f.get(done, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
+    parts = {"op": op, "dtypes": dtypes, "through": through, "keeps_order": keeps_order, "needs": needs}
     recipe = f.new("Recipe", number=number, done=done)
-    for slot, x in {**parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "apart"), f.the("None"))}.items():
+    for slot, x in {**same, **parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
     f.unseen(recipe)
     f.keeps(recipe)
@@ -58,10 +66,13 @@ def _recipe(f: Function) -> None:
 def _known(f: Function) -> None:
     """The same, or the one made before: nothing else remembers it."""
     recipes = f.the("recipes through")
-    key = f.tuple_of(*[f.own(x) for x in f.arguments[:-1]])
+    op, shape, dtype, dtypes, through, keeps_order = f.arguments
+    key = f.tuple_of(*[f.own(x) for x in (op, shape, dtype, dtypes, through)])
     f.give_known(recipes, key)
     f.when(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.ask_python("forget made"))
-    recipe = f.made(f.call("recipe_like", POINTER, [*f.arguments, f.the("None")]))
+    plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
+    recipe = f.made(f.call("recipe_like", POINTER, [op, plain, dtypes, through, keeps_order, f.the("None")]))
+    f.let_go(plain)
     f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
     f.unseen(key)
     f.let_go(key)
@@ -88,10 +99,30 @@ def _through(f: Function) -> None:
     f.give(f.call("spec_at", POINTER, f.arguments))
 
 
+def _in_a_row(f: Function) -> None:
+    """The spec of what lies in memory in a row, of the next numbers, owned."""
+    dtype, ndim, cursor = f.arguments
+    place, numbers = following(cursor, ndim), no_numbers(f)
+    f.require(ndim <= MOST_AXES)
+    f.each(ndim, lambda k: numbers.at(k, I64).store(place.at(k, I64).load(I64)))
+    in_rows(f, ndim, numbers)
+    f.give(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+
+
 def _tuple(f: Function) -> None:
-    """A tuple of the next numbers."""
+    """A tuple of the next numbers, which mostly are zeros."""
     count, cursor = f.arguments
-    f.give(f.call("integers", POINTER, [following(cursor, count), count]))
+    numbers = following(cursor, count)
+    for name, size in (("(0,)", 1), ("(0, 0)", 2)):
+
+        def are_zeros(size: int = size) -> Value:
+            found = numbers.load(I64)
+            for k in range(1, size):
+                found = found | numbers.at(k, I64).load(I64)
+            return found.equals(0)
+
+        f.when_giving(f.both(count.equals(size), are_zeros), lambda name=name: f.own(f.the(name)))  # type: ignore[misc]
+    f.give(f.call("integers", POINTER, [numbers, count]))
 
 
 def _sources(f: Function) -> None:
@@ -128,7 +159,7 @@ def _step(f: Function) -> None:
     """A step, as `Made` has them, like one before."""
     step, cursor = f.arguments
     op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts, needs = (f.item(step, k) for k in range(11))
-    shape = f.made(f.call("integers_at", POINTER, [f.integer(ndim), cursor]))
+    own = f.made(f.call("row_at", POINTER, [dtype, f.integer(ndim), cursor]))
     last = f.word(ranks, SIZE)
 
     def one(k: Value) -> Value:
@@ -137,8 +168,8 @@ def _step(f: Function) -> None:
 
     through = f.filled(last + 1, one)
     f.unseen(through)
-    recipe = f.made(f.call("recipe_like", POINTER, [op, shape, dtype, dtypes, through, keeps_order, needs]))
-    f.let_go(shape, through)
+    recipe = f.made(f.call("recipe_like", POINTER, [op, own, dtypes, through, keeps_order, needs]))
+    f.let_go(own, through)
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
     read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
     found = f.tuple_of(recipe, read, begins, f.own(follows))
@@ -178,8 +209,8 @@ def _give_frame(f: Function) -> None:
 
     def keep_kernel() -> None:
         """First, as frames have none without."""
-        f.require(f.call("PyDict_SetItem", I32, [f.the("framed"), key, plan]).equals(0))
-        f.unseen(key)
+        f.require(f.call("PyDict_SetItem", I32, [f.the("plans of frames"), plan, f.the("None")]).equals(0))
+        f.append(f.the("with frames"), f.selected(is_alone, recipe, product))
 
     def alone() -> list[Value]:
         f.drop(f.the("None"))
@@ -192,11 +223,9 @@ def _give_frame(f: Function) -> None:
         f.unseen(known)
         return []
 
-    f.when(f.call("PyDict_Size", I64, [f.the("framed")]) >= MAX_FRAMES, lambda: f.ask_python("forget frames"))
-    key = f.tuple_of(f.own(recipe), f.own(product))
+    f.when(f.length(f.the("with frames")) >= MAX_FRAMES, lambda: f.ask_python("forget frames"))
     (is_new,) = f.choose(is_alone, lambda: [f.is_the(f.get(recipe, "Recipe.frame"), "None")], of_product)
     f.when(is_new, write)
-    f.let_go(key)
     f.give(f.constant(I1, True))
 
 
@@ -215,45 +244,52 @@ def recipe_of_data(f: Function, spec: Value) -> Value:
     return f.made(f.call("data_of", POINTER, [spec]))
 
 
-def _data_like(f: Function, dtype: Value, shape: Value) -> Value:
-    """The recipe of what is in memory with this dtype and shape, held."""
-    plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
-    recipe = recipe_of_data(f, plain)
-    f.let_go(plain)
-    return recipe
-
-
 def _data(f: Function) -> None:
-    """The same: the one that the spec has, or the one of Python's, or one that is made now."""
+    """The same: the one that the spec has, or one that is made now."""
     (spec,) = f.arguments
     there = f.get(spec, "Spec.data")
     f.when_giving(~f.is_null(there), lambda: f.own(there))
-    recipes, none, empty = f.the("recipes"), f.the("None"), f.the("()")
-    op, shape, dtype = f.the("DATA"), f.get(spec, "Spec.shape"), f.get(spec, "Spec.dtype")
-    key = f.tuple_of(*[f.own(x) for x in (op, shape, dtype, empty, empty, none)])
+    none, empty = f.the("None"), f.the("()")
+    number = f.as_object(f.call("next_recipe", I64, []))
+    nbytes = f.as_object(nbytes_of(f, spec))
+    recipe = f.new("Recipe", number=number, nbytes=nbytes)
+    parts = {"op": f.the("DATA"), "dtypes": empty, "forms": empty, "passing": f.the("False"), "keeps_order": f.the("True"), "done": recipe}
+    parts |= {slot: f.get(spec, f"Spec.{slot}") for slot in ("shape", "dtype", "size")}
+    parts |= dict.fromkeys(("target", "frame", "summed", "needs", "apart"), none)
+    for slot, x in parts.items():
+        f.set(recipe, f"Recipe.{slot}", f.own(x))
+    f.when(f.is_null(f.get(spec, "Spec.data")), lambda: f.set(spec, "Spec.data", f.own(recipe)))  # unless Python ran
+    f.keeps(recipe)
+    f.give(recipe)
 
-    def anew() -> list[Value]:
-        f.require(f.call("PyDict_Size", I64, [recipes]) < MAX_RECIPES)  # else Python forgets them
-        number = f.as_object(f.call("next_recipe", I64, []))
-        nbytes = f.as_object(nbytes_of(f, spec))
-        recipe = f.new("Recipe", number=number, nbytes=nbytes)
-        parts = {"op": op, "shape": shape, "dtype": dtype, "size": f.get(spec, "Spec.size"), "dtypes": empty, "forms": empty}
-        parts |= dict.fromkeys(("target", "frame", "summed", "needs", "apart"), none)
-        parts |= {"passing": f.the("False"), "keeps_order": f.the("True"), "done": recipe}
-        for slot, x in parts.items():
-            f.set(recipe, f"Recipe.{slot}", f.own(x))
-        f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
-        f.unseen(key)
-        f.keeps(recipe)
-        return [recipe]
 
-    known = f.found_in(recipes, key)
-    (found,) = f.choose(f.is_null(known), anew, lambda: [f.own(known)])
-    f.holding(found)
-    f.let_go(key)
-    f.when(f.is_null(f.get(spec, "Spec.data")), lambda: f.set(spec, "Spec.data", f.own(found)))  # unless Python ran
+def _data_of_python(f: Function) -> None:
+    """The same of a dtype and a shape of Python's; what it made before, if there is such, is that of the spec, unless that has one."""
+    dtype, shape, recipe = f.arguments
+    ndim, numbers = f.word(shape, SIZE), no_numbers(f)
+    f.require(ndim <= MOST_AXES)
+
+    def one(k: Value) -> None:
+        f.require(f.is_a(f.item(shape, k), "int"))
+        value, fits = f.bounded(f.item(shape, k))
+        f.require(fits)
+        numbers.at(k, I64).store(value)
+
+    f.each(ndim, one)
+    in_rows(f, ndim, numbers)
+    spec = f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+    is_new = f.both(~f.is_the(recipe, "None"), lambda: f.is_null(f.get(spec, "Spec.data")))
+    f.when(is_new, lambda: f.set(spec, "Spec.data", f.own(recipe)))
+    found = recipe_of_data(f, spec)
+    f.let_go(spec)
     f.keeps(found)
     f.give(found)
+
+
+def _data_for_python(f: Function) -> None:
+    """The same for Python: None if it is to make it."""
+    given = f.arguments[1]
+    f.give_or_none(f.call("data_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(3)]))
 
 
 def _part(f: Function) -> None:
@@ -264,9 +300,9 @@ def _part(f: Function) -> None:
     shift = f.as_object(next_word(cursor))
 
     def in_memory() -> list[Value]:
-        shape = f.made(f.call("integers_at", POINTER, [f.integer(rank), cursor]))
-        recipe = _data_like(f, dtype, shape)
-        f.let_go(shape)
+        own = f.made(f.call("row_at", POINTER, [dtype, f.integer(rank), cursor]))
+        recipe = recipe_of_data(f, own)
+        f.let_go(own)
         f.keeps(recipe)
         return [recipe]
 

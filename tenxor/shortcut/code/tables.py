@@ -1,14 +1,23 @@
-"""What specs remember that is made of tensors like them: tables by operation, or method, and in these by what is beside it."""
+"""What specs remember that is made of tensors like them: tables by operation, or method, and in these by what is beside it.
+
+What machine code writes down first stands in the spec itself, with what it is found by (`spec.NEAR`): two tables more for each of many
+sizes are more memory than all else.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I32, I64, POINTER
-from ...spec import COUNTED
-from ..objects import Objects
+from ...spec import COUNTED, NEAR
+from ..objects import SIZE, Objects
 from .function import Function
+
+
+EQUAL = 2  # Py_EQ
+SLOTS = {"made": "_made", "called": "_called"}  # of tables for which something may stand in the spec itself
 
 
 class Table(NamedTuple):
@@ -22,13 +31,16 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _table_of(Function(module, objects, "table_of", [("spec", POINTER), ("slot", I64)]))
     module.variable("counted", "internal global i64 0")
+    place = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("beside", POINTER)]
+    _at(Function(module, objects, "remembered_at", place))
+    _is_same(Function(module, objects, "is_same_key", [("key", POINTER), ("other", POINTER)], I1))
     parts = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "beside", "made")]]
     _remember(Function(module, objects, "remember", parts, I1))
 
 
 def table(f: Function, spec: Value, name: str) -> Table:
     """A table of a spec, by its name."""
-    return Table(spec, f.number(f.objects.offset_of(f"Spec.{name}")))
+    return Table(spec, f.number(f.objects.offset_of(f"Spec.{SLOTS.get(name, name)}")))
 
 
 def found_every(f: Function, where: Table, operation: Value) -> Value:
@@ -39,8 +51,41 @@ def found_every(f: Function, where: Table, operation: Value) -> Value:
 
 def found_at(f: Function, where: Table, operation: Value, beside: Value) -> Value:
     """What a table has; null if nothing."""
-    every = found_every(f, where, operation)
-    return f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, beside)], (1, 1000))[0]
+    return f.call("remembered_at", POINTER, [*where, operation, beside])
+
+
+def _at(f: Function) -> None:
+    """The same."""
+    spec, slot, operation, beside = f.arguments
+    may_be_near = _may_be_near(f, slot)
+    for its_operation, its_beside, made in NEAR:
+
+        def is_here(its_operation: str = its_operation, its_beside: str = its_beside) -> Value:
+            is_such = f.get(spec, f"Spec.{its_operation}").equals(operation)
+            return f.both(is_such, lambda: _is_same_key(f, f.get(spec, f"Spec.{its_beside}"), beside))
+
+        f.when_giving(f.both(may_be_near, is_here), lambda made=made: f.get(spec, f"Spec.{made}"))  # type: ignore[misc]
+    every = found_every(f, Table(spec, slot), operation)
+    f.give(f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, beside)])[0])
+
+
+def _may_be_near(f: Function, slot: Value) -> Value:
+    """Whether what is in a table may stand in the spec: of operations on numbers by what comes after them there is a table alone."""
+    return slot.differs(f.objects.offset_of("Spec.made_after"))
+
+
+def _is_same_key(f: Function, key: Value, other: Value) -> Value:
+    return f.either(key.equals(other), lambda: f.call("is_same_key", I1, [key, other]))
+
+
+def _is_same(f: Function) -> None:
+    """Whether two keys, which are two objects, are equal: integers, or tuples of what keys are made of. No Python runs."""
+    key, other = f.arguments
+    kind = f.type_of(key)
+    f.require(f.type_of(other).equals(kind))
+    f.when(f.is_the(kind, "tuple"), lambda: f.require(f.word(key, SIZE).equals(f.word(other, SIZE))))
+    f.require(f.either(f.is_the(kind, "tuple"), lambda: f.is_the(kind, "int")))
+    f.give(f.call("PyObject_RichCompareBool", I32, [key, other, f.constant(I32, EQUAL)]) > 0)
 
 
 def _place(f: Function, where: Table) -> Value:
@@ -71,6 +116,7 @@ def _remember(f: Function) -> None:
 
     f.when(count.load(I64) >= COUNTED, have_counted)
     count.store(count.load(I64) + 1)
+    f.when_giving(f.both(_may_be_near(f, slot), lambda: _has_room(f, spec)), lambda: _written_near(f, operation, beside, made))
     table = f.made(f.call("table_of", POINTER, [spec, slot]))
     f.when(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append(f.the("tables"), table))
     known = f.found_in(table, operation)
@@ -88,3 +134,25 @@ def _remember(f: Function) -> None:
     f.when(f.is_a(beside, "tuple"), lambda: f.unseen(beside))
     f.let_go(table)
     f.give(f.constant(I1, True))
+
+
+def _has_room(f: Function, spec: Value) -> Value:
+    """Whether there is room in the spec itself, which is forgotten with all tables."""
+    last = NEAR[-1][0]
+    f.when(f.is_null(f.get(spec, f"Spec.{NEAR[0][0]}")), lambda: f.append(f.the("tables"), spec))
+    return f.is_null(f.get(spec, f"Spec.{last}"))
+
+
+def _written_near(f: Function, *entry: Value) -> Value:
+    """Write an entry down in the spec itself, where there is room."""
+    spec = f.arguments[0]
+    is_first = f.is_null(f.get(spec, f"Spec.{NEAR[0][0]}"))
+
+    def into(slots: Sequence[str]) -> list[Value]:
+        for slot, x in zip(slots, entry, strict=True):
+            f.set(spec, f"Spec.{slot}", f.own(x))
+        return []
+
+    f.choose(is_first, lambda: into(NEAR[0]), lambda: into(NEAR[1]))
+    f.when(f.is_a(entry[1], "tuple"), lambda: f.unseen(entry[1]))
+    return f.constant(I1, True)

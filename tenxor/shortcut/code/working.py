@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER, Type, array
-from ...sizes import HOW
+from ...sizes import BOUNDED, CONSTANT, DIVIDED
 from ..objects import BYTES, SIZE, Objects
 from ..rule import MOST_ATOMS, MOST_NUMBERS, MOST_RESULTS
 from .function import Function
@@ -111,12 +111,27 @@ def _work_out(f: Function) -> None:
                 f.refuse(how.equals(k) & ~answer)
             return []
 
-        f.choose(how.equals(len(HOW)), divide, check)
+        def bound() -> Sequence[Value]:
+            number, least, most = atoms.at(next_word(cursor), I64).load(I64), next_word(cursor), next_word(cursor)
+            f.refuse((number < least) | (number > most))
+            return []
+
+        f.choose(how.equals(BOUNDED), bound, lambda: f.choose(how.equals(DIVIDED), divide, check))
 
     f.each(next_word(cursor), line)
     count = next_word(cursor)
     f.require(count <= MOST_RESULTS)
-    f.each(count, lambda k: results.at(k, I64).store(f.call("sum_at", I64, [cursor, atoms])))
+
+    def result(k: Value) -> None:
+        what, number = (cursor.load(POINTER).at(j, I64).load(I64) for j in range(2))
+
+        def known() -> Sequence[Value]:
+            following(cursor, 2)
+            return f.choose(what.equals(CONSTANT), lambda: [number], lambda: [atoms.at(number, I64).load(I64)])
+
+        results.at(k, I64).store(f.choose(what < 0, known, lambda: [f.call("sum_at", I64, [cursor, atoms])])[0])
+
+    f.each(count, result)
     f.require(_failed(cursor).load(I64).equals(0))
     f.give(count)
 
