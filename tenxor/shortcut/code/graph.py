@@ -21,7 +21,7 @@ from ..wholes import DONOR, INLINED, LARGE, MAX_GRAPHS, MUCH, STORED
 from .blocks import DATA
 from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, product_in, settled, size_of
 from .function import Function
-from .kinds import as_bytes, numbers
+from .kinds import known_of_kind, numbers
 from .rules import suiting
 from .walk import BEGUN, BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table, words
 
@@ -132,11 +132,9 @@ def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value]:
     """The frame among these of the graph that was walked last, by a rule for its kind, held; and the plan that has its kernels."""
     f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MOST_RESULTS))
-    kind = as_bytes(f)
-    rule = suiting(f, kind, numbers(f)[1], results)
+    rule = suiting(f, known_of_kind(f), numbers(f)[1], results)
     fixed, places, plan = (f.item(f.get(rule, "FrameRule.frame"), k) for k in range(3))
     frame = f.made(f.call("frame_like", POINTER, [fixed, places, f.local(POINTER, results)]))
-    f.let_go(kind)
     return frame, plan
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER, VOID, array
-from ..objects import ITEMS, SIZE, Objects
+from ..objects import BYTES, ITEMS, SIZE, Objects
 from ..rule import MOST_AXES
 from .compute import VALUE
 from .function import Function
@@ -18,6 +18,8 @@ from .record import holds_a_node
 from .walk import NODE, count, number_of, table
 
 MOST_WORDS = 512  # of a kind
+MET = 64  # kinds that were met last, at the most
+MIXED = 0x9E3779B97F4A7C15 - (1 << 64)  # what words are multiplied by, so that the highest bits depend on all of them
 SMALL = 16  # integers below are as they are, unless tensors have them
 BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on
 MOST_NUMBERS = (1 << BITS) - 2
@@ -28,7 +30,9 @@ _PLAIN = ("NoneType", "DType", "str", "type")
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.variable("kind", f"internal global [{2 + MOST_WORDS + MOST_NUMBERS} x i64] zeroinitializer, align 64")
+    module.variable("kinds_met", f"internal global [{2 * MET} x ptr] zeroinitializer, align 64")
     _word(Function(module, objects, "add_word", [("word", I64)], VOID))
+    _known(Function(module, objects, "known_of_kind", []))
     _which(Function(module, objects, "which_number", [("number", I64), ("added", I1)], I64))
     _seen(Function(module, objects, "add_seen", [("spec", POINTER), ("storage", POINTER)], I1))
     _integer(Function(module, objects, "add_integer", [("x", POINTER)], I1))
@@ -65,6 +69,43 @@ def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value
     written down. All tensors were asked for their specs.
     """
     return f.call("find_kind", I1, [name, every, count, names, which])
+
+
+def known_of_kind(f: Function) -> Value:
+    """What Python knows of the kind that is written down, borrowed; it declines if that is nothing."""
+    found = f.call("known_of_kind", POINTER, [])
+    f.refuse(f.is_null(found))
+    return found
+
+
+def _known(f: Function) -> None:
+    """The same, and null. Some kinds are met again and again: where their words are mixed to stands which one was met there last, and what
+    is known of it, which Python has forgotten if nobody else has that.
+    """
+    place, words = _words(f)
+    count = place.load(I64)
+    mixed = f.fold(count, count, lambda k, before: before * MIXED + words.at(k, I64).load(I64))
+    at = (mixed * MIXED).shifted_right(64 - (MET - 1).bit_length())
+    met = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(at * 2, POINTER)
+    kind, known = met.load(POINTER), met.at(1, POINTER).load(POINTER)
+
+    def is_it() -> Value:
+        differs = f.word(kind, SIZE) ^ (count * 8)
+        its = f.selected(differs.equals(0), count, f.number(0))
+        word = lambda k, before: before | (words.at(k, I64).load(I64) ^ f.at(kind, BYTES).at(k, I64).load(I64))  # noqa: E731
+        return f.fold(its, differs, word).equals(0)
+
+    is_met = f.both(~f.is_null(kind), lambda: f.both(is_it(), lambda: f.owners(known) > 1))
+    f.when_giving(is_met, lambda: known)
+    new_kind = as_bytes(f)
+    new = f.found_in(f.the("rules"), new_kind)
+    f.refuse(f.is_null(new))
+    f.keeps(new_kind)
+    met.store(new_kind)
+    met.at(1, POINTER).store(f.own(new))
+    for x in (kind, known):
+        f.when(~f.is_null(x), lambda x=x: f.drop(x))  # type: ignore[misc]
+    f.give(new)
 
 
 def as_bytes(f: Function) -> Value:

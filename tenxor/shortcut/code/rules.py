@@ -38,7 +38,7 @@ def write(module: Module, objects: Objects) -> None:
     _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
     _part(Function(module, objects, "part_like", [("part", POINTER), ("cursor", POINTER)]))
     _made(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
-    _of_kind(Function(module, objects, "made_of_kind", [("kind", POINTER), ("numbers", POINTER)]))
+    _of_kind(Function(module, objects, "made_of_kind", []))
     place = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
     _of_this_kind(Function(module, objects, "made_of_this_kind", place))
     of_call = [*place, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
@@ -368,10 +368,8 @@ def _made(f: Function) -> None:
     f.give(made)
 
 
-def suiting(f: Function, kind: Value, numbers: Value, results: Value) -> Value:
-    """The rule for a kind that suits these numbers, whose results are written down; it declines if there is none."""
-    known = f.found_in(f.the("rules"), kind)
-    f.refuse(f.is_null(known))
+def suiting(f: Function, known: Value, numbers: Value, results: Value) -> Value:
+    """The rule, of those known of a kind, that suits these numbers, whose results are written down; it declines if there is none."""
     rules = f.get(known, "Known.general")
     at, count, found = f.local(I64, f.number(0)), f.length(rules), f.local(POINTER, f.nothing())
 
@@ -390,10 +388,9 @@ def suiting(f: Function, kind: Value, numbers: Value, results: Value) -> Value:
 
 
 def _of_kind(f: Function) -> None:
-    """What a rule makes in a call of a kind with these numbers, if one suits them."""
-    kind, numbers = f.arguments
+    """What a rule makes in a call of the kind that is written down, if one suits its numbers."""
     results = f.local(array(I64, MOST_RESULTS))
-    rule = f.hold(suiting(f, kind, numbers, results))
+    rule = f.hold(suiting(f, kinds.known_of_kind(f), kinds.numbers(f)[1], results))
     made = f.made(f.call("made_like", POINTER, [rule, results]))
     f.let_go(rule)
     f.keeps(made)
@@ -417,10 +414,7 @@ def _by_rule(f: Function) -> None:
 
 def made_now(f: Function) -> Value:
     """What a rule makes in a call of the kind that is written down, held."""
-    kind, (_, numbers) = kinds.as_bytes(f), kinds.numbers(f)
-    made = f.made(f.call("made_of_kind", POINTER, [kind, numbers]))
-    f.let_go(kind)
-    return made
+    return f.made(f.call("made_of_kind", POINTER, []))
 
 
 def _of_this_kind(f: Function) -> None:

@@ -15,7 +15,6 @@ from ...spec import COUNTED, NEAR
 from ..objects import SIZE, Objects
 from .function import Function
 
-
 EQUAL = 2  # Py_EQ
 SLOTS = {"made": "_made", "called": "_called"}  # of tables for which something may stand in the spec itself
 
