@@ -102,6 +102,8 @@ class Rule(Program):
                 raise TypeError("what is not remembered for itself has no rule")
             through = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
             values = [s.value for s in sources if is_of_sizes(s)]  # type: ignore[union-attr]
+            if values and like.recipe is not None:
+                raise TypeError("a number is what an operation is given")
             results += [*recipe.shape, *[n for each in through for n in _numbers(each)], *starts, *values]
             *ranks, target = [-1 if each is None else len(each.shape) for each in through]
             read = tuple([s.dtype if is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]

@@ -16,6 +16,7 @@ from .function import Function
 from .specs import in_rows, nbytes_of, no_numbers
 from .working import following, next_word, numbers_of
 
+OF_A_STEP, STARTS = 11, 9  # how many items a step of a rule has, and which says how many offsets
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
@@ -33,7 +34,9 @@ def write(module: Module, objects: Objects) -> None:
     _in_a_row(Function(module, objects, "row_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
     _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
-    _step(Function(module, objects, "step_like", [("step", POINTER), ("cursor", POINTER)]))
+    of_step = [("step", POINTER), ("cursor", POINTER)]
+    _recipe_of_step(Function(module, objects, "recipe_of_step", of_step))
+    _step(Function(module, objects, "step_like", of_step))
     _frame(Function(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
     _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
     _part(Function(module, objects, "part_like", [("part", POINTER), ("cursor", POINTER)]))
@@ -155,10 +158,10 @@ def _sources(f: Function) -> None:
     f.give(found)
 
 
-def _step(f: Function) -> None:
-    """A step, as `Made` has them, like one before."""
+def _recipe_of_step(f: Function) -> None:
+    """The recipe of a step like one before, owned."""
     step, cursor = f.arguments
-    op, dtype, dtypes, sources, follows, keeps_order, ndim, ranks, target, starts, needs = (f.item(step, k) for k in range(11))
+    op, dtype, dtypes, _, _, keeps_order, ndim, ranks, target, _, needs = (f.item(step, k) for k in range(OF_A_STEP))
     own = f.made(f.call("row_at", POINTER, [dtype, f.integer(ndim), cursor]))
     last = f.word(ranks, SIZE)
 
@@ -170,6 +173,15 @@ def _step(f: Function) -> None:
     f.unseen(through)
     recipe = f.made(f.call("recipe_like", POINTER, [op, own, dtypes, through, keeps_order, needs]))
     f.let_go(own, through)
+    f.keeps(recipe)
+    f.give(recipe)
+
+
+def _step(f: Function) -> None:
+    """A step, as `Made` has them, like one before."""
+    step, cursor = f.arguments
+    _, _, _, sources, follows, _, _, _, _, starts, _ = (f.item(step, k) for k in range(OF_A_STEP))
+    recipe = f.made(f.call("recipe_of_step", POINTER, [step, cursor]))
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
     read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
     found = f.tuple_of(recipe, read, begins, f.own(follows))
@@ -322,17 +334,30 @@ def _made(f: Function) -> None:
     dtype, ndim, like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("dtype", "ndim", "steps", "frames"))
     spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
     shift = f.as_object(next_word(cursor))
-    steps = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
     single = f.is_the(f.get(rule, "Rule.is_single"), "True")
-    (recipe,) = f.choose(single, lambda: [f.item(f.item(steps, 0), 0)], lambda: [f.the("None")])
+
+    def one_recipe() -> list[Value]:
+        """Who calls has the sources and offsets."""
+        step = f.item(like, 0)
+        found = f.made(f.call("recipe_of_step", POINTER, [step, cursor]))
+        following(cursor, f.integer(f.item(step, STARTS)))
+        f.keeps(found)
+        return [f.own(f.the("()")), found]
+
+    def several() -> list[Value]:
+        found = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
+        f.when(f.word(like, SIZE) > 0, lambda: f.unseen(found))
+        f.keeps(found)
+        return [found, f.own(f.the("None"))]
+
+    steps, recipe = f.choose(single, one_recipe, several)
+    f.holding(steps), f.holding(recipe)
     like_parts = f.get(rule, "Rule.parts")
     parts = f.filled(f.word(like_parts, SIZE), lambda k: f.call("part_like", POINTER, [f.item(like_parts, k), cursor]))
     same = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high", "kind")}
-    own_steps = f.selected(single, f.the("()"), steps)
-    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=own_steps, parts=parts, **same)
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=steps, parts=parts, **same)
     f.when(f.word(like_parts, SIZE) > 0, lambda: f.unseen(parts))
     f.let_go(spec, shift, parts)
-    f.when(f.word(like, SIZE) > 0, lambda: f.unseen(steps))
 
     def give(k: Value) -> None:
         each = f.item(frames, k)
@@ -352,7 +377,7 @@ def _made(f: Function) -> None:
             return []
 
         def of_step() -> list[Value]:
-            one = f.item(f.item(steps, of), 0)
+            (one,) = f.choose(single, lambda: [recipe], lambda: [f.item(f.item(steps, of), 0)])
             its = lambda: [f.item(f.item(steps, f.integer(product)), 0)]  # noqa: E731
             (other,) = f.choose(f.is_the(product, "None"), lambda: [f.the("None")], its)
             f.require(f.call("give_frame", I1, [one, other, frame, plan]))
@@ -363,7 +388,7 @@ def _made(f: Function) -> None:
 
     f.each(f.word(frames, SIZE), give)
     f.unseen(made)
-    f.let_go(steps)
+    f.let_go(steps, recipe)
     f.keeps(made)
     f.give(made)
 
