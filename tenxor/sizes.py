@@ -281,7 +281,8 @@ class Trace:
                 least += 1
             while most in holes:
                 most -= 1
-            found.append(Bounds(atom, least, most))
+            if (least, most) != (LEAST, MOST):
+                found.append(Bounds(atom, least, most))
             unequal += [Condition(_summed((((atom,), 1),), (((), -n),)), "!=") for n in sorted(holes) if least < n < most]
         return [*found, *unequal, *rest]
 

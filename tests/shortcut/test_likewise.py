@@ -124,7 +124,11 @@ def forget() -> None:
 
 def known() -> dict[tuple[int, object, object], spec.Made | None]:
     """All that is known to be made."""
-    return {(id(table), op, key): made for table in spec._tables for op, every in table.items() for key, made in every.items()}
+    for each in spec._tables[:]:
+        if isinstance(each, spec.Spec):
+            assert each.made is each._made  # from now on it is in a table
+    tables = [each for each in spec._tables if not isinstance(each, spec.Spec)]
+    return {(id(table), op, key): made for table in tables for op, every in table.items() for key, made in every.items()}
 
 
 def parts_of(recipe: Recipe) -> tuple[object, ...]:
