@@ -47,6 +47,19 @@ if len(sys.argv) > 1:
 print("".join([t.numpy().tobytes().hex() for t in results]), *tx.compile_counts(), "tenxor.plans.plan" in sys.modules)
 """
 
+# Tells how many frames Python made, how many rules for others were found, and how many kernels were compiled.
+OF_SIZES = """
+import numpy as np
+import tenxor as tx
+from tenxor.shortcut import likewise, wholes
+from tenxor.shortcut.rule import FrameRule
+x = tx.asarray(np.arange(20_000.0))
+for n in range(10_000, 10_040):
+    (x[:n] * 2 + x[1 : n + 1]).realize()
+rules = [rule for kind in likewise._known.values() for rule in kind.general]
+print(len(wholes.plans), sum([isinstance(rule, FrameRule) for rule in rules]), tx.compile_counts()[0])
+"""
+
 
 def run(folder: Path, *more: str, **environment: str) -> tuple[str, int, int, bool]:
     env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "0", **environment}
@@ -66,6 +79,13 @@ class TestASecondProcess:
         assert first[3] and first[1] > 0
         assert second[0] == first[0]
         assert second[1:] == (0, first[1] + first[2], False)
+
+    def test_finds_rules_for_other_sizes_as_the_first(self, folder: Path) -> None:
+        """Which it may, though it has the plans for the first sizes from the disk, with kernels that it knows by their facts."""
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "1", "TENXOR_NUM_THREADS": "1"}
+        first, second = ([int(n) for n in python("-c", OF_SIZES, env=env).stdout.split()] for _ in range(2))
+        assert first[:2] == second[:2] and first[1] > 0
+        assert first[2] > 0 and second[2] == 0
 
     def test_plans_again_if_it_has_other_threads_or_debugs(self, folder: Path) -> None:
         first = run(folder, TENXOR_NUM_THREADS="1")

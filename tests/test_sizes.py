@@ -85,6 +85,15 @@ def test_what_is_always_one_number_is_an_int() -> None:
     assert [type(x) for x in (n - n, n * 0, n // n, (n + 3) - n, n % n)] == [int] * 5
 
 
+def test_what_bounds_one_number_is_one_line() -> None:
+    trace = Trace()
+    n, m = trace.size(100), trace.size(7)
+    assert [n > 32, n * 8 <= 5000, n < 1 << 40, n != 40, n != 5, n * -3 < -5, m * 2 != 3, 3 * n != 1000, n > m, n * n > 6] == [True] * 10
+    assert [trace.said(line) for line in trace.brief()] == ["33 <= n0 <= 625", "n0 != 40", "-1*n0 + n1 < 0", "-1*n0*n0 < -6"]
+    assert n == 100 and m >= 7
+    assert [trace.said(line) for line in trace.brief()[:2]] == ["100 <= n0 <= 100", "7 <= n1"]
+
+
 def test_whoever_takes_the_number_is_given_that_one_alone() -> None:
     for take in (range, lambda n: [0] * n, lambda n: "abcdefghij"[n], str, lambda n: n.bit_length(), lambda n: f"{n}", int):
         found = traced(lambda n, take=take: (take(n) and n,), 6)

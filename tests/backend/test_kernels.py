@@ -157,10 +157,25 @@ class TestKernels:
         if not cached:
             monkeypatch.setenv("TENXOR_CACHE_DIR", "")
         own = Compiler()
-        library = ref(own.get(kernel_of(expression(4, tx.full(7, 0.5).realize())))._library)
+        library = ref(own.get(kernel_of(expression(4, tx.full(7, 0.5).realize()))).library)
         assert library() is not None
         own.kernels.forget()
         assert library() is None and not own.kernels.alive
+
+    def test_a_kernel_and_its_facts_share_their_code(self) -> None:
+        own = Compiler()
+        made = own.get(kernel_of(expression(4, tx.full(7, 0.5).realize())))
+        counts = own.compiled, own.loaded
+        again = own.get(made.facts)
+        assert again is not made and (again.address, again.library) == (made.address, made.library)
+        assert (own.compiled, own.loaded) == counts
+        library = ref(made.library)
+        del made
+        own.kernels.forget()
+        assert library() is not None  # as long as one of the two lives
+        del again
+        own.kernels.forget()
+        assert library() is None
 
 
 def run(program: str) -> str:

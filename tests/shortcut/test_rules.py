@@ -14,6 +14,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut, spec
 from tenxor.node import Recipe, _recipes, recipe_of
+from tenxor.ops import OPS
 from tenxor.realize import lock
 from tenxor.shortcut import frames, likewise
 from tenxor.shortcut.likewise import Call
@@ -186,6 +187,44 @@ def test_views_of_more_bytes_than_there_are_integers_of_c() -> None:
     x = tx.broadcast_to(realized(1, 1, dtype=tx.complex128), (1 << 31, 1 << 31))
     for n, m in ((1 << 30, 1 << 30), (1 << 30, 1 << 29), (1 << 20, 1 << 10), (1 << 20, (1 << 10) + 1), (1 << 30, 0)):
         assert (x[:n, :m].spec.size, x[:n, :m].spec.nbytes) == (n * m, n * m * 16)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_what_is_made_first_of_many_sizes_stands_in_the_spec_until_python_looks() -> None:
+    for n in range(20, 40):
+        (realized(n) * 2, realized(n) + 1, realized(n).sum(), 2 - realized(n))
+    x, near = realized(41), [name for names in spec.NEAR for name in names]
+    assert not any(hasattr(x.spec, name) for name in near)
+    x.sum(), x * 2
+    assert all(hasattr(x.spec, name) for name in near)
+    sums, double = x.spec.made_0, x.spec.made_1  # type: ignore[attr-defined]
+    x + 1, 2 - x
+    assert (x.spec.made_0, x.spec.made_1) == (sums, double)  # type: ignore[attr-defined]
+    tables = x.spec.made, x.spec.called
+    assert not any(hasattr(x.spec, name) for name in near)
+    assert [list(table) for table in tables] == [[OPS["add"], OPS["multiply"]], ["sum"]]
+    assert tables[0][OPS["multiply"]][int] is double and list(tables[1]["sum"].values()) == [sums]
+    x * 2, x.sum()
+    assert not any(hasattr(x.spec, name) for name in near), "what is in a table is found there"
+    y = realized(42)
+    y * 2
+    assert y.spec.operation_0 is OPS["multiply"] and spec._tables.count(y.spec) == 1  # type: ignore[attr-defined]
+    spec.forget()
+    assert not any(hasattr(y.spec, name) for name in near)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_an_entry_of_a_spec_is_found_by_equal_keys() -> None:
+    for n in range(20, 40):
+        realized(n, n + 1).sum(axis=(0, 1)), realized(n, 3).reshape(n * 3), realized(n, n + 1).sum(axis=0)
+    x, y = realized(50, 51), realized(50, 3)
+    x.sum(axis=(0, 1)), y.reshape(150)
+    for made, again in ((x, lambda: x.sum(axis=(0, 1))), (y, lambda: y.reshape(int("150")))):
+        before = made.spec.made_0  # type: ignore[attr-defined]
+        again()
+        assert made.spec.made_0 is before and not hasattr(made.spec, "made_1")  # type: ignore[attr-defined]
+    x.sum(axis=0)
+    assert hasattr(x.spec, "made_1")
 
 
 @pytest.mark.usefixtures("afresh")
