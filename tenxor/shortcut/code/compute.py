@@ -476,7 +476,12 @@ def number_as(f: Function, kind: Value, value: Value) -> Value:
     """A Python number as the word of an argument of some kind."""
 
     def as_float() -> list[Value]:
-        return [f.call("PyComplex_RealAsDouble", DOUBLE, [value]).bitcast(I64)]  # of any number
+        is_plain = f.both(f.is_a(value, "int"), lambda: f.is_small(value))
+        plain = lambda: [f.integer(value).cast("sitofp", DOUBLE)]  # noqa: E731
+        of_any = lambda: [f.call("PyComplex_RealAsDouble", DOUBLE, [value])]  # noqa: E731
+        others = lambda: f.choose(is_plain, plain, of_any)  # noqa: E731
+        (found,) = f.choose(f.is_a(value, "float"), lambda: [f.at(value, VALUE).load(DOUBLE)], others)
+        return [found.bitcast(I64)]
 
     def as_imaginary() -> list[Value]:
         return [f.call("PyComplex_ImagAsDouble", DOUBLE, [value]).bitcast(I64)]

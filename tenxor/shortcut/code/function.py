@@ -322,9 +322,20 @@ class Function(Builder):
     def _unless_small(self, x: Value, more: Sequence[Value], otherwise: Callable[[], Sequence[Value]]) -> list[Value]:
         """The value of an integer of one digit, and `more`; of any other what `otherwise` gives."""
         head, digit = self._digit_of(x, 0)
-        small = (head + 1).compare("ult", 3) if SIGNED_SIZE else head.compare("ult", TWO_DIGITS)
-        sign = head if SIGNED_SIZE else self.number(1) - (head & 3)
+        small, sign = self.is_small(x), head if SIGNED_SIZE else self.number(1) - (head & 3)
         return self.choose(small, lambda: [sign * digit, *more], otherwise, (99, 1))
+
+    def is_small(self, x: Value) -> Value:
+        """Whether an integer has no more than one digit."""
+        head, _ = self._digit_of(x, 0)
+        return (head + 1).compare("ult", 3) if SIGNED_SIZE else head.compare("ult", TWO_DIGITS)
+
+    def is_beyond_small(self, x: Value, *, below: bool = False) -> Value:
+        """Whether an integer has more digits, and is above 0, or below."""
+        head, _ = self._digit_of(x, 0)
+        if SIGNED_SIZE:
+            return head <= -2 if below else head >= 2
+        return (head >= TWO_DIGITS) & (head & 3).equals(2 if below else 0)
 
     def as_object(self, x: Value) -> Value:
         """A Python integer, which is held."""

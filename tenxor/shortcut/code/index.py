@@ -16,6 +16,7 @@ from .record import asked
 from .specs import NUMBERS, spec_with
 
 PARTS = 4  # of a key at the most
+LONGEST = (1 << 63) - 1  # PY_SSIZE_T_MAX
 
 
 class Wanted(NamedTuple):
@@ -128,11 +129,32 @@ def _wanted(f: Function) -> None:
 
     def a_slice(part: Value) -> list[Value]:
         size, stride = axis_here()
-        for k in range(3):  # all else would have Python run
-            bound = f.at(part, SLICE + 8 * k).load(POINTER)
-            f.require(f.either(f.is_the(bound, "None"), lambda bound=bound: f.is_a(bound, "int")))  # type: ignore[misc]
-        f.refuse(f.is_the(bound, "0"))
-        f.refuse(f.call("PySlice_Unpack", I32, [part, start, stop, step]) < 0)
+        bounds = [f.at(part, SLICE + 8 * k).load(POINTER) for k in range(3)]
+        are_none = [f.is_the(bound, "None") for bound in bounds]
+        for bound, is_none in zip(bounds, are_none, strict=True):  # all else would have Python run
+            f.require(f.either(is_none, lambda bound=bound: f.is_a(bound, "int")))  # type: ignore[misc]
+        f.refuse(f.is_the(bounds[-1], "0"))
+        are_small = f.constant(I1, True)
+        for bound, is_none in zip(bounds, are_none, strict=True):
+            are_small = are_small & f.either(is_none, lambda bound=bound: f.is_small(bound))  # type: ignore[misc]
+
+        def read() -> list[Value]:
+            """As the interpreter does."""
+
+            def or_else(k: int, otherwise: Value) -> Value:
+                return f.choose(are_none[k], lambda: [otherwise], lambda: [f.integer(bounds[k])])[0]
+
+            by, most, zero = or_else(2, f.number(1)), f.number(LONGEST), f.number(0)
+            step.store(by)
+            start.store(or_else(0, f.selected(by < 0, most, zero)))
+            stop.store(or_else(1, f.selected(by < 0, f.number(-LONGEST - 1), most)))
+            return []
+
+        def ask() -> list[Value]:
+            f.refuse(f.call("PySlice_Unpack", I32, [part, start, stop, step]) < 0)
+            return []
+
+        f.choose(are_small, read, ask, (99, 1))
         by = step.load(I64)
         length = f.call("PySlice_AdjustIndices", I64, [size, start, stop, by])
         most = f.selected(size < 1, f.number(1), size)  # a longer step leads out of the axis at once

@@ -287,10 +287,15 @@ def _applied(f: Function) -> None:
 
 def within(f: Function, number: Value, made: Value) -> None:
     """Decline unless a Python integer is one for which something is made so."""
-    value, fits = f.bounded(number)
-    f.require(fits)
-    f.require(value >= f.integer(f.get(made, "Made.low")))
-    f.require(value <= f.integer(f.get(made, "Made.high")))
+    low, high = f.get(made, "Made.low"), f.get(made, "Made.high")
+
+    def look() -> None:
+        value, fits = f.bounded(number)
+        f.require(fits)
+        f.require(value >= f.integer(low))
+        f.require(value <= f.integer(high))
+
+    f.when(~(f.is_small(number) & f.is_beyond_small(low, below=True) & f.is_beyond_small(high)), look)
 
 
 def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
@@ -343,9 +348,10 @@ def _node_of(f: Function) -> None:
     """
     *parts, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
-    count, heavy, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0)), f.local(I64, f.number(0))
+    count, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0))
     number = f.call("next_node", I64, [])
-    first = f.local(I64, number)
+    heavy, first = f.local(I64, f.number(0)), f.local(I64, number)
+    heaviest, earliest = f.local(POINTER, f.the("0")), f.local(POINTER, f.nothing())  # the same numbers, as somebody has them
 
     def one(k: Value) -> None:
         source = f.item(sources, k)
@@ -361,18 +367,30 @@ def _node_of(f: Function) -> None:
 
             def waits() -> list[Value]:
                 count.store(count.load(I64) + f.integer(f.get(source, "Node.count")))
-                before = f.integer(f.get(source, "Node.first"))
-                first.store(select(before < first.load(I64), before, first.load(I64)))
-                return [f.integer(f.get(source, "Node.heavy"))]
+                its = f.get(source, "Node.first")
+                before = f.integer(its)
+
+                def is_earlier() -> None:
+                    first.store(before)
+                    earliest.store(its)
+
+                f.when(before < first.load(I64), is_earlier)
+                return [f.get(source, "Node.heavy")]
 
             def in_memory() -> list[Value]:
                 is_pinned = ~f.is_the(f.get(buffer, "Buffer.pins"), "0")
                 f.refuse(is_pinned & ~is_bounded)
                 f.when(is_pinned, lambda: _pinned_reads(f).store(_pinned_reads(f).load(I64) + 1))
-                return [f.integer(f.get(buffer, "Buffer.nbytes"))]
+                return [f.get(buffer, "Buffer.nbytes")]
 
-            (weight,) = f.choose(f.is_the(buffer, "None"), waits, in_memory)
-            heavy.store(select(weight > heavy.load(I64), weight, heavy.load(I64)))
+            (its,) = f.choose(f.is_the(buffer, "None"), waits, in_memory)
+            weight = f.integer(its)
+
+            def is_heavier() -> None:
+                heavy.store(weight)
+                heaviest.store(its)
+
+            f.when(weight > heavy.load(I64), is_heavier)
 
         f.when(f.is_a(source, "Node"), a_node)
 
@@ -385,7 +403,11 @@ def _node_of(f: Function) -> None:
         return f.both(nodes <= MAX_PENDING, lambda: f.either(weight < LARGE, lambda: is_eager(f)))
 
     f.require(f.either(~is_bounded, is_within))
-    numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
+    its = heaviest.load(POINTER), earliest.load(POINTER)
+    new = lambda: [f.call("PyLong_FromLongLong", POINTER, [number])]  # noqa: E731
+    f.hold(its[0])
+    begun = f.made(f.choose(f.is_null(its[1]), new, lambda: [f.own(its[1])])[0])
+    numbers = f.as_object(nodes), begun, its[0]
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
