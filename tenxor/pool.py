@@ -57,6 +57,7 @@ TIMED = 1 << 16  # bytes of the blocks at which the clock is looked at
 GROWTH = 1 << 24  # bytes by which memory may grow, and an eighth of what is in use, until somebody looks at what waits
 IN_USE, PEAK, POOLED, ALLOWED, LEFT = range(5)  # counts in `Pool.small`: of bytes, and of loans
 LOANS = 1 << 16  # that machine code makes until it asks here, where somebody looks at the clock
+_looking = False  # whether somebody looks for the frames of all threads
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
 MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
 
@@ -277,6 +278,8 @@ class Pool:
                     self.awaited.discard(self.bell.get(timeout=FORGOTTEN))
                 self.watched = self.forget()
 
+        if _looking:
+            return
         self.watched = True
         try:
             start_new_thread(watch, ())  # `Thread.start` waits for a lock, which whoever lets go of a block may have
@@ -292,12 +295,22 @@ class Pool:
 
     @staticmethod
     def _others() -> bool:
-        """Whether somebody else is at it: a frame further up, or in another thread."""
+        """Whether somebody else is at it: a frame further up, or in another thread.
+
+        CPython has a lock while it looks for frames, and may have the collector run, whose finalizers may come here again: who looked for
+        frames once more, or began a thread, would wait for that lock for good.
+        """
+        global _looking
+        if _looking:
+            return True
         me = get_ident()
         frame: FrameType | None
         now: dict[int, FrameType] = {}
-        stacks: dict[int, FrameType | None] = {**sys._current_frames(), me: sys._getframe(2).f_back}  # mine from where I have begun
+        stacks: dict[int, FrameType | None] = {}
         try:
+            _looking = True
+            stacks.update(sys._current_frames())
+            stacks[me] = sys._getframe(2).f_back  # from where I have begun
             for frame in stacks.values():
                 while frame is not None:
                     if frame.f_code in _TURNS:
@@ -309,6 +322,7 @@ class Pool:
         except AttributeError:  # CPython 3.11: a frame went meanwhile, and something else is in its place; who had it is who knows where
             return True
         finally:  # a frame that holds itself, or two that hold each other, would keep all that their callers hold
+            _looking = False
             stacks.clear()
             now.clear()
             frame = None

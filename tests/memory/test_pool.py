@@ -289,6 +289,30 @@ def test_where_a_frame_is_gone_somebody_may_still_be_at_it(blocks: Blocks, monke
     assert mine._sums[0] == module.NOBODY  # so whoever comes next counts anew
 
 
+def test_a_finalizer_in_the_midst_of_looking_for_frames_does_not_look_again(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter has a lock meanwhile, for which it would wait for good; and so it would if a thread were begun."""
+    mine, frames, asked = blocks.pool, sys._current_frames, list[object]()
+    held, other = Buffer(1 << 12), Buffer(module.TIMED)
+    assert mine.lend(held, 1 << 12)
+
+    def look() -> object:
+        asked.append(None)
+        if len(asked) == 1:  # as a collection in the midst of it would
+            mine._latest += 1
+            assert mine.lend(other, module.TIMED)
+            assert mine.settle() == ((1 << 12) + module.TIMED, 0)
+            mine.watched = False
+            mine._watch()
+            assert not mine.watched
+        return frames()
+
+    mine._latest += 1
+    monkeypatch.setattr(sys, "_current_frames", look)
+    monkeypatch.setattr(module, "start_new_thread", lambda *_: pytest.fail("a thread was begun"))
+    assert mine.settle() == ((1 << 12) + module.TIMED, 0)
+    assert len(asked) == 2 and not module._looking  # both by who looked first
+
+
 @pytest.mark.parametrize("nbytes", [300 << 10, 3 << 19, 5 << 20], ids=["of machine code", "of the system", "in huge pages"])
 @pytest.mark.parametrize("short", [True, False])
 def test_large_blocks_begin_at_different_places_of_their_pages(nbytes: int, short: bool) -> None:

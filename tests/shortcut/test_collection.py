@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Trap:
         if act is not None:
             Trap.done += 1
             try:
-                act()
+                copy_context().run(act)  # as CPython goes on with what it has freed where a variable is set while it sets one
             finally:
                 Trap.acts = act
         if Trap.acts is not None and Trap.done < MOST_DONE:
