@@ -121,6 +121,7 @@ class Loops(NamedTuple):
     short_rows: int = 256  # columns in a block where there are no more: whole rows are read one after the other
     narrow: int = 256  # columns in a block that is read more than once: it should stay in some cache
     abreast: int = 4  # long rows that are reduced at a time: all their states, and those of their chunks, are in 32 registers
+    streamed: int = 1 << 18  # bytes of a row from which some are read at a time: memory answers several streams sooner than one
     long_rows: int = 1 << 14  # bytes of a row beyond which it and what all rows are taken with push each other out of the nearest cache
     row: int = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
     rows: int = 1 << 19  # bytes of all rows that a kernel keeps there
@@ -132,9 +133,9 @@ class Loops(NamedTuple):
 
     @staticmethod
     def of(caches: Caches) -> Loops:
-        """Blocks of columns, and rows, as the nearest cache allows."""
-        near = caches.tuned().first
-        return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128, long_rows=near // 2)
+        """Blocks of columns, and rows, as the nearest cache allows; what is streamed is beyond the last one, in blocks of a large reduction."""
+        near, last = caches.tuned().first, caches.tuned().last
+        return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128, long_rows=near // 2, streamed=last // 128)
 
 
 class Passes(NamedTuple):

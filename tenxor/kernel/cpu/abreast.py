@@ -15,7 +15,7 @@ from ..nest import Body, Nest
 
 def abreast(nest: Nest, target: Target) -> Nest:
     """The nest, with the turns of its loop over rows several abreast where it reduces long ones, and little else."""
-    if target.registers < MANY_REGISTERS or len(nest.reductions) != 1 or not nest.space:
+    if len(nest.reductions) != 1 or not nest.space:
         return nest
     (f,), row = nest.reductions, nest.space[-1]
     if f.around != nest.space or nest.around != nest.space or len(f.axes) != 1 or f.accumulator in nest.in_order:
@@ -24,27 +24,30 @@ def abreast(nest: Nest, target: Target) -> Nest:
     itemsize, loops = max(o.dtype.itemsize for o in nest.operands), target.loops
     if nest.axes[inner].extent * itemsize <= loops.long_rows:
         return nest  # asked first, as most are short: it is one plan for all of these
-    if not _along_rows(nest, inner, row) or len(nest.accumulators[f.accumulator].states) != 1:
+    moving = _moving(nest, inner, row)
+    is_of_streams = moving == {True} and nest.axes[inner].extent * itemsize >= loops.streamed
+    is_with_the_same = moving == {True, False} and target.registers >= MANY_REGISTERS
+    if not (is_of_streams or is_with_the_same) or len(nest.accumulators[f.accumulator].states) != 1:
         return nest
     if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
         return nest
     return nest._replace(body=_with(nest.body, row, loops.abreast))
 
 
-def _along_rows(nest: Nest, inner: int, row: int) -> bool:
-    """Whether lanes run along the rows, all that is read along them lies side by side, and some of it is the same for each, some not."""
+def _moving(nest: Nest, inner: int, row: int) -> set[bool]:
+    """Of what is read along rows, which lies side by side, whether each row has its own; nothing unless lanes run along them."""
     if not nest.axes[inner].vector or nest.axes[row].vector:
-        return False
+        return set()
     (f,) = nest.reductions
     moving: set[bool] = set()
     for e in accesses(f.values):
         operand, address = nest.reads[e.index]
         along = nest.step(address, inner)
         if operand < 0 or e.args or address.then is not None or isinstance(along, Table) or along not in (0, 1):
-            return False
+            return set()
         if along:
             moving.add(any(t.axis == row for t in address.terms))
-    return len(moving) == 2
+    return moving
 
 
 def _with(body: Body, axis: int, turns: int) -> Body:
