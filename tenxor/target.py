@@ -133,9 +133,9 @@ class Loops(NamedTuple):
 
     @staticmethod
     def of(caches: Caches) -> Loops:
-        """Blocks of columns, and rows, as the nearest cache allows; what is streamed is beyond the last one, in blocks of a large reduction."""
-        near, last = caches.tuned().first, caches.tuned().last
-        return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128, long_rows=near // 2, streamed=last // 128)
+        """Blocks of columns, and rows, as the nearest cache allows."""
+        near = caches.tuned().first
+        return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128, long_rows=near // 2)
 
 
 class Passes(NamedTuple):

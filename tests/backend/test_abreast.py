@@ -21,6 +21,12 @@ from .twins import check
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
 Make = Callable[[Tensor, Tensor, Tensor], Tensor]
+STREAMED: dict[str, Make] = {
+    "rows": lambda x, v, y: x.sum(axis=1),
+    "squares of rows": lambda x, v, y: (x * x).sum(axis=1) - y,
+    "two views": lambda x, v, y: (x[:, 1:] * x[:, :-1]).sum(axis=1),
+    "the largest": lambda x, v, y: x.max(axis=1),
+}
 REDUCED: dict[str, Make] = {
     "product": lambda x, v, y: x @ v,
     "with what is done then": lambda x, v, y: (x @ v) * 2 + y,
@@ -29,12 +35,13 @@ REDUCED: dict[str, Make] = {
     "squares": lambda x, v, y: ((x - v) ** 2).sum(axis=1),
     "number of each row": lambda x, v, y: (x * (v + y[:, None])).sum(axis=1),
     "batch": lambda x, v, y: (tx.stack([x, x * 2]).realize() * v).sum(axis=2),
+    **STREAMED,
 }
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, nbytes: int, turns: int) -> None:
     """Vectors of so many bytes, registers for rows abreast, and any rows taken so many at a time."""
-    use(monkeypatch, tuned(current()._replace(vector_bytes=nbytes, registers=32), loops={"abreast": turns, "long_rows": 0}))
+    use(monkeypatch, tuned(current()._replace(vector_bytes=nbytes, registers=32), loops={"abreast": turns, "long_rows": 0, "streamed": 0}))
 
 
 def turns(kernel: Kernel) -> int:
@@ -81,13 +88,27 @@ class TestWhichAre:
         use(monkeypatch, current()._replace(registers=32))
 
     @staticmethod
-    def turns(make: Make, columns: int) -> int:
-        return turns(kernel_of(make(*(tx.zeros(shape, dtype=tx.float32).realize() for shape in ((8, columns), (columns,), (8,))))))
+    def turns(make: Make, columns: int, rows: int = 8) -> int:
+        shapes = (rows, columns), (columns,), (rows,)
+        return turns(kernel_of(make(*(tx.zeros(shape, dtype=tx.float32).realize() for shape in shapes))))
 
     def test_long_rows_with_what_is_the_same_for_all(self) -> None:
         longest = current().loops.long_rows // 4
         assert self.turns(lambda x, v, y: x @ v, longest + 1) == current().loops.abreast
         assert self.turns(lambda x, v, y: x @ v, longest) == 1
+
+    @pytest.mark.parametrize("name", STREAMED)
+    def test_rows_from_memory_whatever_registers_there_are(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        streamed = current().loops.streamed // 4
+        for registers in (16, 32):
+            use(monkeypatch, current()._replace(registers=registers))
+            assert self.turns(STREAMED[name], streamed + 1, rows=20) == current().loops.abreast
+            assert self.turns(STREAMED[name], streamed - 1, rows=20) == 1
+
+    def test_the_blocks_of_a_large_sum_in_pieces_of_as_many(self) -> None:
+        x = tx.empty((64, current().loops.streamed // 8), dtype=tx.float64).realize()
+        kernel = kernel_of(x.sum(axis=1))
+        assert turns(kernel) == kernel.grain(current().sharing) == 4
 
     @pytest.mark.parametrize(
         "make",

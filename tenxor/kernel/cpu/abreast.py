@@ -1,7 +1,9 @@
-"""Long rows that are reduced together with what is the same for all of them, as a matrix times a vector: several at a time.
+"""Long rows that are reduced: several at a time, in two cases.
 
-The vector and a row push each other out of the nearest cache, so each row would wait for the vector anew. Of several rows abreast
-each still adds its elements in the same order, with states of its own.
+What is reduced together with what is the same for all rows, as a matrix times a vector: that and a row push each other out of the nearest
+cache, so each row would wait for the vector anew. And rows that come from memory, as the blocks of a large sum do: a processor looks
+ahead in several streams, in each to the end of a page, so memory answers four of them sooner than one, by a third or more. Of several
+rows abreast each still adds its elements in the same order, with states of its own.
 """
 
 from __future__ import annotations
