@@ -74,10 +74,8 @@ class Kernel(NamedTuple):
         return self.split if self.split >= 0 and self.axes[self.split].parallel else -1
 
     def grain(self, sharing: Sharing) -> int:
-        """How many steps of the split loop a piece has at least: what reads along rows reads long pieces of them, and what takes some
-        turns abreast has these.
-        """
+        """How many steps of the split loop a piece has at least: what reads along rows reads long pieces of them."""
         loop = self.body[0]
         if isinstance(loop, For) and loop.axis == self.split:
-            return min(loop.block, sharing.longest) or (sharing.steps if self.axes[loop.axis].vector else loop.abreast)
+            return min(loop.block, sharing.longest) or (sharing.steps if self.axes[loop.axis].vector else 1)
         return sharing.steps if self.axes[self.split].vector else sharing.rows
