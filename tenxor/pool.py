@@ -301,14 +301,14 @@ class Pool:
         frames once more, or began a thread, would wait for that lock for good.
         """
         global _looking
-        if _looking:
-            return True
         me = get_ident()
         frame: FrameType | None
         now: dict[int, FrameType] = {}
         stacks: dict[int, FrameType | None] = {}
+        if _looking:
+            return True
+        _looking = True  # at once: nobody runs in between
         try:
-            _looking = True
             stacks.update(sys._current_frames())
             stacks[me] = sys._getframe(2).f_back  # from where I have begun
             for frame in stacks.values():

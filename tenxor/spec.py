@@ -6,6 +6,7 @@ So what an operation makes of tensors, once found out, is remembered with their 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -62,7 +63,7 @@ class Made:
 
 
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
-NEAR = [(f"operation_{k}", f"beside_{k}", f"made_{k}") for k in range(2)]  # slots of a spec, for what else would be in tables
+NEAR = ("near_0", "near_1")  # slots of a spec for what else would be in tables: an operation, what is beside, and what is made
 
 
 class Spec:
@@ -80,7 +81,7 @@ class Spec:
     __slots__ = (
         *("_called", "_made", "data", "dtype", "form", "gapless", "known", "layout", "made_after"),
         *("nbytes", "shape", "size", "strides", "writable"),
-        *[slot for near in NEAR for slot in near],
+        *NEAR,
     )
 
     def __init__(self, form: Form, dtype: DType) -> None:
@@ -103,10 +104,11 @@ class Spec:
         return self._called
 
     def _have_in_tables(self) -> None:
-        """Have what stands in the spec itself in its tables."""
-        for slots in NEAR:
-            if hasattr(self, slots[0]):
-                operation, beside, made = [getattr(self, slot) for slot in slots]
+        """Have what stands in the spec itself in its tables; another thread may do so, too."""
+        for slot in NEAR:
+            entry = getattr(self, slot, None)
+            if entry is not None:
+                operation, beside, made = entry
                 table = self._called if type(operation) is str else self._made
                 if not table:
                     _tables.append(table)
@@ -115,10 +117,9 @@ class Spec:
 
     def clear(self) -> None:
         """Forget what stands in the spec itself."""
-        for slots in NEAR:
-            if hasattr(self, slots[0]):
-                for slot in slots:
-                    delattr(self, slot)
+        for slot in NEAR:
+            with suppress(AttributeError):
+                delattr(self, slot)
 
     if TYPE_CHECKING:
         form: Form

@@ -19,7 +19,7 @@ def have_framed(node: Node) -> None:
         return
     try:
         frame = frames.framed(node)
-        found = likewise.machine[0].kind_of_graph(frames.plans, node) if frame else None
+        found = likewise.machine[0].kind_of_graph(frames.with_frames, node) if frame else None
         if frame and found is not None:
             kept = [node.recipe, *[s.recipe for s in node.sources if type(s) is Node]]
             likewise.Call(*found[1:], kept).learn_frame(frame, lambda: _alone(node), _of_sizes)

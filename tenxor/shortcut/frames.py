@@ -39,8 +39,8 @@ MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
-with_frames: list[Recipe] = []  # recipes that have one, or are of products that are summed by one
-plans: dict[Plan, None] = {}  # those that have the kernels of frames in memory
+# Recipes that have a frame, or are of products that are summed by one; before each, the plan that has the kernel in memory.
+with_frames: list[Recipe | Plan] = []
 
 
 def _kind_of(dtype: DType, imag: bool) -> int:
@@ -76,8 +76,8 @@ def forget() -> None:
     """Forget all frames of recipes, and with them the kernels that nothing else has."""
     while with_frames:
         recipe = with_frames.pop()
-        recipe.frame = recipe.summed = None
-    plans.clear()
+        if isinstance(recipe, Recipe):
+            recipe.frame = recipe.summed = None
 
 
 def forget_unless_busy() -> None:
@@ -132,10 +132,9 @@ def most_in_place() -> int:
 
 def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
     """Keep the kernel of a frame in memory as long as there is that."""
-    if len(with_frames) >= MAX_FRAMES:
+    if len(with_frames) >= 2 * MAX_FRAMES:
         forget()
-    plans[plan] = None
-    with_frames.append(recipe if product is None else product)
+    with_frames.extend((plan, recipe if product is None else product))
 
 
 class Alone(NamedTuple):

@@ -85,7 +85,7 @@ BY_NUMPY = (  # what is done in place of NumPy, for who calls that
 FUNCTIONS = (
     *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number", "finish_selected"),
     *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("kind_of_call", "kind_of_graph", "made_by", "worked_out"),
+    *("kind_of_call", "kind_of_graph", "forget_kinds", "made_by", "worked_out"),
     *("count_waiting", "still_waiting", "held_by_others"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
@@ -248,7 +248,6 @@ class ShortWay:
             "recipes through": spec._through,
             "forget made": forget_made,
             "DATA": nodes.DATA,
-            "plans of frames": frames.plans,
             "with frames": frames.with_frames,
             "forget frames": frames.forget_unless_busy,
             "tables": spec._tables,
@@ -316,7 +315,8 @@ class ShortWay:
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling)
         Program.worked_out = self._function("worked_out", Kind.SOME)
         kinds, of_graphs, made_by = (self._function(name, Kind.SOME) for name in ("kind_of_call", "kind_of_graph", "made_by"))
-        self.machine = likewise.Machine(kinds, of_graphs, made_by, self.aside)
+        forget_kinds = self._function("forget_kinds", Kind.NOTHING)
+        self.machine = likewise.Machine(kinds, of_graphs, made_by, forget_kinds, self.aside)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         creating = [self._function(name, Kind.SOME) for name in CREATING]
         self.maker = Maker(*creating, key_of=key_of_creation, learn=learn_creation, small=LARGEST)

@@ -47,12 +47,13 @@ class Machine(NamedTuple):
     """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them, more shapes, and
     which arguments derivatives follow; the
     key, the kind and the numbers of a graph, whose frame belongs among these; and what a rule makes of tensors with such numbers; None if
-    there is none. And what has Python's own methods be there for a while.
+    there is none. And what forgets the kinds that were met last, and what has Python's own methods be there for a while.
     """
 
     kind_of: Callable[..., tuple[bytes, tuple[int, ...]] | None]
-    kind_of_graph: Callable[[dict[Any, Any], Node], tuple[bytes, bytes, tuple[int, ...]] | None]
+    kind_of_graph: Callable[[object, Node], tuple[bytes, bytes, tuple[int, ...]] | None]
     made_by: Callable[[Rule, tuple[int, ...]], Made | None]
+    forget_kinds: Callable[[], object]
     aside: Callable[[], AbstractContextManager[None]]
 
 
@@ -267,4 +268,16 @@ def forget() -> None:
     _known.clear()
 
 
-_known: Remembered[Kind] = Remembered(MAX_KINDS)
+class _Kinds(Remembered[Kind]):
+    """Kinds by their words."""
+
+    __slots__ = ()
+
+    def clear(self) -> None:
+        """Forget all, also those that machine code has at hand."""
+        super().clear()
+        for each in machine:
+            each.forget_kinds()
+
+
+_known = _Kinds(MAX_KINDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import sys
 import threading
 from itertools import product
 from typing import Any
@@ -15,6 +16,7 @@ import tenxor as tx
 from tenxor import shortcut, spec
 from tenxor.node import Recipe, _recipes, recipe_of
 from tenxor.ops import OPS
+from tenxor.plans.steps import Plan
 from tenxor.realize import lock
 from tenxor.shortcut import frames, likewise
 from tenxor.shortcut.likewise import Call
@@ -193,13 +195,13 @@ def test_views_of_more_bytes_than_there_are_integers_of_c() -> None:
 def test_what_is_made_first_of_many_sizes_stands_in_the_spec_until_python_looks() -> None:
     for n in range(20, 40):
         (realized(n) * 2, realized(n) + 1, realized(n).sum(), 2 - realized(n))
-    x, near = realized(41), [name for names in spec.NEAR for name in names]
+    x, near = realized(41), spec.NEAR
     assert not any(hasattr(x.spec, name) for name in near)
     x.sum(), x * 2
     assert all(hasattr(x.spec, name) for name in near)
-    sums, double = x.spec.made_0, x.spec.made_1  # type: ignore[attr-defined]
+    (*_, sums), (*_, double) = x.spec.near_0, x.spec.near_1  # type: ignore[attr-defined]
     x + 1, 2 - x
-    assert (x.spec.made_0, x.spec.made_1) == (sums, double)  # type: ignore[attr-defined]
+    assert (x.spec.near_0[2], x.spec.near_1[2]) == (sums, double)  # type: ignore[attr-defined]
     tables = x.spec.made, x.spec.called
     assert not any(hasattr(x.spec, name) for name in near)
     assert [list(table) for table in tables] == [[OPS["add"], OPS["multiply"]], ["sum"]]
@@ -208,9 +210,58 @@ def test_what_is_made_first_of_many_sizes_stands_in_the_spec_until_python_looks(
     assert not any(hasattr(x.spec, name) for name in near), "what is in a table is found there"
     y = realized(42)
     y * 2
-    assert y.spec.operation_0 is OPS["multiply"] and spec._tables.count(y.spec) == 1  # type: ignore[attr-defined]
+    assert y.spec.near_0[0] is OPS["multiply"] and spec._tables.count(y.spec) == 1  # type: ignore[attr-defined]
     spec.forget()
     assert not any(hasattr(y.spec, name) for name in near)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_entries_of_specs_are_forgotten_whole_whoever_else_is_at_it() -> None:
+    """One that was half gone was found, and read."""
+    sizes = [realized(n) for n in range(20, 90)]
+    for x in sizes:
+        -x, x.sum(), x * 2
+    over, errors, interval = threading.Event(), list[BaseException](), sys.getswitchinterval()
+
+    def again(act: Any) -> None:
+        try:
+            while not over.is_set():
+                act()
+        except BaseException as error:
+            errors.append(error)
+
+    def use() -> None:
+        for x in sizes:
+            -x, x.sum(), x * 2
+
+    def look() -> None:
+        for x in sizes:
+            assert all(made is not None for every in (*x.spec.made.values(), *x.spec.called.values()) for made in every.copy().values())
+
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=again, args=(act,)) for act in (use, spec.forget, look)]
+    try:
+        for thread in threads:
+            thread.start()
+        over.wait(2)
+    finally:
+        over.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
+    assert not errors
+
+
+@pytest.mark.usefixtures("afresh")
+def test_kinds_that_are_forgotten_are_not_kept_by_machine_code() -> None:
+    for n in range(20, 60):
+        realized(n) * 2, realized(n).sum()
+    known = list(likewise._known.values())
+    assert known and all(sys.getrefcount(kind) >= 4 for kind in known if kind.general), "machine code has them at hand"
+    likewise.forget()
+    assert all(sys.getrefcount(kind) == 3 for kind in known)  # the list, the name, and what is given
+    for n in range(60, 100):
+        assert (realized(n) * 2).tolist() == [0.0] * n and realized(n).sum().item() == 0
 
 
 @pytest.mark.usefixtures("afresh")
@@ -220,11 +271,11 @@ def test_an_entry_of_a_spec_is_found_by_equal_keys() -> None:
     x, y = realized(50, 51), realized(50, 3)
     x.sum(axis=(0, 1)), y.reshape(150)
     for made, again in ((x, lambda: x.sum(axis=(0, 1))), (y, lambda: y.reshape(int("150")))):
-        before = made.spec.made_0  # type: ignore[attr-defined]
+        before = made.spec.near_0  # type: ignore[attr-defined]
         again()
-        assert made.spec.made_0 is before and not hasattr(made.spec, "made_1")  # type: ignore[attr-defined]
+        assert made.spec.near_0 is before and not hasattr(made.spec, "near_1")  # type: ignore[attr-defined]
     x.sum(axis=0)
-    assert hasattr(x.spec, "made_1")
+    assert hasattr(x.spec, "near_1")
 
 
 @pytest.mark.usefixtures("afresh")
@@ -234,7 +285,7 @@ def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
         (realized(n) * 2).tolist()
     taken, over = threading.Event(), threading.Event()
     x, y = realized(51), realized(52)
-    recipes = [Recipe(tx.node.DATA, (1,), tx.uint8, (), (), None) for _ in range(frames.MAX_FRAMES)]
+    recipes = [Recipe(tx.node.DATA, (1,), tx.uint8, (), (), None) for _ in range(2 * frames.MAX_FRAMES)]
     frames.with_frames[:] = recipes
 
     def compute() -> None:
@@ -271,8 +322,9 @@ def test_the_frame_of_a_sum_of_products_stays_with_its_kernel() -> None:
     for n in range(20, 40):
         frame_and_key(n)
     frame, key = frame_and_key(51)
-    plans = list(frames.plans)
+    known = frames.with_frames[:]
     spec.forget()
     frame_and_key(51)
     recipe, product = key
-    assert product.summed[recipe] is frame and plans and list(frames.plans) == plans
+    assert product.summed[recipe] is frame and known and frames.with_frames[: len(known)] == known
+    assert isinstance(known[known.index(product) - 1], Plan)

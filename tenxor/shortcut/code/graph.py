@@ -144,7 +144,7 @@ def _alone_by_rule(f: Function) -> None:
     product = product_in(f, node)
     key = f.made(f.call("key_of_graph", POINTER, [node]))
     f.let_go(key)
-    frame, plan = _of_this_kind(f, f.the("plans of frames"))
+    frame, plan = _of_this_kind(f, f.the("with frames"))
     reads = f.selected(product.equals(node), f.the("None"), f.get(product, "Node.recipe"))
     f.require(f.call("give_frame", I1, [f.get(node, "Node.recipe"), reads, frame, plan]))
     f.let_go(frame)

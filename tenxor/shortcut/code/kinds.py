@@ -33,6 +33,7 @@ def write(module: Module, objects: Objects) -> None:
     module.variable("kinds_met", f"internal global [{2 * MET} x ptr] zeroinitializer, align 64")
     _word(Function(module, objects, "add_word", [("word", I64)], VOID))
     _known(Function(module, objects, "known_of_kind", []))
+    _forget(Function(module, objects, "forget_kinds", [("self", POINTER), ("unused", POINTER)], exported=True))
     _which(Function(module, objects, "which_number", [("number", I64), ("added", I1)], I64))
     _seen(Function(module, objects, "add_seen", [("spec", POINTER), ("storage", POINTER)], I1))
     _integer(Function(module, objects, "add_integer", [("x", POINTER)], I1))
@@ -80,7 +81,8 @@ def known_of_kind(f: Function) -> Value:
 
 def _known(f: Function) -> None:
     """The same, and null. Some kinds are met again and again: where their words are mixed to stands which one was met there last, and what
-    is known of it, which Python has forgotten if nobody else has that.
+    is known of it. Python, who forgets kinds, empties all this; what it forgets otherwise nobody else has then, and it is as if it were not
+    there, but it stays: Python might run where it goes, and write other words down.
     """
     place, words = _words(f)
     count = place.load(I64)
@@ -100,12 +102,34 @@ def _known(f: Function) -> None:
     new_kind = as_bytes(f)
     new = f.found_in(f.the("rules"), new_kind)
     f.refuse(f.is_null(new))
-    f.keeps(new_kind)
-    met.store(new_kind)
-    met.at(1, POINTER).store(f.own(new))
-    for x in (kind, known):
-        f.when(~f.is_null(x), lambda x=x: f.drop(x))  # type: ignore[misc]
+    stays = f.both(~f.is_null(kind), lambda: f.owners(known).equals(1))
+
+    def instead() -> list[Value]:
+        met.store(f.own(new_kind))
+        met.at(1, POINTER).store(f.own(new))
+        for x in (kind, known):
+            f.when(~f.is_null(x), lambda x=x: f.drop(x))  # type: ignore[misc]
+        return []
+
+    f.choose(stays, lambda: [], instead)
+    f.let_go(new_kind)
     f.give(new)
+
+
+def _forget(f: Function) -> None:
+    """For Python, which has forgotten kinds: forget which were met."""
+    place = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0")
+
+    def one(k: Value) -> None:
+        met = [place.at(k * 2 + j, POINTER) for j in range(2)]
+        pair = [each.load(POINTER) for each in met]
+        for each in met:
+            each.store(f.nothing())
+        for x in pair:
+            f.when(~f.is_null(x), lambda x=x: f.drop(x))  # type: ignore[misc]
+
+    f.each(f.number(MET), one)
+    f.give(f.own(f.the("None")))
 
 
 def as_bytes(f: Function) -> Value:

@@ -16,6 +16,7 @@ from .function import Function
 from .specs import in_rows, nbytes_of, no_numbers
 from .working import following, next_word, numbers_of
 
+LARGEST = 1 << 58  # elements of which all bytes are an integer of C
 OF_A_STEP, STARTS = 11, 9  # how many items a step of a rule has, and which says how many offsets
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
@@ -220,9 +221,9 @@ def _give_frame(f: Function) -> None:
         f.choose(is_alone, alone, summed)
 
     def keep_kernel() -> None:
-        """First, as frames have none without."""
-        f.require(f.call("PyDict_SetItem", I32, [f.the("plans of frames"), plan, f.the("None")]).equals(0))
-        f.append(f.the("with frames"), f.selected(is_alone, recipe, product))
+        """First, as frames have none without; and before the recipe, so that it is there as long as that."""
+        for x in (plan, f.selected(is_alone, recipe, product)):
+            f.append(f.the("with frames"), x)
 
     def alone() -> list[Value]:
         f.drop(f.the("None"))
@@ -235,7 +236,7 @@ def _give_frame(f: Function) -> None:
         f.unseen(known)
         return []
 
-    f.when(f.length(f.the("with frames")) >= MAX_FRAMES, lambda: f.ask_python("forget frames"))
+    f.when(f.length(f.the("with frames")) >= 2 * MAX_FRAMES, lambda: f.ask_python("forget frames"))
     (is_new,) = f.choose(is_alone, lambda: [f.is_the(f.get(recipe, "Recipe.frame"), "None")], of_product)
     f.when(is_new, write)
     f.give(f.constant(I1, True))
@@ -261,6 +262,7 @@ def _data(f: Function) -> None:
     (spec,) = f.arguments
     there = f.get(spec, "Spec.data")
     f.when_giving(~f.is_null(there), lambda: f.own(there))
+    f.require(f.integer(f.get(spec, "Spec.size")) <= LARGEST)
     none, empty = f.the("None"), f.the("()")
     number = f.as_object(f.call("next_recipe", I64, []))
     nbytes = f.as_object(nbytes_of(f, spec))

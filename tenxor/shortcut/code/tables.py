@@ -6,7 +6,6 @@ sizes are more memory than all else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...backend.llvm.builder import Module, Value
@@ -35,6 +34,7 @@ def write(module: Module, objects: Objects) -> None:
     _is_same(Function(module, objects, "is_same_key", [("key", POINTER), ("other", POINTER)], I1))
     parts = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "beside", "made")]]
     _remember(Function(module, objects, "remember", parts, I1))
+    _write_near(Function(module, objects, "write_near", [parts[0], *parts[2:]], I1))
 
 
 def table(f: Function, spec: Value, name: str) -> Table:
@@ -57,13 +57,15 @@ def _at(f: Function) -> None:
     """The same."""
     spec, slot, operation, beside = f.arguments
     may_be_near = _may_be_near(f, slot)
-    for its_operation, its_beside, made in NEAR:
+    for slot_of_one in NEAR:
+        entry = f.get(spec, f"Spec.{slot_of_one}")
 
-        def is_here(its_operation: str = its_operation, its_beside: str = its_beside) -> Value:
-            is_such = f.get(spec, f"Spec.{its_operation}").equals(operation)
-            return f.both(is_such, lambda: _is_same_key(f, f.get(spec, f"Spec.{its_beside}"), beside))
+        def is_here(entry: Value = entry) -> Value:
+            is_such = f.item(entry, 0).equals(operation)
+            return f.both(is_such, lambda: _is_same_key(f, f.item(entry, 1), beside))
 
-        f.when_giving(f.both(may_be_near, is_here), lambda made=made: f.get(spec, f"Spec.{made}"))  # type: ignore[misc]
+        is_there = may_be_near & ~f.is_null(entry)
+        f.when_giving(f.both(is_there, is_here), lambda entry=entry: f.item(entry, 2))  # type: ignore[misc]
     every = found_every(f, Table(spec, slot), operation)
     f.give(f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, beside)])[0])
 
@@ -115,7 +117,9 @@ def _remember(f: Function) -> None:
 
     f.when(count.load(I64) >= COUNTED, have_counted)
     count.store(count.load(I64) + 1)
-    f.when_giving(f.both(_may_be_near(f, slot), lambda: _has_room(f, spec)), lambda: _written_near(f, operation, beside, made))
+    may_be_near = f.both(_may_be_near(f, slot), lambda: _has_room(f, spec))
+    is_near = f.both(may_be_near, lambda: f.call("write_near", I1, [spec, operation, beside, made]))
+    f.when_giving(is_near, lambda: f.constant(I1, True))
     table = f.made(f.call("table_of", POINTER, [spec, slot]))
     f.when(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append(f.the("tables"), table))
     known = f.found_in(table, operation)
@@ -136,22 +140,27 @@ def _remember(f: Function) -> None:
 
 
 def _has_room(f: Function, spec: Value) -> Value:
-    """Whether there is room in the spec itself, which is forgotten with all tables."""
-    last = NEAR[-1][0]
-    f.when(f.is_null(f.get(spec, f"Spec.{NEAR[0][0]}")), lambda: f.append(f.the("tables"), spec))
-    return f.is_null(f.get(spec, f"Spec.{last}"))
+    """Whether there is room in the spec itself."""
+    return _is_free(f, spec, NEAR[0]) | _is_free(f, spec, NEAR[1])
 
 
-def _written_near(f: Function, *entry: Value) -> Value:
-    """Write an entry down in the spec itself, where there is room."""
-    spec = f.arguments[0]
-    is_first = f.is_null(f.get(spec, f"Spec.{NEAR[0][0]}"))
+def _is_free(f: Function, spec: Value, slot: str) -> Value:
+    return f.is_null(f.get(spec, f"Spec.{slot}"))
 
-    def into(slots: Sequence[str]) -> list[Value]:
-        for slot, x in zip(slots, entry, strict=True):
-            f.set(spec, f"Spec.{slot}", f.own(x))
+
+def _write_near(f: Function) -> None:
+    """Write an entry down in the spec itself, where there is room; it is forgotten with all tables."""
+    spec, *parts = f.arguments
+    entry = f.tuple_of(*map(f.own, parts))
+    f.unseen(entry)
+    f.when(f.is_a(parts[1], "tuple"), lambda: f.unseen(parts[1]))
+    f.require(_has_room(f, spec))  # Python may have run
+    f.append(f.the("tables"), spec)
+
+    def into(slot: str) -> list[Value]:
+        f.set(spec, f"Spec.{slot}", entry)
         return []
 
-    f.choose(is_first, lambda: into(NEAR[0]), lambda: into(NEAR[1]))
-    f.when(f.is_a(entry[1], "tuple"), lambda: f.unseen(entry[1]))
-    return f.constant(I1, True)
+    f.choose(_is_free(f, spec, NEAR[0]), lambda: into(NEAR[0]), lambda: into(NEAR[1]))
+    f.keeps(entry)
+    f.give(f.constant(I1, True))
