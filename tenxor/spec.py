@@ -6,7 +6,6 @@ So what an operation makes of tensors, once found out, is remembered with their 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -106,7 +105,7 @@ class Spec:
     def _have_in_tables(self) -> None:
         """Have what stands in the spec itself in its tables; another thread may do so, too."""
         for slot in NEAR:
-            entry = getattr(self, slot, None)
+            entry = getattr(self, slot)
             if entry is not None:
                 operation, beside, made = entry
                 table = self._called if type(operation) is str else self._made
@@ -117,15 +116,15 @@ class Spec:
 
     def clear(self) -> None:
         """Forget what stands in the spec itself."""
-        for slot in NEAR:
-            with suppress(AttributeError):
-                delattr(self, slot)
+        self.near_0 = self.near_1 = None
 
     if TYPE_CHECKING:
         form: Form
         made_after: Table
         _made: Table
         _called: Table
+        near_0: tuple[object, object, Made | None] | None
+        near_1: tuple[object, object, Made | None] | None
         nbytes: int
     else:
 
@@ -140,6 +139,8 @@ class Spec:
                 found = self.size * self.dtype.itemsize
             elif name in ("_made", "made_after", "_called"):
                 found = {}
+            elif name in NEAR:
+                return None
             else:
                 raise AttributeError(name)
             setattr(self, name, found)

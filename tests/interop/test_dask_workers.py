@@ -45,8 +45,10 @@ def workers(folder: Path, memory: str = "1GB") -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with workers(tmp_path_factory.mktemp("workers")) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as plain:
+        plain.delenv("TENXOR_NUM_THREADS", raising=False)  # which tests have; Dask has its own say
+        with workers(tmp_path_factory.mktemp("workers")) as found:
+            yield found
 
 
 def held(dask_worker: Any) -> list[tuple[str, bool, bool]]:

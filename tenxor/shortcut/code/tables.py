@@ -64,7 +64,7 @@ def _at(f: Function) -> None:
             is_such = f.item(entry, 0).equals(operation)
             return f.both(is_such, lambda: _is_same_key(f, f.item(entry, 1), beside))
 
-        is_there = may_be_near & ~f.is_null(entry)
+        is_there = f.both(may_be_near, lambda slot=slot_of_one: ~_is_free(f, spec, slot))  # type: ignore[misc]
         f.when_giving(f.both(is_there, is_here), lambda entry=entry: f.item(entry, 2))  # type: ignore[misc]
     every = found_every(f, Table(spec, slot), operation)
     f.give(f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, beside)])[0])
@@ -145,7 +145,9 @@ def _has_room(f: Function, spec: Value) -> Value:
 
 
 def _is_free(f: Function, spec: Value, slot: str) -> Value:
-    return f.is_null(f.get(spec, f"Spec.{slot}"))
+    """Whether nothing stands there, as nothing ever did, or as Python has forgotten it."""
+    there = f.get(spec, f"Spec.{slot}")
+    return f.is_null(there) | f.is_the(there, "None")
 
 
 def _write_near(f: Function) -> None:
@@ -158,7 +160,9 @@ def _write_near(f: Function) -> None:
     f.append(f.the("tables"), spec)
 
     def into(slot: str) -> list[Value]:
+        before = f.get(spec, f"Spec.{slot}")
         f.set(spec, f"Spec.{slot}", entry)
+        f.when(~f.is_null(before), lambda: f.drop(before))
         return []
 
     f.choose(_is_free(f, spec, NEAR[0]), lambda: into(NEAR[0]), lambda: into(NEAR[1]))
