@@ -16,6 +16,7 @@ from . import shortcut
 from .backend.llvm.maker import Maker, made_of, makers
 from .memory import NOWHERE
 from .node import Node, Scalar
+from .pending import waiting
 from .plans import kept, ready
 from .plans.parts import product_in, sources_first
 from .plans.pattern import Pattern, structured
@@ -51,6 +52,7 @@ def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) 
         with maker.instead(), aside():
             for expression in (wanted or expressions)():
                 _plan(expression, maker)
+                waiting.clear()  # lest it be computed when memory grows, by kernels that this machine may not have instructions for
             maker.sharing()
             if shortcut.made is not None:
                 linked(shortcut.made.objects, maker)

@@ -372,3 +372,26 @@ def test_the_hash_of_the_emitter_is_in_a_file(made: Path) -> None:
         magic, text, count = shipped._HEAD.unpack_from(path.read_bytes())
         assert (magic, text.decode()) == (shipped._MAGIC, cache.emitter_text()) and count > 0
     assert found.emitter() == cache.emitter_text()
+
+
+# Ships sums of what memory grows after, and tells how many there were, and how many of them were computed.
+GROWING = """
+import sys
+from pathlib import Path
+import tenxor as tx
+from tenxor.shipping import ship
+made = []
+def wanted():
+    for n in (1 << 20, 1 << 21):
+        made.append(tx.empty(n, dtype=tx.float64).realize().sum())
+        yield made[-1]
+        tx.empty(8 * n, dtype=tx.float64).realize()
+levels = len(list(ship(Path(sys.argv[1]), wanted)))
+print(levels, len(made), sum(x.storage.node.buffer is not None for x in made))
+"""
+
+
+def test_nothing_is_computed_while_it_is_made(tmp_path: Path) -> None:
+    """By kernels for a machine that may have more than this one: also where memory grows, for which small results wait."""
+    said = python("-c", GROWING, str(tmp_path), env={**os.environ, "TENXOR_CACHE_DIR": ""}).stdout.split()
+    assert said == [str(len(levels.LEVELS)), str(2 * len(levels.LEVELS)), "0"]
