@@ -15,11 +15,11 @@ from ..rule import MOST_AXES
 from .compute import VALUE
 from .function import Function
 from .record import holds_a_node
+from .specs import MIXED
 from .walk import NODE, count, number_of, table
 
 MOST_WORDS = 512  # of a kind
 MET = 64  # kinds that were met last, at the most
-MIXED = 0x9E3779B97F4A7C15 - (1 << 64)  # what words are multiplied by, so that the highest bits depend on all of them
 SMALL = 16  # integers below are as they are, unless tensors have them
 BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on
 MOST_NUMBERS = (1 << BITS) - 2
@@ -86,10 +86,10 @@ def _known(f: Function) -> None:
     """
     place, words = _words(f)
     count = place.load(I64)
-    mixed = f.fold(count, count, lambda k, before: before * MIXED + words.at(k, I64).load(I64))
-    at = (mixed * MIXED).shifted_right(64 - (MET - 1).bit_length())
-    met = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(at * 2, POINTER)
-    kind, known = met.load(POINTER), met.at(1, POINTER).load(POINTER)
+    times = MIXED[0]
+    mixed = f.fold(count, count, lambda k, before: before * times + words.at(k, I64).load(I64))
+    met = _met(f, (mixed * times).shifted_right(64 - (MET - 1).bit_length()))
+    kind, known = (each.load(POINTER) for each in met)
 
     def is_it() -> Value:
         differs = f.word(kind, SIZE) ^ (count * 8)
@@ -105,8 +105,8 @@ def _known(f: Function) -> None:
     stays = f.both(~f.is_null(kind), lambda: f.owners(known).equals(1))
 
     def instead() -> list[Value]:
-        met.store(f.own(new_kind))
-        met.at(1, POINTER).store(f.own(new))
+        for place, x in zip(met, (new_kind, new), strict=True):
+            place.store(f.own(x))
         for x in (kind, known):
             f.when(~f.is_null(x), lambda x=x: f.drop(x))  # type: ignore[misc]
         return []
@@ -116,12 +116,17 @@ def _known(f: Function) -> None:
     f.give(new)
 
 
+def _met(f: Function, k: Value) -> list[Value]:
+    """Where one of the kinds that were met stands, and what is known of it."""
+    first = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(k * 2, POINTER)
+    return [first, first.at(1, POINTER)]
+
+
 def _forget(f: Function) -> None:
     """For Python, which has forgotten kinds: forget which were met."""
-    place = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0")
 
     def one(k: Value) -> None:
-        met = [place.at(k * 2 + j, POINTER) for j in range(2)]
+        met = _met(f, k)
         pair = [each.load(POINTER) for each in met]
         for each in met:
             each.store(f.nothing())

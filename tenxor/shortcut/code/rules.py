@@ -13,11 +13,11 @@ from ..objects import BYTES, SIZE, Objects
 from ..rule import LOOP, MOST_AXES, MOST_RESULTS, OWN
 from . import kinds
 from .function import Function
-from .specs import in_rows, nbytes_of, no_numbers
+from .specs import in_rows, nbytes_of, no_numbers, read_integers
 from .working import following, next_word, numbers_of
 
 LARGEST = 1 << 58  # elements of which all bytes are an integer of C
-OF_A_STEP, STARTS = 11, 9  # how many items a step of a rule has, and which says how many offsets
+OF_A_STEP, SOURCES, FOLLOWS, STARTS = 11, 3, 4, 9  # how many items a step of a rule has, and which some of them are
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
@@ -181,7 +181,7 @@ def _recipe_of_step(f: Function) -> None:
 def _step(f: Function) -> None:
     """A step, as `Made` has them, like one before."""
     step, cursor = f.arguments
-    _, _, _, sources, follows, _, _, _, _, starts, _ = (f.item(step, k) for k in range(OF_A_STEP))
+    sources, follows, starts = (f.item(step, k) for k in (SOURCES, FOLLOWS, STARTS))
     recipe = f.made(f.call("recipe_of_step", POINTER, [step, cursor]))
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
     read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
@@ -282,14 +282,7 @@ def _data_of_python(f: Function) -> None:
     dtype, shape, recipe = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
     f.require(ndim <= MOST_AXES)
-
-    def one(k: Value) -> None:
-        f.require(f.is_a(f.item(shape, k), "int"))
-        value, fits = f.bounded(f.item(shape, k))
-        f.require(fits)
-        numbers.at(k, I64).store(value)
-
-    f.each(ndim, one)
+    read_integers(f, shape, ndim, numbers)
     in_rows(f, ndim, numbers)
     spec = f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
     is_new = f.both(~f.is_the(recipe, "None"), lambda: f.is_null(f.get(spec, "Spec.data")))

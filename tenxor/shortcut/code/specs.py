@@ -93,6 +93,18 @@ def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
     f.fold(ndim, f.number(1), axis)
 
 
+def read_integers(f: Function, items: Value, count: Value, to: Value) -> None:
+    """Write down so many items of a tuple of Python's; it declines what are no integers of C."""
+
+    def one(k: Value) -> None:
+        f.require(f.is_a(f.item(items, k), "int"))
+        value, fits = f.bounded(f.item(items, k))
+        f.require(fits)
+        to.at(k, I64).store(value)
+
+    f.each(count, one)
+
+
 def _row_major(f: Function) -> None:
     """The spec of what lies in memory in a row, owned."""
     dtype, shape = f.arguments
@@ -255,14 +267,8 @@ def _of_python(f: Function) -> None:
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
     f.require(ndim <= MOST_AXES)
 
-    def one(k: Value) -> None:
-        for place, items in ((k, shape), (k + MOST_AXES, strides)):
-            f.require(f.is_a(f.item(items, k), "int"))
-            value, fits = f.bounded(f.item(items, k))
-            f.require(fits)
-            numbers.at(place, I64).store(value)
-
-    f.each(ndim, one)
+    for items, place in ((shape, numbers), (strides, numbers.at(MOST_AXES, I64))):
+        read_integers(f, items, ndim, place)
     words = _words(dtype, ndim, numbers)
     key = [_first(f, words), *words]
     f.when_giving(f.is_the(spec, "None"), lambda: f.call("spec_there", POINTER, key))
