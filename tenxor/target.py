@@ -120,7 +120,7 @@ class Loops(NamedTuple):
     columns: int = 4096  # in a block: their states, of four bytes, fill half of the nearest cache
     short_rows: int = 256  # columns in a block where there are no more: whole rows are read one after the other
     narrow: int = 256  # columns in a block that is read more than once: it should stay in some cache
-    abreast: int = 4  # long rows that are reduced at a time: all their states, and those of their chunks, are in 32 registers
+    abreast: int = 4  # rows that are reduced at a time: their states, and those of their chunks, are in 32 registers
     streamed: int = 1 << 18  # bytes of a row from which some are read at a time: memory answers several streams sooner than one
     long_rows: int = 1 << 14  # bytes of a row beyond which it and what all rows are taken with push each other out of the nearest cache
     row: int = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
@@ -304,6 +304,20 @@ class Target(NamedTuple):
     def halves(self) -> bool:
         """Whether vectors of half the length may take half the time."""
         return self.vector_bytes >= 64
+
+    @property
+    def rows_alone(self) -> int:
+        """Bytes of a row up to which it is best reduced alone, also with what is the same for all rows. Where vectors are short, it waits
+        for its own additions, however short it is.
+        """
+        return self.loops.long_rows if self.vector_bytes >= 64 else 0
+
+    @property
+    def stores_under_masks(self) -> bool:
+        """Whether it costs nothing to store a vector under a mask: it takes processors a dozen cycles where masks are no registers of
+        their own (AMD's with AVX2), and a branch for each lane where there are none.
+        """
+        return self.has("avx512f")
 
     @property
     def identity(self) -> str:

@@ -1,4 +1,4 @@
-"""Long rows reduced several at a time: each gives the bits that it gives alone, and what the interpreter makes of it."""
+"""Rows reduced several at a time: each gives the bits that it gives alone, and what the interpreter makes of it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TestWhichAre:
 
     @pytest.fixture(autouse=True)
     def _wide(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        use(monkeypatch, current()._replace(registers=32))
+        use(monkeypatch, current()._replace(vector_bytes=64))
 
     @staticmethod
     def turns(make: Make, columns: int, rows: int = 8) -> int:
@@ -129,9 +129,12 @@ class TestWhichAre:
     def test_no_others(self, make: Make) -> None:
         assert self.turns(make, 9000) == 1
 
-    def test_not_where_registers_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        use(monkeypatch, current()._replace(registers=16))
-        assert self.turns(lambda x, v, y: x @ v, 9000) == 1
+    @pytest.mark.parametrize("nbytes", [16, 32])
+    def test_rows_of_any_length_where_vectors_are_short(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        use(monkeypatch, current()._replace(vector_bytes=nbytes))
+        for columns in (8, 9000):
+            assert self.turns(lambda x, v, y: x @ v, columns) == current().loops.abreast
+            assert self.turns(lambda x, v, y: x.sum(axis=1), columns) == 1
 
     def test_what_is_read_says_so(self) -> None:
         kernel = kernel_of(tx.zeros((8, 9000)).realize() @ tx.zeros(9000).realize())

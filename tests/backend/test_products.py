@@ -21,8 +21,9 @@ from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel, Product
 from tenxor.kernel.lower import lower
+from tenxor.target import Target
 from tenxor.tensor import Tensor
-from tests.machines import current, tune, vectors
+from tests.machines import current, tune, use, vectors
 
 from .graphs import in_memory
 from .pairs import PACKED, SMALL, Pairs, blocks, whole
@@ -96,6 +97,20 @@ class TestTiles:
         for rows, columns in zip([*range(4, 26), 37, 40], [*range(9, 34, 2), *range(8, 30, 2)], strict=True):
             a, b = whole(rows, 4, seed=rows), whole(4, columns, seed=columns)
             product(a @ b)
+
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_whole_ones_where_masks_are_no_registers(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        use(monkeypatch, current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, registers=16))
+        for rows, columns in itertools.product((6, 13), (8, 16, 17, 31, 32, 33, 64)):
+            a, b = whole(rows, 5, seed=rows), whole(5, columns, seed=columns)
+            product(a @ b)
+            product(a[:, 1:] @ b.T[:, 1:].T)
+
+    def test_whole_ones_store_without_masks_unless_these_cost_nothing(self) -> None:
+        kernel, _ = kernel_of(normal(20, 20) @ normal(20, 20))
+        texts = [emit(kernel, Target(32, features)) for features in (frozenset[str](), frozenset({"avx512f"}))]
+        assert [text.count("store <8 x float>") for text in texts] == [(6 + 3) * 2, 0]
+        assert [text.count("call void @llvm.masked.store") for text in texts] == [(6 + 3) * (2 + 1)] * 2
 
     @pytest.mark.parametrize("nbytes", VECTORS)
     def test_of_two_states(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from .values import from_memory, load, load_masked, memory_type, store_masked, t
 
 Row = Callable[[Value, int, int], Value]  # the element at a step, of a value, in a row of the tile
 Vectors = Callable[[Value, int], Parts]  # the elements at a step, of a value
+Masks = Sequence[Value | None]  # for each vector of columns, the lanes that are there; none, where all are, side by side
 
 
 class Columns(NamedTuple):
@@ -306,7 +307,7 @@ class Panels:
 
         return loaded
 
-    def columns(self, begin: tuple[Value, Value | int], end: Value, wide: Columns, masks: Parts, first: Value) -> Vectors:
+    def columns(self, begin: tuple[Value, Value | int], end: Value, wide: Columns, masks: Masks, first: Value) -> Vectors:
         """The elements of some vectors of columns, none beyond the `end`, as these masks say, in a block that begins at `first`.
         They `begin` with a panel, or so much further.
         """
@@ -352,24 +353,23 @@ class Panels:
                     found &= length.equals(em.width)
         return found
 
-    def pieces(self, e: Expr, at: Value, end: Value, wide: Columns, masks: Parts) -> list[list[tuple[Value, Value | None]]]:
+    def pieces(self, e: Expr, at: Value, end: Value, wide: Columns, masks: Masks) -> list[list[tuple[Value, Value | None]]]:
         """Where each of some vectors of columns lies before the first step, and a mask for that, if it needs one: in two pieces if they lie
         in runs, unless each lies together.
         """
         em = self.em
         assert isinstance(e, Load)
         width, element = wide.width, memory_type(e.dtype)
-        needed: Sequence[Value | None] = [None] * wide.vectors if wide.together else masks
         term = self.table_of(e)
         if term is None:
             em.inmost()
             there = places(self.where_it_lies(e, at), 0, e.dtype, width, wide.vectors)
-            return [[piece] for piece in zip(there, needed, strict=True)]
+            return [[piece] for piece in zip(there, masks, strict=True)]
         base, table = self.where_it_lies(e, None), table_at(em, term.value)
         found: list[list[tuple[Value, Value | None]]] = []
         em.inmost()
         final = end - 1
-        for u, inside in enumerate(needed):
+        for u, inside in enumerate(masks):
             em.inmost()
             j = at + u * width
             if inside is None:

@@ -35,7 +35,7 @@ from .ahead import columns_ahead, rows_ahead
 from .builder import Value, select, smaller
 from .emitter import Emitter
 from .memory import lanes_before
-from .packing import Columns
+from .packing import Columns, Masks
 from .rows import stored
 from .scopes import Lanes, Parts, Span
 from .terms import next_state
@@ -237,7 +237,7 @@ class _Work:
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, or half of one for the last columns;
-        the last rows take a lower tile. Where each vector lies in one run, they need no masks.
+        the last rows take a lower tile. Where each vector is whole and lies in one run, they need no masks.
         """
         em, (first, left, right) = self.em, columns
         rows = top, bottom = self.above(rows, right)
@@ -245,7 +245,9 @@ class _Work:
         def all_rows(columns: Columns, further: Value | int) -> None:
             em.inmost()
             j = left + further if isinstance(further, Value) else left
-            masks = lanes_before(right, j, columns.vectors, columns.width)  # which tiles would have LLVM make anew: stores wait for that
+            masks: Masks = [None] * columns.vectors
+            if not columns.together:  # these made here, as tiles would have LLVM make them anew: stores wait for that
+                masks = lanes_before(right, j, columns.vectors, columns.width)
             vectors = self.right.columns((left, further), right, columns, masks, first)
             wide = _Wide(columns.width, further, j, masks, vectors)
             row: Value = top
@@ -266,8 +268,8 @@ class _Work:
             fits = count > nr * width - half
             if nr < self.tile.nr:
                 fits &= count <= (nr + 1) * width - half
-            elif self.s.right.runs:
-                together = self.right.are_together(left, right, nr)
+            elif self.s.right.runs or not em.target.stores_under_masks:
+                together = self.right.are_together(left, right, nr) if self.s.right.runs else count >= nr * width
                 em.only_if(together, partial(all_rows, Columns(nr, width, together=True), 0))
                 em.inmost()
                 fits &= ~together
@@ -309,13 +311,13 @@ class _Work:
 
 class _Wide(NamedTuple):
     """The columns of tiles, one above the other: in vectors of some `width`, so much `further` than their panel begins, that is from `at`
-    on, with a mask for each vector; and what loads their elements.
+    on, with a mask for each vector that may not be whole; and what loads their elements.
     """
 
     width: int
     further: Value | int
     at: Value
-    masks: Parts
+    masks: Masks
     loaded: packing.Vectors
 
 
@@ -414,8 +416,10 @@ class _Tile:
         with em.standing(s.left.axis, i):
             for u, mask in enumerate(self.wide.masks):
                 with em.standing(s.right.axis, self.j + u * self.width):
-                    working = self.right - self.j - u * self.width
-                    em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask, working=working)
+                    em.lanes = Lanes(s.right.axis, self.width, 1)
+                    if mask is not None:
+                        working = self.right - self.j - u * self.width
+                        em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask, working=working)
                     found = [parts[u : u + 1] for parts in states]
                     em.states[s.accumulator], em.results[s.accumulator] = found, (len(em.scopes) - 1, found)
                     em.body(s.body)

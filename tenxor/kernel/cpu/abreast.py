@@ -1,22 +1,23 @@
-"""Long rows that are reduced: several at a time, in two cases.
+"""Rows that are reduced: several at a time, in two cases.
 
-What is reduced together with what is the same for all rows, as a matrix times a vector: that and a row push each other out of the nearest
-cache, so each row would wait for the vector anew. And rows that come from memory, as the blocks of a large sum do: a processor looks
-ahead in several streams, in each to the end of a page, so memory answers four of them sooner than one, by a third or more. Of several
-rows abreast each still adds its elements in the same order, with states of its own.
+What is reduced together with what is the same for all rows, as a matrix times a vector: that and a long row push each other out of the
+nearest cache, so each row would wait for the vector anew; and where vectors are short each addition waits for the one before. And rows
+that come from memory, as the blocks of a large sum do: a processor looks ahead in several streams, in each to the end of a page, so memory
+answers four of them sooner than one, by a third or more. Of several rows abreast each still adds its elements in the same order, with
+states of its own.
 """
 
 from __future__ import annotations
 
 from ...layout import Table
-from ...target import MANY_REGISTERS, Target
+from ...target import Target
 from ..drafted import accesses
 from ..ir import For, Init, Statement, Store, Update, statements, work
 from ..nest import Body, Nest
 
 
 def abreast(nest: Nest, target: Target) -> Nest:
-    """The nest, with the turns of its loop over rows several abreast where it reduces long ones, and little else."""
+    """The nest, with the turns of its loop over rows several abreast where that pays, and it does little else."""
     if len(nest.reductions) != 1 or not nest.space:
         return nest
     (f,), row = nest.reductions, nest.space[-1]
@@ -24,12 +25,11 @@ def abreast(nest: Nest, target: Target) -> Nest:
         return nest
     (inner,) = f.axes
     itemsize, loops = max(o.dtype.itemsize for o in nest.operands), target.loops
-    if nest.axes[inner].extent * itemsize <= loops.long_rows:
+    if nest.axes[inner].extent * itemsize <= target.rows_alone:
         return nest  # asked first, as most are short: it is one plan for all of these
     moving = _moving(nest, inner, row)
     is_of_streams = moving == {True} and nest.axes[inner].extent * itemsize >= loops.streamed
-    is_with_the_same = moving == {True, False} and target.registers >= MANY_REGISTERS
-    if not (is_of_streams or is_with_the_same) or len(nest.accumulators[f.accumulator].states) != 1:
+    if not (is_of_streams or moving == {True, False}) or len(nest.accumulators[f.accumulator].states) != 1:
         return nest
     if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
         return nest
