@@ -1,4 +1,4 @@
-"""Sums of narrow integers and truth values in blocks of 32 bits: none overflows, whatever is added and however it lies."""
+"""Sums of narrow integers and truth values in blocks of 32 bits or 16: none overflows, whatever is added and however it lies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.dtypes import DType, boolean, int8, int16, int32, uint8, uint16
+from tenxor.dtypes import DType, boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from tenxor.kernel.cpu import narrow
 from tenxor.tensor import Tensor
+from tests.machines import current
 
 from .graphs import in_memory
 from .twins import check
@@ -66,7 +67,16 @@ def test_comparisons_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_what_is_narrow_and_long_has_two_states() -> None:
     from tests.kernel.helpers import kernel_of
 
-    for dtype, length, states in ((uint8, 1000, 2), (boolean, 1000, 2), (uint8, 100, 1), (int32, 1000, 1)):
-        assert len(kernel_of(any_values(dtype, 3, length).sum(axis=1)).accumulators) == states
+    from_memory = current().loops.streamed
+    for dtype, length, states in (
+        (uint8, 1000, [uint64, uint32]),
+        (int16, from_memory, [int64, int32]),
+        (boolean, 1000, [int64, uint16]),
+        (boolean, from_memory, [int64, uint16]),
+        (uint8, 100, [uint64]),
+        (int32, 1000, [int64]),
+    ):
+        kernel = kernel_of(any_values(dtype, 8, length).sum(axis=1))
+        assert [state for f in kernel.accumulators for state in f.states] == states
     assert len(kernel_of(any_values(uint8, 300, 300).sum(axis=0)).accumulators) == 1  # columns
     assert len(kernel_of(any_values(uint8, 3, 1000).max(axis=1)).accumulators) == 1

@@ -1,20 +1,20 @@
-"""Sums of narrow integers and truth values: in 32 bits for a while, so that a vector takes twice as many elements."""
+"""Sums of narrow integers and truth values: in 32 bits for a while, or 16, so that a vector takes twice as many elements, or four times."""
 
 from __future__ import annotations
 
-from ...dtypes import boolean, int32, uint32
+from ...dtypes import DType, boolean, int32, uint16, uint32
 from ...ops.expr import Call, Expr, call, cast
-from ..ir import Accumulator, For, Init, Prefetch, Result, State, Statement, Update, statements
+from ..ir import Accumulator, For, Init, Prefetch, Result, State, Statement, Update
 from ..nest import Body, Nest
 
-BLOCK = 1 << 15  # elements of 16 bits whose sum fits into 32 with a sign
+BLOCK = 1 << 15  # elements of 16 bits whose sum fits into 32 with a sign, and truth values whose sum does into 16 without
 LEAST = 1 << 8  # elements from which it is worth a second loop
 SUMS = ("sum", "count_nonzero")
 
 
 def narrow(nest: Nest) -> Nest:
-    """The nest, with such a sum along lanes added up in blocks, each with a state of 32 bits, which joins that of 64."""
-    if len(nest.accumulators) != 1 or nest.in_order or any(isinstance(s, For) and s.abreast > 1 for s in statements(nest.body)):
+    """The nest, with such a sum along lanes added up in blocks, each with a narrower state, which joins that of 64 bits."""
+    if len(nest.accumulators) != 1 or nest.in_order:
         return nest
     (accumulator,), (f,) = nest.accumulators, nest.reductions
     if accumulator.reduction.name not in SUMS or accumulator.row >= 0 or not f.axes:
@@ -25,7 +25,8 @@ def narrow(nest: Nest) -> Nest:
     added = _added(f.values[0])
     if added is None:
         return nest
-    wide, (dtype,) = accumulator.states[0], (d for d in (int32, uint32) if d.kind == accumulator.states[0].kind)
+    wide = accumulator.states[0]
+    dtype = _narrow(added.dtype, wide)
     states = State(0, 0, wide), State(1, 0, dtype)
     inside = Update(1, (call("add", states[1], cast(added, dtype)),))
     after = Update(0, (call("add", states[0], cast(Result(1, 0, dtype), wide)),))
@@ -40,6 +41,13 @@ def narrow(nest: Nest) -> Nest:
 
     body: Body = tuple(map(changed, nest.body))
     return nest._replace(accumulators=(accumulator, Accumulator(accumulator.reduction, (dtype,))), body=body)
+
+
+def _narrow(added: DType, wide: DType) -> DType:
+    """What the sum of a block is added up in."""
+    if added is boolean:
+        return uint16
+    return int32 if wide.kind == "int" else uint32
 
 
 def _added(value: Expr) -> Expr | None:

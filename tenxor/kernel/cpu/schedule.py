@@ -31,4 +31,4 @@ def scheduled(nest: Nest, target: Target) -> Nest:
     if product is not None:
         return streaming(product, target)
     nest = by_rows(keeping(with_lanes(short_places(nest)), target), target)
-    return narrow(abreast(prefetching(streaming(nest, target), target), target))
+    return abreast(narrow(prefetching(streaming(nest, target), target)), target)
