@@ -298,7 +298,7 @@ class Target(NamedTuple):
         """The register tile of a product whose reduction has so many states, beside a vector or two of each step."""
         if self.registers >= MANY_REGISTERS:
             return Tile((12, 4), 2) if states == 1 else Tile((6, 3), 2)
-        return Tile((6, 3), 2) if states == 1 else Tile((4, 2), 1)
+        return Tile((6, 4), 2) if states == 1 else Tile((4, 2), 1)
 
     @property
     def halves(self) -> bool:

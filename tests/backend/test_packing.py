@@ -10,7 +10,7 @@ from tenxor.dtypes import float16, float32, float64, int64
 from tenxor.errors import IndexOutOfRange
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.tensor import Tensor
-from tests.machines import current, vectors
+from tests.machines import current, use, vectors
 
 from .graphs import in_memory
 from .pairs import SMALL, blocks, whole
@@ -21,8 +21,11 @@ pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])
-def test_columns_of_windows_lie_in_runs(width: int, packed: bool, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("masks", [False, True])  # as far as there are any
+def test_columns_of_windows_lie_in_runs(width: int, packed: bool, nbytes: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
+    if not masks:
+        use(monkeypatch, current()._replace(features=current().features - {"avx512f"}))
     blocks(monkeypatch)
     weight = whole(5, 3, 2, 3, seed=1)
     for height in (2, 3, 5):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 from ...dtypes import DType, int64
 from ...kernel.ir import Address, Load, Side, Term, surface
+from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Expr
 from ...records import NamedTuple
 from .addresses import pointer_to, scalar_sum, scaled, table_at
-from .builder import Value, intrinsic, smaller
+from .builder import Value, intrinsic, larger, smaller
 from .emitter import Emitter
 from .loops import mask_idle_lanes
 from .memory import first_lanes, lanes_before, transposed
@@ -43,7 +44,7 @@ def bytes_of(side: Side) -> int:
 
 class Panels:
     """One side: packed in panels of `panel` indices, or where it lies. Of all the steps (K) a panel has so many: all, or the most that
-    are packed at a time.
+    are packed at a time. What is read where it lies, but in runs, has a place for some hundred steps of one panel.
     """
 
     def __init__(
@@ -168,6 +169,11 @@ class Panels:
 
         em.repeated(self.axis, rest, last, few)
 
+    @property
+    def in_runs(self) -> bool:
+        """Whether it is read where it lies, in runs."""
+        return self.side.runs and not self.side.packed
+
     def table_of(self, e: Expr) -> Term | None:
         """The table that says where the indices of a value lie in runs, if one does."""
         if not self.side.runs:
@@ -176,45 +182,55 @@ class Panels:
         return next((t for t in e.address.terms if t.axis == self.axis and t.how == "table"), None)
 
     def fill_runs(self, index: int, e: Expr, term: Term, first: Value, last: Value) -> None:
-        """What lies side by side is copied together."""
-        em, width = self.em, self.em.width
-        assert isinstance(e, Load)
-        element = memory_type(e.dtype)
-        kind = vector(element, width)
+        """What lies side by side is copied together, panel by panel."""
 
         def panel(at: Value) -> Value:
-            em.inmost()
+            self.em.inmost()
             further = at + self.panel
             end = smaller(last, further)
-            into, base = self.first_step(index, first, at), self.where_it_lies(e, None)
-
-            def run(j: Value) -> Value:
-                offset, mask, length = self.run(term, j, end)
-
-                def steps(count: int) -> Callable[[Value], Value]:
-                    def some(k: Value) -> Value:
-                        em.inmost()
-                        for n in range(count):
-                            number = k + n
-                            x = load_masked(start.at(self.step_to(e, number), element), kind, mask)
-                            store_masked(x, to.at(number * self.panel, element), mask)
-                        return k + count
-
-                    return some
-
-                em.inmost()
-                start = base.at(offset, element)
-                to = into.at(j - at, element)
-                k, end_of_steps = self.numbers
-                for count in (4, 1):
-                    k = em.repeated(self.axis, k, end_of_steps, steps(count), needs=count, inside=False)
-                em.inmost()
-                return j + length
-
-            em.repeated(self.axis, at, end, run, inside=False)
+            self.copy_runs(e, term, (at, end), self.first_step(index, first, at), self.numbers)
             return further
 
-        em.repeated(self.axis, first, last, panel, inside=False)
+        self.em.repeated(self.axis, first, last, panel, inside=False)
+
+    def copy_runs(self, e: Expr, term: Term, indices: tuple[Value, Value], into: Value, steps: tuple[Value, Value]) -> None:
+        """Copy what lies side by side of a panel together, at each of some steps: under a mask, or, where that costs more, with what lies
+        beside it in the panel.
+        """
+        em, width, (at, end) = self.em, self.em.width, indices
+        assert isinstance(e, Load)
+        element, under_mask = memory_type(e.dtype), em.target.stores_under_masks
+        kind, base = vector(element, width), self.where_it_lies(e, None)
+
+        def run(j: Value) -> Value:
+            offset, mask, length = self.run(term, j, end)
+
+            def some(count: int) -> Callable[[Value], Value]:
+                def turn(k: Value) -> Value:
+                    em.inmost()
+                    for n in range(count):
+                        number = k + n
+                        there = to.at(number * self.panel, element)
+                        x = load_masked(start.at(self.step_to(e, number), element), kind, mask, None if under_mask else there.load(kind))
+                        store_masked(x, there, mask) if under_mask else there.store(x)
+                    return k + count
+
+                return turn
+
+            em.inmost()
+            within = j - at
+            if not under_mask:  # all of the vector lies in the panel
+                too_far = larger(within - (self.panel - width), 0)
+                mask = first_lanes(too_far + length, width) & ~first_lanes(too_far, width)
+                within, offset = within - too_far, offset - too_far
+            start, to = base.at(offset, element), into.at(within, element)
+            k, end_of_steps = steps
+            for count in (4, 1):
+                k = em.repeated(self.axis, k, end_of_steps, some(count), needs=count, inside=False)
+            em.inmost()
+            return j + length
+
+        em.repeated(self.axis, at, end, run, inside=False)
 
     def run(self, term: Term, j: Value, end: Value) -> tuple[Value, Value, Value]:
         """Of the indices from `j` on that lie side by side: where the first lies, a mask for them, and how many there are, no
@@ -307,38 +323,49 @@ class Panels:
 
         return loaded
 
-    def columns(self, begin: tuple[Value, Value | int], end: Value, wide: Columns, masks: Masks, first: Value) -> Vectors:
-        """The elements of some vectors of columns, none beyond the `end`, as these masks say, in a block that begins at `first`.
-        They `begin` with a panel, or so much further.
+    def columns(
+        self, begin: tuple[Value, Value | int], end: Value, wide: Columns, masks: Masks, first: Value, steps: tuple[Value, Value]
+    ) -> Vectors:
+        """The elements of some vectors of columns at some steps, none beyond the `end`, as these masks say, in a block that begins at
+        `first`. They `begin` with a panel, or so much further.
         """
         (panel, further), width = begin, wide.width
-        if self.side.packed:
-            panels = [self.first_step(index, first, panel) for index in range(len(self.side.values))]
-
-            def packed(k: Value, index: int) -> Parts:
-                dtype = self.side.values[index].dtype.compute
-                there = places(panels[index], k * self.panel + further, dtype, width, wide.vectors)
-                return [load(place, dtype, width) for place in there]
-
-            return packed
-        self.em.inmost()
-        at = panel + further
-        pieces = [self.pieces(e, at, end, wide, masks) for e in self.side.values]
+        starts = [self.packed_at(index, (panel, end), wide, first, steps) for index in range(len(self.side.values))]
+        there = [self.pieces(e, panel + further, wide) if start is None else [] for e, start in zip(self.side.values, starts, strict=True)]
 
         def loaded(k: Value, index: int) -> Parts:
-            e = self.side.values[index]
+            e, start = self.side.values[index], starts[index]
+            dtype = e.dtype.compute
+            if start is not None:
+                return [load(place, dtype, width) for place in places(start, k * self.panel + further, dtype, width, wide.vectors)]
             assert isinstance(e, Load)
-            further, found = self.step_to(e, k), []
-            for its in pieces[index]:
-                lanes = None
-                for start, mask in its:
-                    place = start.at(further, memory_type(e.dtype))
-                    lanes = load(place, e.dtype, width) if mask is None else masked(place, e.dtype, width, mask, lanes)
-                assert lanes is not None
-                found.append(lanes)
-            return found
+            element, at = memory_type(e.dtype), self.step_to(e, k)
+            its = [place.at(at, element) for place in there[index]]
+            return [
+                load(place, e.dtype, width) if mask is None else masked(place, e.dtype, width, mask)
+                for place, mask in zip(its, masks, strict=True)
+            ]
 
         return loaded
+
+    def packed_at(
+        self, index: int, panel: tuple[Value, Value], wide: Columns, first: Value, steps: tuple[Value, Value]
+    ) -> Value | None:
+        """Where the first of all steps would be in a panel: one that is packed, or, if it does not lie together, one that is packed for
+        these steps alone. None if a value is read where it lies.
+        """
+        if self.side.packed:
+            return self.first_step(index, first, panel[0])
+        e = self.side.values[index]
+        term = self.table_of(e)
+        if term is None or wide.together:
+            return None
+        self.em.inmost()
+        element = memory_type(e.dtype)
+        before = sum(other.dtype.compute.itemsize for other in self.side.values[:index])
+        into = self.place.at(before * self.panel * AT_ONCE, I8).at(steps[0] * -self.panel, element)
+        self.copy_runs(e, term, panel, into, steps)
+        return into
 
     def are_together(self, at: Value, end: Value, count: int) -> Value:
         """Whether each of so many vectors of columns from `at` on lies in one run, before the `end`."""
@@ -353,35 +380,17 @@ class Panels:
                     found &= length.equals(em.width)
         return found
 
-    def pieces(self, e: Expr, at: Value, end: Value, wide: Columns, masks: Masks) -> list[list[tuple[Value, Value | None]]]:
-        """Where each of some vectors of columns lies before the first step, and a mask for that, if it needs one: in two pieces if they lie
-        in runs, unless each lies together.
-        """
+    def pieces(self, e: Expr, at: Value, wide: Columns) -> list[Value]:
+        """Where each of some vectors of columns lies before the first step; those of a value in runs lie together."""
         em = self.em
         assert isinstance(e, Load)
-        width, element = wide.width, memory_type(e.dtype)
         term = self.table_of(e)
-        if term is None:
-            em.inmost()
-            there = places(self.where_it_lies(e, at), 0, e.dtype, width, wide.vectors)
-            return [[piece] for piece in zip(there, masks, strict=True)]
-        base, table = self.where_it_lies(e, None), table_at(em, term.value)
-        found: list[list[tuple[Value, Value | None]]] = []
         em.inmost()
-        final = end - 1
-        for u, inside in enumerate(masks):
-            em.inmost()
-            j = at + u * width
-            if inside is None:
-                found.append([(base.at(table.at(j, I64).load(I64), element), None)])
-                continue
-            offset, first, length = self.run(term, j, end)
-            em.inmost()
-            other = table.at(smaller(final, j + length), I64).load(I64)
-            # A mask that is a comparison alone LLVM would compute again at each step, rather than keep.
-            offsets, parts = (offset, other - length), (inside & first, inside & ~first)
-            found.append([(base.at(o, element), mask) for o, mask in zip(offsets, parts, strict=True)])
-        return found
+        if term is None:
+            return places(self.where_it_lies(e, at), 0, e.dtype, wide.width, wide.vectors)
+        base, table = self.where_it_lies(e, None), table_at(em, term.value)
+        em.inmost()
+        return [base.at(table.at(at + u * wide.width, I64).load(I64), memory_type(e.dtype)) for u in range(wide.vectors)]
 
     def where_it_lies(self, e: Expr, at: Value | None) -> Value:
         """The place of the element at an index of the side's axis, before the first step; without an index, that of what tables
@@ -435,7 +444,6 @@ def places(start: Value, at: Value | int, dtype: DType, width: int, count: int) 
     return [first.at(u * width, element) for u in range(count)]
 
 
-def masked(place: Value, dtype: DType, width: int, mask: Value, others: Value | None = None) -> Value:
-    """A vector of elements, only those lanes that a mask has; the others are as given, or 0."""
-    rest = None if others is None else to_memory(dtype, others)
-    return from_memory(dtype, load_masked(place, vector(memory_type(dtype), width), mask, rest))
+def masked(place: Value, dtype: DType, width: int, mask: Value) -> Value:
+    """A vector of elements, only those lanes that a mask has; the others are 0."""
+    return from_memory(dtype, load_masked(place, vector(memory_type(dtype), width), mask))

@@ -176,9 +176,10 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
             packed = True, True  # so what comes from memory is read in order
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
-    if any(packed) or scratch or stretch >= 0:
+    aside = AT_ONCE * wide * right.nbytes if runs and not packed[1] else 0  # some hundred steps of a panel
+    if any(packed) or scratch or stretch >= 0 or aside:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
-        scratch += _scratch(blocks, depth, accumulator.states, nbytes, target, steps_first=stretch >= 0)
+        scratch += _scratch(blocks, depth, accumulator.states, nbytes, target, steps_first=stretch >= 0) + aside
 
     same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
     if k < b.mirrored or n <= wide:
