@@ -28,6 +28,7 @@ from .shortcut.install import linked
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
 SIZES = (12, 100, 1000, 100_000)  # of vectors: small, some vectors of registers, in a cache, and what threads share
+MANY = 1_000_000  # that are reduced: several rows at a time
 MATRICES = ((2, 3), (10, 100), (100, 100), (100, 10), (300, 300))
 PRODUCTS = ((2, 2, 2), (3, 4, 5), *((n, n, n) for n in (10, 32, 64, 100, 128, 256)), (100, 50, 10))
 LARGE = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
@@ -96,6 +97,7 @@ def expressions() -> Iterator[tx.Tensor]:
         yield from _new(dtype)
         for size in SIZES:
             yield from _vectors(dtype, size)
+        yield from _reduced(dtype, MANY)
         yield from _points(dtype)
         for shape in MATRICES:
             yield from _matrices(dtype, shape)
@@ -140,8 +142,14 @@ def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
         values += [a**number, a**3, a**0.5, a**b]
         values += [1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
     yield from values
-    yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _named(REDUCTIONS))
+    yield from _reduced(dtype, size)
     yield from (a.prod(), a.std(), a.argmax(), a.argmin(), a.cumsum(0))
+
+
+def _reduced(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
+    """Sums and the like."""
+    a, b = _there((size,), dtype), _there((size,), dtype)
+    yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _named(REDUCTIONS))
 
 
 def _points(dtype: tx.DType) -> Iterator[tx.Tensor]:

@@ -121,8 +121,8 @@ class Loops(NamedTuple):
     short_rows: int = 256  # columns in a block where there are no more: whole rows are read one after the other
     narrow: int = 256  # columns in a block that is read more than once: it should stay in some cache
     abreast: int = 4  # rows that are reduced at a time: their states, and those of their chunks, are in 32 registers
-    streamed: int = 1 << 18  # bytes of a row from which some are read at a time: memory answers several streams sooner than one
-    long_rows: int = 1 << 14  # bytes of a row beyond which it and what all rows are taken with push each other out of the nearest cache
+    streamed: int = 1 << 13  # bytes of a row from which some are read at a time: memory answers several streams sooner than one
+    long_rows: int = 1 << 14  # bytes of a row from which it and what all rows are taken with push each other out of the nearest cache
     row: int = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
     rows: int = 1 << 19  # bytes of all rows that a kernel keeps there
     side: int = 64  # elements along a tile through which memory is read across: its lines are used up while they are near
@@ -306,9 +306,9 @@ class Target(NamedTuple):
         return self.vector_bytes >= 64
 
     @property
-    def rows_alone(self) -> int:
-        """Bytes of a row up to which it is best reduced alone, also with what is the same for all rows. Where vectors are short, it waits
-        for its own additions, however short it is.
+    def with_the_same(self) -> int:
+        """Bytes of a row from which some are best reduced at a time with what is the same for all rows. Where vectors are short, a row
+        alone waits for its own additions, however short it is.
         """
         return self.loops.long_rows if self.vector_bytes >= 64 else 0
 

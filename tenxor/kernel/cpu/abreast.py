@@ -24,12 +24,12 @@ def abreast(nest: Nest, target: Target) -> Nest:
     if f.around != nest.space or nest.around != nest.space or len(f.axes) != 1 or f.accumulator in nest.in_order:
         return nest
     (inner,) = f.axes
-    itemsize, loops = max(o.dtype.itemsize for o in nest.operands), target.loops
-    if nest.axes[inner].extent * itemsize <= target.rows_alone:
+    nbytes, loops = nest.axes[inner].extent * max(o.dtype.itemsize for o in nest.operands), target.loops
+    if nbytes < min(target.with_the_same, loops.streamed):
         return nest  # asked first, as most are short: it is one plan for all of these
     moving = _moving(nest, inner, row)
-    is_of_streams = moving == {True} and nest.axes[inner].extent * itemsize >= loops.streamed
-    if not (is_of_streams or moving == {True, False}) or len(nest.accumulators[f.accumulator].states) != 1:
+    is_of_streams = moving == {True} and nbytes >= loops.streamed
+    if not (is_of_streams or (moving == {True, False} and nbytes >= target.with_the_same)) or len(nest.accumulators[f.accumulator].states) != 1:
         return nest
     if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
         return nest
