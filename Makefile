@@ -24,13 +24,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test test-interpreter interop elsewhere harden fuzz bench clean
+.PHONY: help demo quick test test-interpreter test-as-installed interop elsewhere harden fuzz bench clean
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
 	@echo "make quick             some tests of every room, in about a minute"
 	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
 	@echo "make test-interpreter  the tests of values, computed without a compiler"
+	@echo "make test-as-installed  tests of values with what a wheel ships, and plans from the disk: made, then found"
 	@echo "make interop           the tests beside other libraries, with all of these installed"
 	@echo "make elsewhere THERE='qemu-aarch64 ... python3'   tests of what machines differ in, by another machine's Python"
 	@echo "make harden            whatever can fail fails, call by call"
@@ -65,6 +66,15 @@ test: $(TEST)
 
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)
+
+AS_INSTALLED = TENXOR_SHIPPED=$(CURDIR)/.kernels/shipped $(PY) -m pytest --numprocesses auto --dist worksteal --kept \
+    -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py $(ARGS)
+
+test-as-installed: $(TEST)
+	rm -rf .kernels
+	$(PY) -m tenxor ship .kernels/shipped
+	$(AS_INSTALLED)
+	$(AS_INSTALLED)
 
 # In the gate those whose library is not installed are skipped; here none is.
 interop: $(OTHERS)

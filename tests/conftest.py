@@ -87,6 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help=f"run N random programs in the aliasing fuzz, each in 16 ways (default {FUZZ_PROGRAMS:,})",
     )
+    parser.addoption("--kept", action="store_true", help="keep plans on disk, too, all that are made, and find those that are there")
     parser.addoption("--every", type=_positive, default=1, metavar="N", help="run one of N tests, for machines that are slow")
 
 
@@ -99,7 +100,10 @@ def pytest_configure(config: pytest.Config) -> None:
     cache.MAX_FILES, cache.MAX_BYTES = MOST_KEPT, MOST_KEPT << 14
     before = os.environ.get(CACHE_DIR)
     os.environ[CACHE_DIR] = str(KEPT)
-    kept.stop()  # tests of this process look at kernels, which plans on disk are without
+    if config.getoption("--kept"):
+        kept.MOST = MOST_KEPT
+    else:
+        kept.stop()  # tests of this process look at kernels, which plans on disk are without
 
     def restore() -> None:
         if before is None:
