@@ -188,6 +188,7 @@ class Blocks(NamedTuple):
     few: int = 400  # rows that need such columns, or columns that need any rows: for more it is better in one piece
     nearest: int = 1 << 14  # bytes of all columns that are read where they lie for any number of rows: the nearest cache holds them
     apart: int = 1 << 12  # bytes, but such rows should not be a multiple of that apart: they would share a few places of a cache
+    places: int = 32  # lines of the nearest cache that are a multiple of a quarter of that apart: more steps push each other out of it
     lines: int = 128  # steps, each in a line of its own, up to which rows that no cache holds are read where they lie
     touched: int = 1 << 24  # bytes of all such products: beyond, memory is read in order, and packing does that if the next is too large
     ahead: int = 1 << 21  # and from which the next is asked for meanwhile, as no near cache holds it; it may have `near` bytes

@@ -175,6 +175,10 @@ class TestSides:
         assert (kernel.product.left.packed, kernel.product.right.packed) == packed
         assert (binding.scratch == 0) == (packed == (False, False))
 
+    @pytest.mark.parametrize(("steps", "rows", "packed"), [(64, 256, True), (64, 512, True), (32, 256, False), (64, 250, False)])
+    def test_unless_their_steps_push_each_other_out_of_the_nearest_cache(self, steps: int, rows: int, packed: bool) -> None:
+        assert product_of(ones(steps, rows).T @ ones(steps, 200)).left.packed == packed
+
     def test_or_lie_otherwise_than_registers_hold_them(self) -> None:
         def packed(t: Tensor) -> tuple[bool, bool]:
             found = product_of(t)

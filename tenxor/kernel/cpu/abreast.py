@@ -29,7 +29,8 @@ def abreast(nest: Nest, target: Target) -> Nest:
         return nest  # asked first, as most are short: it is one plan for all of these
     moving = _moving(nest, inner, row)
     is_of_streams = moving == {True} and nbytes >= loops.streamed
-    if not (is_of_streams or (moving == {True, False} and nbytes >= target.with_the_same)) or len(nest.accumulators[f.accumulator].states) != 1:
+    is_with_the_same = moving == {True, False} and nbytes >= target.with_the_same
+    if not (is_of_streams or is_with_the_same) or len(nest.accumulators[f.accumulator].states) != 1:
         return nest
     if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
         return nest
