@@ -149,8 +149,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     touched, many = again * each, again > 1 and each <= b.near  # so near caches hold the next one, too, if it is asked for
     small = len(f.axes) == 1 and not runs and (touched <= b.touched or (many and not any(once)))
     collide = any(_are_apart(nest.step(a, p.row), left.nbytes, b.apart) for a in left.addresses)
-    if k > b.places and not collide:  # tiles take little of each line, so each has to stay for the next tile
-        collide = any(_are_apart(nest.step(a, f.axes[0]), left.nbytes, b.apart // 4) for a in left.addresses)
+    if not collide and any(_are_apart(nest.step(a, f.axes[0]), left.nbytes, b.apart // 4) for a in left.addresses):
+        collide = k > b.places  # tiles take little of each line, so each has to stay for the next tile
     scattered = k > b.lines and any(_are_lines(nest, a, f.axes, left.nbytes, target.caches.line) for a in left.addresses)
     near = (
         small and n <= b.few and not collide and (not scattered or m * k * left.nbytes <= 2 * b.direct),
