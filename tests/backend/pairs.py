@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.backend.llvm import packing
 from tenxor.backend.llvm import products as emitted
 from tenxor.dtypes import (
     ALL,
@@ -42,7 +43,7 @@ SMALL = {"few": 0, "nearest": 0, "direct_rows": 10, "direct_columns": 20, "rows"
 
 def blocks(monkeypatch: pytest.MonkeyPatch, at_once: int = 8, **sizes: Any) -> None:
     """Other sizes of blocks, and of chunks of steps, for kernels planned and made from now on."""
-    for module in (planned, emitted):
+    for module in (planned, emitted, packing):
         monkeypatch.setattr(module, "AT_ONCE", at_once)
     use(monkeypatch, tuned(current(), blocks=sizes), unlike=f"\n{at_once} steps")
 

@@ -38,6 +38,18 @@ def test_columns_of_windows_lie_in_runs(width: int, packed: bool, nbytes: int, m
 
 
 @pytest.mark.parametrize("nbytes", VECTORS)
+@pytest.mark.parametrize("seed", range(3))
+def test_two_values_a_step_in_runs(seed: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a place of its own for the steps of a panel across two runs."""
+    vectors(monkeypatch, nbytes)
+    blocks(monkeypatch)
+    a, b = (whole(2, 4, 21 + seed, seed=2 * seed + k).windows(2, 2)[None] for k in range(2))
+    p, q = (whole(4, 2, 2, seed=9 * seed + k)[:, :, None, None] for k in range(2))
+    found = product((a * p + b * q).sum(axis=(1, 4)))
+    assert found.right.runs and len(found.right.values) == 2
+
+
+@pytest.mark.parametrize("nbytes", VECTORS)
 def test_gathers_are_read_as_they_are_packed(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **SMALL)

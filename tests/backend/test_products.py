@@ -313,6 +313,16 @@ class TestResults:
         assert asked(tx.gelu(a @ b + c)) > alone
         assert asked((a @ b) + c) == asked(a @ b)  # which is done from the registers
 
+    @pytest.mark.parametrize("rows", [250, 1000, 3000])
+    def test_of_rows_that_serve_many_products_wait_where_there_is_room(self, rows: int) -> None:
+        """On the stack, if neither side is packed."""
+        a, b = normal(rows, 8), normal(6, 8, 16, seed=1)
+        kernel, binding = kernel_of(tx.tanh(a @ b))
+        assert kernel.product is not None and kernel.product.left.block <= current().blocks.rows[1]
+        assert not (kernel.product.left.packed or kernel.product.right.packed or binding.scratch)
+        expected = np.tanh(a.to_numpy().astype(np.float64) @ b.to_numpy().astype(np.float64))
+        np.testing.assert_allclose(tx.tanh(a @ b).to_numpy(), expected, rtol=1e-5, atol=1e-5)
+
     @pytest.mark.parametrize("steps", [5, 20])
     @pytest.mark.parametrize("rows", [13, 16, 24, 35])
     def test_what_is_read_for_a_row_is_read_no_further(

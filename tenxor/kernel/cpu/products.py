@@ -161,6 +161,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         not beside or (m * (again if once[1] else 1) > b.direct_rows and not windows and not near[1]),
     )
     fixed = packed[0] and once[0], packed[1] and once[1]
+    if not packed[0]:  # its states lie on the stack
+        blocks = min(blocks[0], b.rows[1]), blocks[1]
 
     state = sum(s.itemsize for s in accumulator.states)
     wide = target.tile(len(accumulator.states)).nr * target.lanes(max(s.itemsize for s in accumulator.states))
