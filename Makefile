@@ -82,7 +82,7 @@ interop: $(OTHERS)
 
 # Emulated, a test takes thirty times as long: these are the code of each instruction that differs, products, threads and convolutions,
 # and one of EVERY.
-ELSEWHERE := $(addprefix tests/,$(addprefix backend/test_,primitives.py products.py helpers.py scatter.py) \
+ELSEWHERE := $(addprefix tests/,$(addprefix backend/test_,primitives.py products.py product_tiles.py helpers.py scatter.py) \
     functions/test_convolution.py tensor/test_elements.py test_plans.py)
 
 elsewhere:

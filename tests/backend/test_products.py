@@ -21,9 +21,8 @@ from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel, Product
 from tenxor.kernel.lower import lower
-from tenxor.target import Target
 from tenxor.tensor import Tensor
-from tests.machines import current, tune, use, vectors
+from tests.machines import current, tune, vectors
 
 from .graphs import in_memory
 from .pairs import PACKED, SMALL, Pairs, blocks, whole
@@ -88,68 +87,6 @@ class TestAtRandom:
             nodes = fuse(pending([node]), [node], current())
             found.append(any(lower(n, set(nodes), current())[0].product for n in nodes if n.op is not None and n.buffer is None))
         assert sum(found) > 35
-
-
-class TestTiles:
-    @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_every_height_and_width(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        vectors(monkeypatch, nbytes)
-        for rows, columns in zip([*range(4, 26), 37, 40], [*range(9, 34, 2), *range(8, 30, 2)], strict=True):
-            a, b = whole(rows, 4, seed=rows), whole(4, columns, seed=columns)
-            product(a @ b)
-
-    @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_whole_ones_where_masks_are_no_registers(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        use(monkeypatch, current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, registers=16))
-        for rows, columns in itertools.product((6, 13), (8, 16, 17, 31, 32, 33, 64)):
-            a, b = whole(rows, 5, seed=rows), whole(5, columns, seed=columns)
-            product(a @ b)
-            product(a[:, 1:] @ b.T[:, 1:].T)
-
-    def test_whole_ones_store_without_masks_unless_these_cost_nothing(self) -> None:
-        kernel, _ = kernel_of(normal(20, 20) @ normal(20, 20))
-        texts = [emit(kernel, Target(32, features)) for features in (frozenset[str](), frozenset({"avx512f"}))]
-        assert Target(32).tile(1) == ((6, 4), 2)
-        assert [text.count("store <8 x float>") for text in texts] == [(6 + 4) * 2, 0]
-        assert [text.count("call void @llvm.masked.store") for text in texts] == [(6 + 4) * (2 + 1)] * 2
-
-    @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_of_two_states(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        vectors(monkeypatch, nbytes)
-        for rows, columns in zip(range(4, 17), range(8, 60, 4), strict=True):
-            a, b = whole(rows, 5, seed=rows), whole(5, columns, seed=columns)
-            found = product(tx.contract(a, b, [(1, 0)], add=lambda x, y: x + y))
-            assert len(found.values) == 2
-
-    @pytest.mark.parametrize("steps", [4, 7, 8, 9, 16, 17, 24, 31])
-    @pytest.mark.parametrize("packed", [False, True])
-    def test_chunks_of_steps(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, **(PACKED if packed else {}))
-        a, b = whole(14, steps), whole(steps, 19)
-        found = product(a @ b)
-        assert found.once == (steps <= 8) and found.left.packed == found.right.packed == packed
-        turned = product(b.T @ a.T)  # what is across memory is turned in registers
-        assert turned.right.packed and turned.left.packed == packed
-
-    def test_blocks_of_rows_and_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, **SMALL)
-        for rows, columns in ((8, 16), (9, 17), (16, 32), (25, 50)):
-            for steps in (4, 9):
-                a, b = whole(rows, steps), whole(steps, columns)
-                product(a @ b)
-                product(tx.abs(a[:, None] - b.T[None]).sum(axis=-1))
-
-    @pytest.mark.parametrize("shared", ["rows", "columns", "batches"])
-    def test_what_threads_share_is_cut_anywhere(self, shared: str) -> None:
-        rows, columns, batches = {"rows": (50, 9, 2), "columns": (7, 70, 2), "batches": (5, 9, 20)}[shared]
-        a, b = normal(batches, rows, 6), normal(batches, 6, columns, seed=1)
-        for t in (a @ b, a @ b + normal(columns), (a * 2) @ b):
-            kernel, binding = kernel_of(t)
-            axis = {"rows": kernel.product.left.axis, "columns": kernel.product.right.axis, "batches": -1}[shared]  # type: ignore[union-attr]
-            assert kernel.product is not None and kernel.product.shared == axis
-            once = emitted(t.storage.node, kernel, binding)
-            for cuts in (range(1, binding.split), (3,), (1, 2, binding.split - 1)):
-                assert emitted(t.storage.node, kernel, binding, cuts).tobytes() == once.tobytes()
 
 
 class TestFewColumns:
