@@ -78,9 +78,12 @@ class Panels:
 
     def start(self, index: int) -> Value:
         """Where the panels of a value begin."""
-        size = sum(e.dtype.compute.itemsize for e in self.side.values[:index])
         padded = self.em.size(self.side.block) + self.panel
-        return self.place.at(padded * (self.steps + self.em.target.loops.square) * size, I8)
+        return self.place.at(padded * (self.steps + self.em.target.loops.square) * self.bytes_before(index), I8)
+
+    def bytes_before(self, index: int) -> int:
+        """The memory that the values before one take, of an index at a step."""
+        return sum(e.dtype.compute.itemsize for e in self.side.values[:index])
 
     def panel_at(self, index: int, first: Value, at: Value) -> Value:
         """The panel that begins with index `at`, in a block from `first` on."""
@@ -168,11 +171,6 @@ class Panels:
             return at + width
 
         em.repeated(self.axis, rest, last, few)
-
-    @property
-    def in_runs(self) -> bool:
-        """Whether it is read where it lies, in runs."""
-        return self.side.runs and not self.side.packed
 
     def table_of(self, e: Expr) -> Term | None:
         """The table that says where the indices of a value lie in runs, if one does."""
@@ -362,8 +360,7 @@ class Panels:
             return None
         self.em.inmost()
         element = memory_type(e.dtype)
-        before = sum(other.dtype.compute.itemsize for other in self.side.values[:index])
-        into = self.place.at(before * self.panel * AT_ONCE, I8).at(steps[0] * -self.panel, element)
+        into = self.place.at(self.bytes_before(index) * self.panel * AT_ONCE, I8).at(steps[0] * -self.panel, element)
         self.copy_runs(e, term, panel, into, steps)
         return into
 

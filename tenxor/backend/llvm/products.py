@@ -95,8 +95,7 @@ class _Work:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
         em, s = self.em, self.s
         state = 0 if self.once else sum(d.itemsize for d in self.accumulator.states)
-        is_aside = s.right.runs and not s.right.packed
-        if not (s.left.packed or s.right.packed or s.steps_first or is_aside) and len(s.summed) == 1:
+        if not (s.left.packed or s.right.packed or s.steps_first or s.right.in_runs) and len(s.summed) == 1:
             place = em.on_stack(I8, (em.target.blocks.rows[1] + self.high) * self.wide * state, "states")
             return [place] * 4
         columns, line = em.size(s.right.block), em.target.caches.line
@@ -107,7 +106,7 @@ class _Work:
             sizes = (
                 rows * ((columns if s.steps_first else self.wide) * state),
                 rows * steps * (s.left.packed * packing.bytes_of(s.left)),
-                (columns * steps if s.right.packed else is_aside * self.wide * AT_ONCE) * packing.bytes_of(s.right),
+                (columns * steps if s.right.packed else s.right.in_runs * self.wide * AT_ONCE) * packing.bytes_of(s.right),
             )
             found = [place.cast("inttoptr", POINTER)]
             for size in sizes:
@@ -269,8 +268,8 @@ class _Work:
             fits = count > nr * width - half
             if nr < self.tile.nr:
                 fits &= count <= (nr + 1) * width - half
-            elif self.right.in_runs or not em.target.stores_under_masks:
-                together = self.right.are_together(left, right, nr) if self.right.in_runs else count >= nr * width
+            elif self.s.right.in_runs or not em.target.stores_under_masks:
+                together = self.right.are_together(left, right, nr) if self.s.right.in_runs else count >= nr * width
                 em.only_if(together, partial(all_rows, Columns(nr, width, together=True), 0))
                 em.inmost()
                 fits &= ~together

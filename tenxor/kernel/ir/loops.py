@@ -135,6 +135,11 @@ class Side(NamedTuple):
     runs: bool
     block: int  # a size parameter
 
+    @property
+    def in_runs(self) -> bool:
+        """Whether the values are read where they lie, in runs."""
+        return self.runs and not self.packed
+
 
 class Product(NamedTuple):
     """A reduction over the axes `summed`, in accumulator `accumulator`, for every row of `left` with every column of `right`; and
