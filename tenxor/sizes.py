@@ -40,12 +40,12 @@ class Size:
     def __add__(self, other: Number) -> Number:
         if not isinstance(other, (int, Size)):
             return NotImplemented
-        return self.trace.number(self.value + int_of(other), _summed(self.terms, _terms(other)))
+        return self.trace.number(self.value + int_of(other), _summed(self.terms, terms_of(other)))
 
     def __mul__(self, other: Number) -> Number:
         if not isinstance(other, (int, Size)):
             return NotImplemented
-        products = [(tuple(sorted(m + n)), a * b) for m, a in self.terms for n, b in _terms(other)]
+        products = [(tuple(sorted(m + n)), a * b) for m, a in self.terms for n, b in terms_of(other)]
         return self.trace.number(self.value * int_of(other), _summed((), products))
 
     def __divmod__(self, other: Number) -> tuple[Number, Number]:
@@ -145,7 +145,7 @@ def int_of(n: Number) -> int:
     return n.value if isinstance(n, Size) else n
 
 
-def _terms(n: Number) -> Terms:
+def terms_of(n: Number) -> Terms:
     """What a number is the sum of."""
     return n.terms if isinstance(n, Size) else (((), n),) if n else ()
 
@@ -220,7 +220,7 @@ class Trace:
     def divided(self, a: Number, b: Number) -> tuple[Number, Number]:
         """Quotient, rounded down, and remainder."""
         value, rest = divmod(int_of(a), int_of(b))
-        key = terms, by = _terms(a), _terms(b)
+        key = terms, by = terms_of(a), terms_of(b)
         found = self.divisions.get(key)
         if found is not None:
             return found
@@ -350,7 +350,7 @@ class Trace:
                 found += (BOUNDED, *line)
             else:
                 found += (DIVIDED, *_words(line.over), *_words(line.by))
-        last = [_terms(n) for n in results]
+        last = [terms_of(n) for n in results]
         return [*found, len(last), *[word for terms in last for word in _words_of_result(terms)]]
 
 

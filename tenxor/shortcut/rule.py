@@ -6,15 +6,16 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..dtypes import DType
 from ..layout import Layout
 from ..node import Scalar
 from ..plans.steps import Plan
 from ..records import NamedTuple
-from ..sizes import Number, Size, Trace
+from ..sizes import Number, Size, Terms, Trace, terms_of
 from ..spec import Made
 
 MOST_AXES = 4  # of a tensor
-MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS = 128, 512, 4096  # of a rule
+MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS, MOST_SPECS = 128, 512, 4096, 256  # of a rule
 # Of a frame: of which step it is, and of which product that sums; its words, and the plan that has its kernel, if there is one.
 Words = tuple[int, int | None, Sequence[Number], Plan | None]
 OWN, LOOP = -1, -2  # in the place of a step: the frame is that of what is made itself, or the program by which that is done in place
@@ -73,67 +74,92 @@ class FrameRule(Program):
         return struct.pack(f"={len(words)}q", *words)
 
 
+class Specs:
+    """The specs that a rule makes, each once, and their numbers, one after another."""
+
+    def __init__(self) -> None:
+        self.numbers: list[Number] = []
+        self._known: dict[tuple[DType, tuple[Terms, ...]], int] = {}
+
+    def of(self, layout: Layout, dtype: DType) -> int:
+        """Which of them is that of a layout, whose offset is nothing of it. TypeError for one that has tables, is a chain, or has too many
+        axes, and if there are too many of them.
+        """
+        if layout.tables is not None or layout.base is not None or len(layout.shape) > MOST_AXES:
+            raise TypeError("tables and chains have more to them than numbers")
+        numbers = *layout.shape, *layout.strides
+        key = dtype, tuple(map(terms_of, numbers))
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_SPECS:
+                raise TypeError("a rule has no room for so many specs")
+            found = self._known[key] = len(self._known)
+            self.numbers += numbers
+        return found
+
+    def in_rows(self, shape: tuple[int, ...], dtype: DType) -> int:
+        """The same of what lies in memory in a row."""
+        return self.of(Layout.contiguous(shape), dtype)
+
+    @property
+    def kinds(self) -> tuple[tuple[DType, int], ...]:
+        """The dtype of each, and how many axes it has."""
+        return tuple([(dtype, len(numbers) // 2) for dtype, numbers in self._known])
+
+
 class Rule(Program):
     """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after another
-    those of the spec, which has this `dtype` and so many axes; from where on a view begins; of each of the `steps` the shape, the forms
-    that it reads through, the one that it writes through, its offsets, and numbers among its sources; those of each of the `parts`; and of
-    each of the `frames` the words that depend on sizes.
+    those of all `specs`, of which there is told the dtype and how many axes it has; from where on a view begins, as the first spec sees
+    it; of each of the `steps` its offsets, and numbers among its sources; where each of the `parts` begins; and of each of the `frames` the
+    words that depend on sizes.
 
-    A step is an operation, dtype, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
-    keeps order, how many axes it has, how many each of its forms, or -1 if there is none, and the one that it writes through, how many
-    offsets, and what is known of what its derivative reads (`past.py`), for all recipes that are so made. A part is a dtype, how many axes
-    it has, and how many the node has that holds it, whose shape comes behind the numbers of the
-    part, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or `LOOP`, which step the
-    product is that this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no
-    steps, but a recipe, for integers from `low` to `high`.
+    A step is an operation, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
+    keeps order, as which spec its result lies in memory, as which each source is read, and what it writes through, or -1 for none, how many
+    offsets, and what is known of what its derivative reads (`past.py`), for all recipes that are so made. A part is a spec, and that of the
+    node that holds it, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or `LOOP`, which
+    step the product is that this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single`
+    has no steps, but a recipe, for integers from `low` to `high`.
     """
 
-    __slots__ = ("dtype", "frames", "high", "is_single", "kind", "low", "ndim", "parts", "steps")
+    __slots__ = ("frames", "high", "is_single", "kind", "low", "parts", "specs", "steps")
 
     def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words]) -> None:
         """That by which something was `made` of tensors with sizes, in whose place was something `like` it. TypeError for what has more to
         it than numbers, or too many.
         """
-        layout = made.spec.layout
-        results: list[Any] = [*_numbers(layout), made.shift]
+        specs = Specs()
+        specs.of(made.spec.layout, made.spec.dtype)
+        numbers: list[Any] = [made.shift]
         steps, parts, written = [], [], []
         for recipe, sources, starts, follows in made.steps:
-            if recipe.passing or len(recipe.shape) > MOST_AXES:
+            if recipe.passing:
                 raise TypeError("what is not remembered for itself has no rule")
-            through = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
             values = [s.value for s in sources if is_of_sizes(s)]  # type: ignore[union-attr]
             if values and like.recipe is not None:
                 raise TypeError("a number is what an operation is given")
-            results += [*recipe.shape, *[n for each in through for n in _numbers(each)], *starts, *values]
-            *ranks, target = [-1 if each is None else len(each.shape) for each in through]
+            own, dtypes = specs.in_rows(recipe.shape, recipe.dtype), (*recipe.dtypes, recipe.dtype)
+            forms = zip((*recipe.forms, recipe.target), dtypes, strict=True)
+            through = tuple([-1 if form is None else specs.of(form.layout, dtype) for form, dtype in forms])
+            numbers += [*starts, *values]
             read = tuple([s.dtype if is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
-            its = (recipe.op, recipe.dtype, recipe.dtypes, read, follows, recipe.keeps_order)
-            steps.append((*its, len(recipe.shape), tuple(ranks), target, len(starts), dict(recipe.needs or ())))
+            its = (recipe.op, recipe.dtypes, read, follows, recipe.keeps_order)
+            steps.append((*its, own, through, len(starts), dict(recipe.needs or ())))
         for part in made.parts:
             if part.steps or part.shift is None:
                 raise TypeError("parts are views, or in memory")
-            held = None if part.recipe is None else part.recipe.shape
-            results += [*_numbers(part.spec.layout), part.shift, *(held or ())]
-            parts.append((part.spec.dtype, len(part.spec.shape), -1 if held is None else len(held)))
+            held = -1 if part.recipe is None else specs.in_rows(part.recipe.shape, part.recipe.dtype)
+            numbers.append(part.shift)
+            parts.append((specs.of(part.spec.layout, part.spec.dtype), held))
         for step, product, words, plan in frames:
             frame = Frame.of(words, plan)
-            results += [words[k] for k in frame.places]
+            numbers += [words[k] for k in frame.places]
             written.append((step, product, *frame))
-        super().__init__(trace, results)
-        self.dtype, self.ndim, self.steps, self.frames = made.spec.dtype, len(layout.shape), tuple(steps), tuple(written)
-        self.is_single, self.low, self.high = like.recipe is not None, like.low, like.high
-        self.parts, self.kind = tuple(parts), like.kind
+        super().__init__(trace, [*specs.numbers, *numbers])
+        self.specs, self.steps, self.frames, self.parts = specs.kinds, tuple(steps), tuple(written), tuple(parts)
+        self.is_single, self.low, self.high, self.kind = like.recipe is not None, like.low, like.high, like.kind
 
 
 def is_of_sizes(source: object) -> bool:
     """Whether a source is a number that depends on sizes."""
     return isinstance(source, Scalar) and isinstance(source.value, Size)
 
-
-def _numbers(layout: Layout | None) -> tuple[Number, ...]:
-    """The numbers of a layout, if there is one. TypeError for one that has tables, is a chain, or has too many axes."""
-    if layout is None:
-        return ()
-    if layout.tables is not None or layout.base is not None or len(layout.shape) > MOST_AXES:
-        raise TypeError("tables and chains have more to them than numbers")
-    return *layout.shape, *layout.strides

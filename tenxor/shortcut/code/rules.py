@@ -5,19 +5,19 @@ A rule (`rule.py`) is found by the kind of a call, and what it makes is remember
 
 from __future__ import annotations
 
-from ...backend.llvm.builder import Module, Value
+from ...backend.llvm.builder import Module, Value, select
 from ...backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...node import MAX_RECIPES
 from ..frames import MAX_FRAMES
 from ..objects import BYTES, SIZE, Objects
-from ..rule import LOOP, MOST_AXES, MOST_RESULTS, OWN
+from ..rule import LOOP, MOST_AXES, MOST_RESULTS, MOST_SPECS, OWN
 from . import kinds
 from .function import Function
 from .specs import in_rows, nbytes_of, no_numbers, read_integers
 from .working import following, next_word, numbers_of
 
 LARGEST = 1 << 58  # elements of which all bytes are an integer of C
-OF_A_STEP, SOURCES, FOLLOWS, STARTS = 11, 3, 4, 9  # how many items a step of a rule has, and which some of them are
+OF_A_STEP, SOURCES, FOLLOWS, STARTS = 9, 2, 3, 7  # how many items a step of a rule has, and which some of them are
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
@@ -31,17 +31,15 @@ def write(module: Module, objects: Objects) -> None:
     _recipe(Function(module, objects, "recipe_like", parts))
     _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE]))
     _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
-    _through(Function(module, objects, "through_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
-    _in_a_row(Function(module, objects, "row_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
     _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
-    of_step = [("step", POINTER), ("cursor", POINTER)]
-    _recipe_of_step(Function(module, objects, "recipe_of_step", of_step))
-    _step(Function(module, objects, "step_like", of_step))
+    _recipe_of_step(Function(module, objects, "recipe_of_step", [("step", POINTER), ("specs", POINTER)]))
+    _step(Function(module, objects, "step_like", [(name, POINTER) for name in ("step", "cursor", "specs")]))
     _frame(Function(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
     _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
-    _part(Function(module, objects, "part_like", [("part", POINTER), ("cursor", POINTER)]))
-    _made(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
+    _part(Function(module, objects, "part_like", [(name, POINTER) for name in ("part", "cursor", "specs")]))
+    _made(Function(module, objects, "made_with_specs", [(name, POINTER) for name in ("rule", "cursor", "specs")]))
+    _with_specs(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
     _of_kind(Function(module, objects, "made_of_kind", []))
     place = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
     _of_this_kind(Function(module, objects, "made_of_this_kind", place))
@@ -97,22 +95,6 @@ def _spec(f: Function) -> None:
     f.give(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
 
 
-def _through(f: Function) -> None:
-    """The same; None, if there are fewer than no axes."""
-    f.when_giving(f.arguments[1] < 0, lambda: f.own(f.the("None")))
-    f.give(f.call("spec_at", POINTER, f.arguments))
-
-
-def _in_a_row(f: Function) -> None:
-    """The spec of what lies in memory in a row, of the next numbers, owned."""
-    dtype, ndim, cursor = f.arguments
-    place, numbers = following(cursor, ndim), no_numbers(f)
-    f.require(ndim <= MOST_AXES)
-    f.each(ndim, lambda k: numbers.at(k, I64).store(place.at(k, I64).load(I64)))
-    in_rows(f, ndim, numbers)
-    f.give(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
-
-
 def _tuple(f: Function) -> None:
     """A tuple of the next numbers, which mostly are zeros."""
     count, cursor = f.arguments
@@ -161,28 +143,27 @@ def _sources(f: Function) -> None:
 
 def _recipe_of_step(f: Function) -> None:
     """The recipe of a step like one before, owned."""
-    step, cursor = f.arguments
-    op, dtype, dtypes, _, _, keeps_order, ndim, ranks, target, _, needs = (f.item(step, k) for k in range(OF_A_STEP))
-    own = f.made(f.call("row_at", POINTER, [dtype, f.integer(ndim), cursor]))
-    last = f.word(ranks, SIZE)
+    step, specs = f.arguments
+    op, dtypes, _, _, keeps_order, own, which, _, needs = (f.item(step, k) for k in range(OF_A_STEP))
 
     def one(k: Value) -> Value:
-        its = f.choose(k < last, lambda: [f.item(dtypes, k), f.item(ranks, k)], lambda: [dtype, target])
-        return f.call("through_at", POINTER, [its[0], f.integer(its[1]), cursor])
+        number = f.integer(f.item(which, k))
+        return f.own(f.choose(number < 0, lambda: [f.the("None")], lambda: [specs.at(number, POINTER).load(POINTER)])[0])
 
-    through = f.filled(last + 1, one)
+    through = f.filled(f.word(which, SIZE), one)
     f.unseen(through)
-    recipe = f.made(f.call("recipe_like", POINTER, [op, own, dtypes, through, keeps_order, needs]))
-    f.let_go(own, through)
+    plain = specs.at(f.integer(own), POINTER).load(POINTER)
+    recipe = f.made(f.call("recipe_like", POINTER, [op, plain, dtypes, through, keeps_order, needs]))
+    f.let_go(through)
     f.keeps(recipe)
     f.give(recipe)
 
 
 def _step(f: Function) -> None:
     """A step, as `Made` has them, like one before."""
-    step, cursor = f.arguments
+    step, cursor, specs = f.arguments
     sources, follows, starts = (f.item(step, k) for k in (SOURCES, FOLLOWS, STARTS))
-    recipe = f.made(f.call("recipe_of_step", POINTER, [step, cursor]))
+    recipe = f.made(f.call("recipe_of_step", POINTER, [step, specs]))
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
     read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
     found = f.tuple_of(recipe, read, begins, f.own(follows))
@@ -301,46 +282,62 @@ def _data_for_python(f: Function) -> None:
 
 def _part(f: Function) -> None:
     """A part of what is made, which is in memory, or a view."""
-    part, cursor = f.arguments
-    dtype, ndim, rank = (f.item(part, k) for k in range(3))
-    spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
+    part, cursor, specs = f.arguments
+    spec, held = (f.integer(f.item(part, k)) for k in range(2))
     shift = f.as_object(next_word(cursor))
 
     def in_memory() -> list[Value]:
-        own = f.made(f.call("row_at", POINTER, [dtype, f.integer(rank), cursor]))
-        recipe = recipe_of_data(f, own)
-        f.let_go(own)
+        recipe = recipe_of_data(f, specs.at(held, POINTER).load(POINTER))
         f.keeps(recipe)
         return [recipe]
 
-    (recipe,) = f.choose(f.integer(rank) < 0, lambda: [f.own(f.the("None"))], in_memory)
+    (recipe,) = f.choose(held < 0, lambda: [f.own(f.the("None"))], in_memory)
     f.holding(recipe)
-    made = new_made(f, spec=spec, shift=shift, recipe=recipe)
+    made = new_made(f, spec=specs.at(spec, POINTER).load(POINTER), shift=shift, recipe=recipe)
     f.unseen(made)
-    f.let_go(spec, shift, recipe)
+    f.let_go(shift, recipe)
     f.keeps(made)
     f.give(made)
 
 
-def _made(f: Function) -> None:
-    """What a rule makes, whose results begin there."""
+def _with_specs(f: Function) -> None:
+    """What a rule makes, whose results begin there: first its specs, of which each is held as long as it makes the rest."""
     rule, results = f.arguments
-    cursor = f.local(POINTER, results)
-    dtype, ndim, like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("dtype", "ndim", "steps", "frames"))
-    spec = f.made(f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor]))
+    kinds = f.get(rule, "Rule.specs")
+    cursor, specs = f.local(POINTER, results), f.local(array(POINTER, MOST_SPECS))
+    made, last = f.local(I64, f.number(0)), f.local(POINTER, rule)
+
+    def one() -> None:
+        dtype, ndim = (f.item(f.item(kinds, made.load(I64)), k) for k in range(2))
+        spec = f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor])
+        last.store(spec)
+        specs.at(made.load(I64), POINTER).store(spec)
+        made.store(made.load(I64) + select(f.is_null(spec), f.number(0), f.number(1)))
+
+    f.as_long_as(lambda: f.both(made.load(I64) < f.word(kinds, SIZE), lambda: ~f.is_null(last.load(POINTER))), one)
+    rest = lambda: [f.call("made_with_specs", POINTER, [rule, cursor, specs])]  # noqa: E731
+    (found,) = f.choose(f.is_null(last.load(POINTER)), lambda: [f.nothing()], rest)
+    f.each(made.load(I64), lambda k: f.drop(specs.at(k, POINTER).load(POINTER)))
+    f.give(found)
+
+
+def _made(f: Function) -> None:
+    """The same, with these specs."""
+    rule, cursor, specs = f.arguments
+    like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("steps", "frames"))
     shift = f.as_object(next_word(cursor))
     single = f.is_the(f.get(rule, "Rule.is_single"), "True")
 
     def one_recipe() -> list[Value]:
         """Who calls has the sources and offsets."""
         step = f.item(like, 0)
-        found = f.made(f.call("recipe_of_step", POINTER, [step, cursor]))
+        found = f.made(f.call("recipe_of_step", POINTER, [step, specs]))
         following(cursor, f.integer(f.item(step, STARTS)))
         f.keeps(found)
         return [f.own(f.the("()")), found]
 
     def several() -> list[Value]:
-        found = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor]))
+        found = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor, specs]))
         f.when(f.word(like, SIZE) > 0, lambda: f.unseen(found))
         f.keeps(found)
         return [found, f.own(f.the("None"))]
@@ -348,11 +345,11 @@ def _made(f: Function) -> None:
     steps, recipe = f.choose(single, one_recipe, several)
     f.holding(steps), f.holding(recipe)
     like_parts = f.get(rule, "Rule.parts")
-    parts = f.filled(f.word(like_parts, SIZE), lambda k: f.call("part_like", POINTER, [f.item(like_parts, k), cursor]))
+    parts = f.filled(f.word(like_parts, SIZE), lambda k: f.call("part_like", POINTER, [f.item(like_parts, k), cursor, specs]))
     same = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high", "kind")}
-    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=steps, parts=parts, **same)
+    made = new_made(f, spec=specs.load(POINTER), shift=shift, recipe=recipe, steps=steps, parts=parts, **same)
     f.when(f.word(like_parts, SIZE) > 0, lambda: f.unseen(parts))
-    f.let_go(spec, shift, parts)
+    f.let_go(shift, parts)
 
     def give(k: Value) -> None:
         each = f.item(frames, k)
