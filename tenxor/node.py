@@ -195,7 +195,7 @@ class Recipe:
     Machine code makes recipes (`shortcut/code/rules.py`) of specs in place of forms: those that it reads `through`, and the one of the
     target behind them; then forms are asked of these when somebody wants them, and an equal recipe is another one.
     It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
-    `number`.
+    `number`, which it has once somebody asks.
     """
 
     __slots__ = (
@@ -240,11 +240,11 @@ class Recipe:
         self.summed: dict[Recipe, bytes] | None = None
         self.needs: dict[int, object] | None = None
         self.apart: dict[int, object] | None = None
-        self.number = _recipe_number()
         self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
 
     if TYPE_CHECKING:
         through: tuple[Any, ...]
+        number: int
     else:
 
         def __getattr__(self, name: str) -> Any:
@@ -253,6 +253,8 @@ class Recipe:
                 found = tuple([None if spec is None else spec.form for spec in self.through[:-1]])
             elif name == "target":
                 found = None if self.through[-1] is None else self.through[-1].form
+            elif name == "number":
+                found = _recipe_number()
             else:
                 raise AttributeError(name)
             setattr(self, name, found)

@@ -34,10 +34,14 @@ class Made:
     `frame` says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are
     the arrays that it gives of such with the operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is.
     Where there is a `loop`, a program for machine code, that does the same in place; the only `number` among the arguments is read in that
-    dtype, if there is one. Where sizes are found, there are tables in place of parts, which tell those by size.
+    dtype, if there is one. Where sizes are found, there are tables in place of parts, which tell those by size. What stands in a spec
+    itself (`NEAR`) has the `operation`, or method, and what is `beside`, by which it is found.
     """
 
-    __slots__ = ("frame", "high", "host", "kind", "loop", "low", "number", "parts", "plan", "recipe", "shift", "spec", "steps")
+    __slots__ = (
+        *("beside", "frame", "high", "host", "kind", "loop", "low", "number"),
+        *("operation", "parts", "plan", "recipe", "shift", "spec", "steps"),
+    )
 
     def __init__(
         self,
@@ -59,10 +63,12 @@ class Made:
         self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
         self.steps, self.shift, self.frame, self.plan, self.parts = steps, shift, frame, plan, parts
         self.host, self.kind, self.loop = host, kind, loop
+        self.operation: object = None
+        self.beside: object = None
 
 
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
-NEAR = ("near_0", "near_1")  # slots of a spec for what else would be in tables: an operation, what is beside, and what is made
+NEAR = ("near_0", "near_1")  # slots of a spec for what is made that else would be in tables
 
 
 class Spec:
@@ -105,13 +111,12 @@ class Spec:
     def _have_in_tables(self) -> None:
         """Have what stands in the spec itself in its tables; another thread may do so, too."""
         for slot in NEAR:
-            entry = getattr(self, slot)
-            if entry is not None:
-                operation, beside, made = entry
-                table = self._called if type(operation) is str else self._made
+            made: Made | None = getattr(self, slot)
+            if made is not None:
+                table = self._called if type(made.operation) is str else self._made
                 if not table:
                     _tables.append(table)
-                table.setdefault(operation, {})[beside] = made
+                table.setdefault(made.operation, {})[made.beside] = made
         self.clear()
 
     def clear(self) -> None:
@@ -123,8 +128,8 @@ class Spec:
         made_after: Table
         _made: Table
         _called: Table
-        near_0: tuple[object, object, Made | None] | None
-        near_1: tuple[object, object, Made | None] | None
+        near_0: Made | None
+        near_1: Made | None
         nbytes: int
     else:
 

@@ -2,7 +2,9 @@
 
 The frame of a node is a row of 64-bit integers: where its kernel is, the extent of its shared loop, how many arguments it takes, and
 whether it runs without Python's lock; then, for each argument, five more: what it is, of which source, beginning at which of the node's
-offsets, of elements of how many bytes, and so many bytes further on.
+offsets, of elements of how many bytes, and so many bytes further on. Where all that depends on sizes is how many elements the recipe makes,
+or reads of some source, nodes of all sizes have one frame: a number is `SIZED` then, by 0 or from 1 on by the source, and the extent is as
+far below -1.
 
 Those of graphs are in `wholes.py`. That of a plan begins with where each step does (`code/running.py`); arguments are of its cells, offsets
 and scalars, as `plans/pattern.py` numbers them.
@@ -27,11 +29,11 @@ from ..plans.pattern import Pattern, pattern_of, structured
 from ..plans.steps import Plan, Short, Step
 from ..realize import lock
 from ..records import NamedTuple
-from ..sizes import Number
+from ..sizes import Number, Size, terms_of
 from ..target import Target
 from .limits import LARGEST
 
-LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
+LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY, SIZED = range(10)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
 HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 7, 11, 3, 5, 3
 MOST = 128  # arguments
@@ -180,6 +182,21 @@ def written_of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callabl
         write()
     words = general.template.with_numbers(pattern, numbers[0], most) if general.template else ()
     return (words, general.outline) if words else None
+
+
+def told_by_sizes(words: Sequence[Number], recipe: Recipe) -> list[Number]:
+    """The words of a frame in which numbers that are sizes of a recipe's are told by which (`SIZED`); the recipe is of those sources."""
+    sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
+    which = {terms_of(size): k for k, size in enumerate(sizes) if isinstance(size, Size)}
+    found = list(words)
+    extent = which.get(terms_of(found[1])) if found else None
+    if extent is not None:
+        found[1] = -1 - extent
+    for at in range(HEAD, len(found), EACH):
+        size = which.get(terms_of(found[at + EACH - 1]))
+        if found[at] == LITERAL and size is not None:
+            found[at : at + EACH] = SIZED, size, 0, 0, 0
+    return found
 
 
 def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> SizedFrame | None:

@@ -13,6 +13,7 @@ from ..plans.steps import Plan
 from ..records import NamedTuple
 from ..sizes import Number, Size, Terms, Trace, terms_of
 from ..spec import Made
+from .frames import told_by_sizes
 
 MOST_AXES = 4  # of a tensor
 MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS, MOST_SPECS = 128, 512, 4096, 256  # of a rule
@@ -151,7 +152,7 @@ class Rule(Program):
             numbers.append(part.shift)
             parts.append((specs.of(part.spec.layout, part.spec.dtype), held))
         for step, product, words, plan in frames:
-            frame = Frame.of(words, plan)
+            frame = Frame.of(words if step < 0 else told_by_sizes(words, made.steps[step if product is None else product][0]), plan)
             numbers += [words[k] for k in frame.places]
             written.append((step, product, *frame))
         super().__init__(trace, [*specs.numbers, *numbers])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -136,6 +137,18 @@ def parts_of(recipe: Recipe) -> tuple[object, ...]:
     return recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, recipe.forms, recipe.target
 
 
+def with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
+    """The words of a frame, with the numbers that its recipe tells."""
+    words = list(struct.unpack(f"={len(frame) // 8}q", frame))
+    sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
+    if words[1] < 0:
+        words[1] = sizes[-1 - words[1]]
+    for at in range(frames.HEAD, len(words), frames.EACH):
+        if words[at] == frames.SIZED:
+            words[at : at + frames.EACH] = frames.LITERAL, 0, 0, 0, sizes[words[at + 1]]
+    return words
+
+
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", LINES)
 def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +161,7 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(Call, "of", noted)
     found = {size: bits(line, *size) for size in SIZES + OTHERS}
     with_rules = known()
-    packed = {parts_of(x): x.frame for x in frames.with_frames if isinstance(x, Recipe) and x.frame}
+    packed = {parts_of(x): with_sizes(x.frame, x) for x in frames.with_frames if isinstance(x, Recipe) and x.frame}
     calls = len(asked)
     forget()
     monkeypatch.setattr(likewise, "MOST_TRACES", 0)
@@ -162,7 +175,7 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
             compared += 1
     for recipe in frames.with_frames:
         if isinstance(recipe, Recipe) and recipe.frame and packed.get(parts_of(recipe)):
-            assert packed[parts_of(recipe)] == recipe.frame, (name, recipe)
+            assert packed[parts_of(recipe)] == with_sizes(recipe.frame, recipe), (name, recipe)
     assert compared or name in NO_RULES
 
 

@@ -199,9 +199,10 @@ def test_what_is_made_first_of_many_sizes_stands_in_the_spec_until_python_looks(
     assert not any(getattr(x.spec, name) for name in near)
     x.sum(), x * 2
     assert all(getattr(x.spec, name) for name in near)
-    (*_, sums), (*_, double) = x.spec.near_0, x.spec.near_1  # type: ignore[misc]
+    sums, double = x.spec.near_0, x.spec.near_1
+    assert (sums.operation, double.operation, double.beside) == ("sum", OPS["multiply"], int)  # type: ignore[union-attr]
     x + 1, 2 - x
-    assert (x.spec.near_0[2], x.spec.near_1[2]) == (sums, double)  # type: ignore[index]
+    assert (x.spec.near_0, x.spec.near_1) == (sums, double)
     tables = x.spec.made, x.spec.called
     assert not any(getattr(x.spec, name) for name in near)
     assert [list(table) for table in tables] == [[OPS["add"], OPS["multiply"]], ["sum"]]
@@ -210,7 +211,7 @@ def test_what_is_made_first_of_many_sizes_stands_in_the_spec_until_python_looks(
     assert not any(getattr(x.spec, name) for name in near), "what is in a table is found there"
     y = realized(42)
     y * 2
-    assert y.spec.near_0[0] is OPS["multiply"] and spec._tables.count(y.spec) == 1  # type: ignore[index]
+    assert y.spec.near_0.operation is OPS["multiply"] and spec._tables.count(y.spec) == 1  # type: ignore[union-attr]
     spec.forget()
     assert not any(getattr(y.spec, name) for name in near)
 

@@ -10,7 +10,7 @@ from ...backend.llvm.types import I1, I64, POINTER, VOID
 from ..objects import SIZE, Objects
 from .follow import has_no_value
 from .function import Function
-from .walk import DEPTH, MANY_NODES, WORD, append, is_met, meet, number_of, words
+from .walk import DEPTH, MANY_NODES, WORD, append, is_met, meet, number_of, recipe_number, words
 
 # Numbers are from 0 on of members and of what is made of them, below 0 of what else is given, and this of what was seen, and is the same
 # for all members.
@@ -68,7 +68,7 @@ def _visited(f: Function) -> None:
         return f.constant(I1, True)
 
     f.when_giving(depends.equals(0), the_same_for_all)
-    append(f, "key", WORD, f.integer(f.get(recipe, "Recipe.number")))
+    append(f, "key", WORD, recipe_number(f, recipe))
     f.each(f.word(offsets, SIZE), lambda k: append(f, "key", WORD, f.integer(f.item(offsets, k))))
     f.each(f.word(sources, SIZE), lambda k: _put_source(f, f.item(sources, k), given))
     number = members.load(I64)
@@ -84,7 +84,7 @@ def _put_source(f: Function, source: Value, given: Value) -> None:
     def give() -> None:
         number = f.number(-1) - f.length(given)
         f.append(given, source)
-        done = lambda: [f.integer(f.get(f.get(f.get(source, "Node.recipe"), "Recipe.done"), "Recipe.number"))]  # noqa: E731
+        done = lambda: [recipe_number(f, f.get(f.get(source, "Node.recipe"), "Recipe.done"))]  # noqa: E731
         append(f, "key", WORD, f.choose(f.is_a(source, "Node"), done, lambda: [f.number(0)])[0])
         f.when(was_met, lambda: f.call("slot_of", POINTER, [source]).at(2, I64).store(number))
         f.when(~was_met, lambda: meet(f, source, number))
@@ -101,7 +101,7 @@ def _outlined(f: Function) -> None:
     members = f.local(I64, f.length(stand_ins))
 
     def stand_in(k: Value) -> None:
-        append(f, "key", WORD, f.integer(f.get(f.get(f.listed(stand_ins, k), "Node.recipe"), "Recipe.number")))
+        append(f, "key", WORD, recipe_number(f, f.get(f.listed(stand_ins, k), "Node.recipe")))
         meet(f, f.listed(stand_ins, k), k)
 
     def root(k: Value) -> None:

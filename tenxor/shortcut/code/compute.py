@@ -11,7 +11,7 @@ from ...backend.llvm.builder import Module, Value, select
 from ...backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
 from ...node import ALONE
 from ...target import Passes
-from ..frames import EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED
+from ..frames import EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED, SIZED
 from ..limits import LARGEST
 from ..objects import BYTES, SIZE, Objects
 from .blocks import NUMBER
@@ -39,9 +39,11 @@ def write(module: Module, objects: Objects) -> None:
     _buffer_of(Function(module, objects, "buffer_of", [("nbytes", POINTER)]))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
     _memory_for(Function(module, objects, "memory_for", [("recipe", POINTER)]))
-    _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
+    _size_by(Function(module, objects, "size_by", [("recipe", POINTER), ("which", I64)], I64))
     _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
-    _run_apart(Function(module, objects, "run_apart", [(name, POINTER) for name in ("node", "frame", "sources", "offsets", "out")], I1))
+    parts = [(name, POINTER) for name in ("node", "frame", "recipe", "sources", "offsets", "out")]
+    _launch(Function(module, objects, "launch", parts[1:], I1))
+    _run_apart(Function(module, objects, "run_apart", parts, I1))
     _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
     for name in ("computed", "computed_alone"):
         _for_python(Function(module, objects, f"python_{name}", [("self", POINTER), ("node", POINTER)], exported=True), name)
@@ -368,7 +370,7 @@ def _run(f: Function) -> None:
     reads = product_in(f, node)
     frame, sources, offsets = frame_of(f, node, reads), f.get(reads, "Node.sources"), f.get(reads, "Node.offsets")
     f.refuse(f.either(f.is_the(frame, "None"), lambda: f.is_the(frame, "never")))
-    given = [frame, sources, offsets, out]
+    given = [frame, f.get(reads, "Node.recipe"), sources, offsets, out]
     f.when_giving(f.word(f.at(frame, BYTES), 24).differs(0), lambda: f.call("run_apart", I1, [node, *given]))
     f.require(f.call("launch", I1, given))
     settled(f, node, out)
@@ -377,18 +379,19 @@ def _run(f: Function) -> None:
 
 def _run_apart(f: Function) -> None:
     """The same of a kernel that takes long: other threads run meanwhile, and compute nothing. What the kernel reads is held."""
-    node, frame, sources, offsets, out = f.arguments
+    node, *given, out = f.arguments
     f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
-    f.hold(frame), f.hold(sources)
+    for x in given:
+        f.hold(x)
     done = f.local(I64, f.number(0))
 
     def launch() -> None:
-        ran = f.call("launch", I1, [frame, sources, offsets, out])
+        ran = f.call("launch", I1, [*given, out])
         done.store(ran.cast("zext", I64))
         f.when(ran, lambda: settled(f, node, out))
 
     f.when(f.is_the(f.get(node, "Node.buffer"), "None"), launch)
-    f.let_go(frame, sources)
+    f.let_go(*given)
     f.ask_python("let go of lock")
     f.give(done.load(I64).differs(0))
 
@@ -401,19 +404,27 @@ def settled(f: Function, node: Value, out: Value) -> None:
 
 
 def _launch(f: Function) -> None:
-    """Run a kernel by its frame."""
-    frame, sources, offsets, out = f.arguments
+    """Run a kernel by its frame, of the sources of a recipe."""
+    frame, recipe, sources, offsets, out = f.arguments
     program = f.at(frame, BYTES)
     args = f.local(array(I64, MOST))
 
     def one(k: Value) -> None:
         row = f.at(program, 8 * HEAD).at(k * EACH, I64)
-        args.at(k, I64).store(_argument(f, row, sources, offsets, out))
+        args.at(k, I64).store(_argument(f, row, recipe, sources, offsets, out))
 
     f.each(f.word(program, 16), one)
-    kernel = program.load(POINTER)
-    launch_it(f, f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(program, 8).text}, i64 0)", f.word(program, 24).differs(0))
+    kernel, given = program.load(POINTER), f.word(program, 8)
+    (extent,) = f.choose(given < 0, lambda: [f.call("size_by", I64, [recipe, -1 - given])], lambda: [given])
+    launch_it(f, f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {extent.text}, i64 0)", f.word(program, 24).differs(0))
     f.give(f.constant(I1, True))
+
+
+def _size_by(f: Function) -> None:
+    """How many elements a recipe that machine code made makes, or reads of a source: see `frames.py`."""
+    recipe, which = f.arguments
+    its = lambda: [f.get(f.item(f.get(recipe, "Recipe.through"), which - 1), "Spec.size")]  # noqa: E731
+    f.give(f.integer(f.choose(which.equals(0), lambda: [f.get(recipe, "Recipe.size")], its)[0]))
 
 
 def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
@@ -446,7 +457,7 @@ def _forget(f: Function) -> None:
     f.do("ret void")
 
 
-def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Value) -> Value:
+def _argument(f: Function, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
     """What a row of a frame stands for."""
     kind, more = row.load(I64), f.word(row, 32)
 
@@ -464,7 +475,8 @@ def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Valu
         return place(buffer)
 
     def number() -> list[Value]:
-        return [number_as(f, kind, f.get(source(), "Scalar.value"))]
+        sized = lambda: [f.call("size_by", I64, [recipe, f.word(row, 8)])]  # noqa: E731
+        return f.choose(kind.equals(SIZED), sized, lambda: [number_as(f, kind, f.get(source(), "Scalar.value"))])
 
     def other() -> list[Value]:
         return f.choose(kind.equals(RESULT), lambda: place(out), number)

@@ -9,7 +9,7 @@ from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I32, I64, POINTER, VOID
 from ..objects import SIZE, Objects
 from .function import Function
-from .walk import MANY_NODES, WORD, append, is_met, meet, number_of, words
+from .walk import MANY_NODES, WORD, append, is_met, meet, number_of, recipe_number, words
 
 NOT_KEPT, NODE_KEPT, SCALAR_KEPT, PAST_KEPT, DEPENDS = 0, 1, 2, 3, 4  # what a past keeps of a source; with the last, it matters
 
@@ -95,7 +95,7 @@ def _outlined(f: Function) -> None:
 
         f.when(~is_met(f, past), new)
         word(number_of(f, past))
-        word(f.integer(f.get(f.get(past, "Past.recipe"), "Recipe.number")))
+        word(recipe_number(f, f.get(past, "Past.recipe")))
 
     def put_kept(kept: Value) -> None:
         past = f.call("past_of", POINTER, [kept])
@@ -105,14 +105,14 @@ def _outlined(f: Function) -> None:
         kind = f.selected(is_node, f.number(NODE_KEPT), f.selected(is_scalar, f.number(SCALAR_KEPT), f.number(PAST_KEPT)))
         word(f.selected(f.is_the(kept, "None"), f.number(NOT_KEPT), kind) + matters * DEPENDS)
         f.when(matters.differs(0), lambda: put_place(past))
-        f.when(is_node, lambda: word(f.integer(f.get(f.get(kept, "Node.recipe"), "Recipe.number"))))
+        f.when(is_node, lambda: word(recipe_number(f, f.get(kept, "Node.recipe"))))
         f.when(f.either(is_node, lambda: is_scalar), lambda: put_given(kept))
 
     def put_past(k: Value) -> None:
         past = f.listed(stretch, k)
         f.require(f.is_the(f.get(past, "Past.traced"), "False"))
         offsets, sources = (f.get(past, f"Past.{slot}") for slot in ("offsets", "sources"))
-        word(f.integer(f.get(f.get(past, "Past.recipe"), "Recipe.number")))
+        word(recipe_number(f, f.get(past, "Past.recipe")))
         f.each(f.word(offsets, SIZE), lambda k: word(f.integer(f.item(offsets, k))))
         word(_contains(f, asked, past))
         node = f.found_in(nodes, past)

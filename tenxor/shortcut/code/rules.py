@@ -54,10 +54,10 @@ def _recipe(f: Function) -> None:
     forms when it is planned with.
     """
     op, spec, dtypes, through, keeps_order, needs = f.arguments
-    done, number = recipe_of_data(f, spec), f.as_object(f.call("next_recipe", I64, []))
+    done = recipe_of_data(f, spec)
     same = {slot: f.get(done, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
     parts = {"op": op, "dtypes": dtypes, "through": through, "keeps_order": keeps_order, "needs": needs}
-    recipe = f.new("Recipe", number=number, done=done)
+    recipe = f.new("Recipe", done=done)
     for slot, x in {**same, **parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
     f.unseen(recipe)
@@ -173,8 +173,9 @@ def _step(f: Function) -> None:
 
 
 def _frame(f: Function) -> None:
-    """The words of a frame, like one before but for some, which are the next."""
+    """The words of a frame, like one before but for some, which are the next; if there are none, that one."""
     words, places, cursor = f.arguments
+    f.when_giving(f.word(places, SIZE).equals(0), lambda: f.own(words))
     found = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.at(words, BYTES), f.word(words, SIZE)]))
     f.each(f.word(places, SIZE), lambda k: f.at(found, BYTES).at(f.integer(f.item(places, k)), I64).store(next_word(cursor)))
     f.keeps(found)
@@ -227,7 +228,7 @@ def new_made(f: Function, **slots: Value) -> Value:
     """A `Made`, held, with this in its slots, and nothing in the others."""
     made = f.new("Made")
     nothing = {"parts": "()", "steps": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
-    nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan"), "None")
+    nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan", "operation", "beside"), "None")
     for slot, x in {**{slot: f.the(name) for slot, name in nothing.items()}, **slots}.items():
         f.set(made, f"Made.{slot}", f.own(x))
     return made
@@ -245,9 +246,8 @@ def _data(f: Function) -> None:
     f.when_giving(~f.is_null(there), lambda: f.own(there))
     f.require(f.integer(f.get(spec, "Spec.size")) <= LARGEST)
     none, empty = f.the("None"), f.the("()")
-    number = f.as_object(f.call("next_recipe", I64, []))
     nbytes = f.as_object(nbytes_of(f, spec))
-    recipe = f.new("Recipe", number=number, nbytes=nbytes)
+    recipe = f.new("Recipe", nbytes=nbytes)
     parts = {"op": f.the("DATA"), "dtypes": empty, "forms": empty, "passing": f.the("False"), "keeps_order": f.the("True"), "done": recipe}
     parts |= {slot: f.get(spec, f"Spec.{slot}") for slot in ("shape", "dtype", "size")}
     parts |= dict.fromkeys(("target", "frame", "summed", "needs", "apart"), none)

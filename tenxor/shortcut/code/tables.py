@@ -58,14 +58,14 @@ def _at(f: Function) -> None:
     spec, slot, operation, beside = f.arguments
     may_be_near = _may_be_near(f, slot)
     for slot_of_one in NEAR:
-        entry = f.get(spec, f"Spec.{slot_of_one}")
+        made = f.get(spec, f"Spec.{slot_of_one}")
 
-        def is_here(entry: Value = entry) -> Value:
-            is_such = f.item(entry, 0).equals(operation)
-            return f.both(is_such, lambda: _is_same_key(f, f.item(entry, 1), beside))
+        def is_here(made: Value = made) -> Value:
+            is_such = f.get(made, "Made.operation").equals(operation)
+            return f.both(is_such, lambda: _is_same_key(f, f.get(made, "Made.beside"), beside))
 
         is_there = f.both(may_be_near, lambda slot=slot_of_one: ~_is_free(f, spec, slot))  # type: ignore[misc]
-        f.when_giving(f.both(is_there, is_here), lambda entry=entry: f.item(entry, 2))  # type: ignore[misc]
+        f.when_giving(f.both(is_there, is_here), lambda made=made: made)  # type: ignore[misc]
     every = found_every(f, Table(spec, slot), operation)
     f.give(f.choose(f.is_null(every), lambda: [f.nothing()], lambda: [f.found_in(every, beside)])[0])
 
@@ -117,7 +117,8 @@ def _remember(f: Function) -> None:
 
     f.when(count.load(I64) >= COUNTED, have_counted)
     count.store(count.load(I64) + 1)
-    may_be_near = f.both(_may_be_near(f, slot), lambda: _has_room(f, spec))
+    is_new = lambda: f.is_the(f.get(made, "Made.operation"), "None")  # noqa: E731
+    may_be_near = f.both(_may_be_near(f, slot), lambda: f.both(_has_room(f, spec), is_new))
     is_near = f.both(may_be_near, lambda: f.call("write_near", I1, [spec, operation, beside, made]))
     f.when_giving(is_near, lambda: f.constant(I1, True))
     table = f.made(f.call("table_of", POINTER, [spec, slot]))
@@ -151,20 +152,20 @@ def _is_free(f: Function, spec: Value, slot: str) -> Value:
 
 
 def _write_near(f: Function) -> None:
-    """Write an entry down in the spec itself, where there is room; it is forgotten with all tables."""
-    spec, *parts = f.arguments
-    entry = f.tuple_of(*map(f.own, parts))
-    f.unseen(entry)
-    f.when(f.is_a(parts[1], "tuple"), lambda: f.unseen(parts[1]))
-    f.require(_has_room(f, spec))  # Python may have run
-    f.append(f.the("tables"), spec)
+    """Write what is made down in the spec itself, where there is room; it is forgotten with all tables."""
+    spec, operation, beside, made = f.arguments
+    is_first = _is_free(f, spec, NEAR[0])
+    f.when(is_first, lambda: f.append(f.the("tables"), spec))
+    f.when(f.is_a(beside, "tuple"), lambda: f.unseen(beside))
+    for slot, x in (("operation", operation), ("beside", beside)):
+        f.drop(f.the("None"))
+        f.set(made, f"Made.{slot}", f.own(x))
 
     def into(slot: str) -> list[Value]:
         before = f.get(spec, f"Spec.{slot}")
-        f.set(spec, f"Spec.{slot}", entry)
+        f.set(spec, f"Spec.{slot}", f.own(made))
         f.when(~f.is_null(before), lambda: f.drop(before))
         return []
 
-    f.choose(_is_free(f, spec, NEAR[0]), lambda: into(NEAR[0]), lambda: into(NEAR[1]))
-    f.keeps(entry)
+    f.choose(is_first, lambda: into(NEAR[0]), lambda: into(NEAR[1]))
     f.give(f.constant(I1, True))

@@ -46,11 +46,31 @@ def write(module: Module, objects: Objects) -> None:
         module.variable(name, f"internal global [{words} x i64] zeroinitializer, align 64")
     _begin(Function(module, objects, "begin_walk", [("most", I64)], VOID))
     _slot_of(Function(module, objects, "slot_of", [("node", POINTER)]))
+    _number_had_by(Function(module, objects, "number_had_by", [("recipe", POINTER)], I64))
     _place_of(Function(module, objects, "place_of", [("number", I64), ("offset", I64)], I64))
     _visited(Function(module, objects, "visited", [("node", POINTER), ("depth", I64)], I1))
     _key_of(Function(module, objects, "key_of_graph", [("root", POINTER)]))
     _pattern_of(Function(module, objects, "pattern_of", [("roots", POINTER), ("count", I64)]))
     _for_python(Function(module, objects, "take_pattern", [("self", POINTER), ("roots", POINTER), ("count", I64)], exported=True))
+
+
+def recipe_number(f: Function, recipe: Value) -> Value:
+    """The number of a recipe. No Python runs."""
+    found = f.call("number_had_by", I64, [recipe])
+    f.require(found > 0)
+    return found
+
+
+def _number_had_by(f: Function) -> None:
+    """The same, which it is given when it is asked for first; 0 where there was no memory."""
+    (recipe,) = f.arguments
+    there = f.get(recipe, "Recipe.number")
+    f.when_giving(~f.is_null(there), lambda: f.integer(there))
+    found = f.call("next_recipe", I64, [])
+    number = f.as_object(found)
+    f.set(recipe, "Recipe.number", number)
+    f.keeps(number)
+    f.give(found)
 
 
 def table(f: Function, name: str, at: int = 0) -> Value:
@@ -185,7 +205,7 @@ def _visited(f: Function) -> None:
 
     f.each(f.word(sources, SIZE), meet)
     stored = (~f.is_the(f.get(node, "Node.stored"), "False")).cast("zext", I64)
-    append(f, "key", WORD, f.integer(f.get(recipe, "Recipe.number")) * 2 + stored)
+    append(f, "key", WORD, recipe_number(f, recipe) * 2 + stored)
     f.each(f.word(offsets, SIZE), lambda k: append(f, "offsets", OFFSET, f.integer(f.item(offsets, k))))
 
     def read(k: Value) -> None:

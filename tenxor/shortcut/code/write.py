@@ -275,7 +275,7 @@ def _scalar(f: Function, value: Value) -> Value:
 def _launch_over(f: Function, storage: Value, made: Value, source: Value, sources: Value, offsets: Value) -> None:
     """Run a write over what a storage holds, if that is in memory; over a copy, if others can read it."""
     buffer = own_memory(f, storage, source, f.get(f.get(made, "Made.spec"), "Spec.dtype"))
-    f.require(f.call("launch", I1, [f.get(made, "Made.frame"), sources, offsets, buffer]))
+    f.require(f.call("launch", I1, [f.get(made, "Made.frame"), f.nothing(), sources, offsets, buffer]))
 
 
 def own_memory(f: Function, storage: Value, source: Value, dtype: Value) -> Value:
