@@ -240,15 +240,19 @@ class Recipe:
         self.summed: dict[Recipe, bytes] | None = None
         self.needs: dict[int, object] | None = None
         self.apart: dict[int, object] | None = None
-        self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
+        if op is not DATA:
+            self.done = recipe_of(DATA, shape, dtype)
 
     if TYPE_CHECKING:
         through: tuple[Any, ...]
         number: int
+        done: Recipe
     else:
 
         def __getattr__(self, name: str) -> Any:
             """What was not asked for yet."""
+            if name == "done":  # of what is in memory: a recipe that refers to itself would not die
+                return self
             if name == "forms":
                 found = tuple([None if spec is None else spec.form for spec in self.through[:-1]])
             elif name == "target":

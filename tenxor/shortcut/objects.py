@@ -30,7 +30,9 @@ from .rule import FrameRule, Rule
 from .selected import Selected
 
 REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past", "Scalar")  # classes of which dead objects are used again
-UNSEEN = ("Scalar",)  # of these the collector need not know: they refer to nothing that could lead back to them
+# Of these the collector need not know: what they refer to does not lead back to them, or is parted from them when they are forgotten. Else
+# a stream of new sizes would have it look at everything again and again.
+UNSEEN = ("Scalar", "Recipe", "Made", "Spec")
 CLASSES = (
     *(DType, Op, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
     *(Rule, FrameRule, Form, Layout, Selected),

@@ -84,7 +84,11 @@ def _put_source(f: Function, source: Value, given: Value) -> None:
     def give() -> None:
         number = f.number(-1) - f.length(given)
         f.append(given, source)
-        done = lambda: [recipe_number(f, f.get(f.get(source, "Node.recipe"), "Recipe.done"))]  # noqa: E731
+
+        def done() -> list[Value]:
+            recipe = f.get(source, "Node.recipe")
+            return [recipe_number(f, f.either_of(f.get(recipe, "Recipe.done"), recipe))]
+
         append(f, "key", WORD, f.choose(f.is_a(source, "Node"), done, lambda: [f.number(0)])[0])
         f.when(was_met, lambda: f.call("slot_of", POINTER, [source]).at(2, I64).store(number))
         f.when(~was_met, lambda: meet(f, source, number))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ...backend.llvm.builder import Block, Builder, Module, Value, select
 from ...backend.llvm.types import I1, I32, I64, POINTER, VOID, Type, array
-from ..objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, Objects
+from ..objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, UNSEEN, Objects
 
 Make = Callable[[], Value]
 IMMORTAL = sys.version_info >= (3, 12)  # some objects live for ever, and are not counted
@@ -356,12 +356,19 @@ class Function(Builder):
 
     def allocated(self, name: str) -> Value:
         """The same in memory of the interpreter's, with nothing in its slots; not held, and null where there was no memory."""
-        return self.call("PyType_GenericAlloc", POINTER, [self.the(name), self.number(0)])
+        if name not in UNSEEN:
+            return self.call("PyType_GenericAlloc", POINTER, [self.the(name), self.number(0)])
+        made = self.call("_PyObject_GC_New", POINTER, [self.the(name)])
+
+        def empty() -> None:
+            for slot in self.objects.slots_of(name):
+                self.at(made, slot).store(self.nothing())
+
+        self.when(~self.is_null(made), empty)
+        return made
 
     def unseen(self, *xs: Value) -> None:
-        """Have the collector not look at these, which are to stay: what they refer to does not lead back to them, or is parted from them
-        when they are forgotten. Else a stream of new sizes would have it look at everything again and again.
-        """
+        """Have the collector not look at these, as at objects of ours that are `UNSEEN`."""
         for x in xs:
             self.call("PyObject_GC_UnTrack", VOID, [x])
 
@@ -438,6 +445,10 @@ class Function(Builder):
         self.when_giving(~self.is_null(found), lambda: found)
         self.tell_what_was_met()
         self.give(self.own(self.the("None")))
+
+    def either_of(self, x: Value, other: Value) -> Value:
+        """An object, or where there is none the other."""
+        return select(self.is_null(x), other, x)
 
     def selected(self, condition: Value, yes: Value, no: Value) -> Value:
         return select(condition, yes, no)

@@ -295,7 +295,6 @@ def _rows_anew(f: Function) -> None:
     f.require(nbytes_of(f, spec) <= MOST_SELECTED)
     recipe = recipe_of_data(f, spec)
     made = new_made(f, spec=spec, recipe=recipe)
-    f.unseen(made)
     f.require(f.call("remember", I1, [*table(f, rest, "called"), f.the("'rows'"), number, made]))
     f.let_go(made, recipe, spec)
     f.give(f.constant(I1, True))

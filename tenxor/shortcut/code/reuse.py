@@ -34,7 +34,7 @@ def _new(f: Function, cls: str) -> None:
     """A new object, all of whose slots are empty."""
     place, kept = _kept(f, cls)
     count = place.load(I64)
-    f.when_giving(count.equals(0), lambda: _anew(f, cls))
+    f.when_giving(count.equals(0), lambda: f.allocated(cls))
     x = kept.at(count - 1, I64).load(POINTER)
     place.store(count - 1)
     f.at(x, REFERENCES).store(f.number(1))
@@ -42,14 +42,6 @@ def _new(f: Function, cls: str) -> None:
     if cls not in UNSEEN:
         f.call("PyObject_GC_Track", VOID, [x])
     f.give(x)
-
-
-def _anew(f: Function, cls: str) -> Value:
-    """One in memory of the interpreter's; null where there is none."""
-    x = f.allocated(cls)
-    if cls in UNSEEN:
-        f.when(~f.is_null(x), lambda: f.unseen(x))
-    return x
 
 
 def _dies(f: Function, cls: str) -> None:

@@ -60,7 +60,6 @@ def _recipe(f: Function) -> None:
     recipe = f.new("Recipe", done=done)
     for slot, x in {**same, **parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
-    f.unseen(recipe)
     f.keeps(recipe)
     f.give(recipe)
 
@@ -248,7 +247,7 @@ def _data(f: Function) -> None:
     none, empty = f.the("None"), f.the("()")
     nbytes = f.as_object(nbytes_of(f, spec))
     recipe = f.new("Recipe", nbytes=nbytes)
-    parts = {"op": f.the("DATA"), "dtypes": empty, "forms": empty, "passing": f.the("False"), "keeps_order": f.the("True"), "done": recipe}
+    parts = {"op": f.the("DATA"), "dtypes": empty, "forms": empty, "passing": f.the("False"), "keeps_order": f.the("True")}
     parts |= {slot: f.get(spec, f"Spec.{slot}") for slot in ("shape", "dtype", "size")}
     parts |= dict.fromkeys(("target", "frame", "summed", "needs", "apart"), none)
     for slot, x in parts.items():
@@ -294,7 +293,6 @@ def _part(f: Function) -> None:
     (recipe,) = f.choose(held < 0, lambda: [f.own(f.the("None"))], in_memory)
     f.holding(recipe)
     made = new_made(f, spec=specs.at(spec, POINTER).load(POINTER), shift=shift, recipe=recipe)
-    f.unseen(made)
     f.let_go(shift, recipe)
     f.keeps(made)
     f.give(made)
@@ -379,7 +377,6 @@ def _made(f: Function) -> None:
         f.let_go(frame)
 
     f.each(f.word(frames, SIZE), give)
-    f.unseen(made)
     f.let_go(steps, recipe)
     f.keeps(made)
     f.give(made)

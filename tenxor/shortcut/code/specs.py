@@ -254,7 +254,6 @@ def _made(f: Function) -> None:
     parts |= {"known": f.the("None"), "writable": f.the("False")}
     for slot, x in parts.items():
         f.set(spec, f"Spec.{slot}", f.own(x))
-    f.unseen(spec)
     f.keeps(spec)
     f.give(spec)
 

@@ -308,7 +308,7 @@ def _unshared(f: Function) -> None:
     (storage,) = f.arguments
     old = f.hold(f.get(storage, "Storage.node"))
     recipe = f.get(old, "Node.recipe")
-    f.require(f.get(recipe, "Recipe.done").equals(recipe))  # so it reads nothing
+    f.require(f.is_the(f.get(recipe, "Recipe.op"), "DATA"))  # so it reads nothing
     f.require(f.is_the(f.get(old, "Node.past"), "None"))
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
     f.require(nbytes <= LARGEST)
