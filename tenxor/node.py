@@ -193,7 +193,8 @@ class Recipe:
     `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of copies of some
     sources, by which these are (`shortcut/updates.py`).
     Machine code makes recipes (`shortcut/code/rules.py`) of specs in place of forms: those that it reads `through`, and the one of the
-    target behind them; then forms are asked of these when somebody wants them, and an equal recipe is another one.
+    target behind them, or where all of them are one, that one, and `which` are below 0 where there is none; then forms are asked of
+    these when somebody wants them, and an equal recipe is another one.
     It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
     `number`, which it has once somebody asks.
     """
@@ -216,6 +217,7 @@ class Recipe:
         "summed",
         "target",
         "through",
+        "which",
     )
 
     def __init__(
@@ -244,7 +246,8 @@ class Recipe:
             self.done = recipe_of(DATA, shape, dtype)
 
     if TYPE_CHECKING:
-        through: tuple[Any, ...]
+        through: Any
+        which: tuple[int, ...]
         number: int
         done: Recipe
     else:
@@ -253,16 +256,23 @@ class Recipe:
             """What was not asked for yet."""
             if name == "done":  # of what is in memory: a recipe that refers to itself would not die
                 return self
-            if name == "forms":
-                found = tuple([None if spec is None else spec.form for spec in self.through[:-1]])
-            elif name == "target":
-                found = None if self.through[-1] is None else self.through[-1].form
+            if name in ("forms", "target"):
+                forms = [None if spec is None else spec.form for spec in self.specs]
+                found = forms[-1] if name == "target" else tuple(forms[:-1])
             elif name == "number":
                 found = _recipe_number()
             else:
                 raise AttributeError(name)
             setattr(self, name, found)
             return found
+
+    @property
+    def specs(self) -> tuple[Any, ...] | None:
+        """The specs that stand in place of forms, the target's behind the others; None where there are forms from the first."""
+        through = getattr(self, "through", None)
+        if through is None or type(through) is tuple:
+            return through
+        return tuple([None if k < 0 else through for k in self.which])
 
     def __repr__(self) -> str:
         return f"Recipe({self.shape}, {self.dtype}, {self.op})"

@@ -186,10 +186,10 @@ def take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
         numbers.append(layout.offset)
         if not take_layout_apart(layout, parts, numbers):
             return False
-    through = getattr(recipe, "through", None)  # specs, of which forms would have to be made
-    if through is None:
+    specs = recipe.specs  # of which forms would have to be made
+    if specs is None:
         return all([take_layout_apart(None if f is None else f.layout, parts, numbers) for f in (*recipe.forms, recipe.target)])
-    for spec in through:
+    for spec in specs:
         if spec is not None:
             parts.append(len(spec.shape))
             numbers += spec.shape

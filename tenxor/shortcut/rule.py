@@ -114,12 +114,12 @@ class Rule(Program):
     it; of each of the `steps` its offsets, and numbers among its sources; where each of the `parts` begins; and of each of the `frames` the
     words that depend on sizes.
 
-    A step is an operation, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it
-    keeps order, as which spec its result lies in memory, as which each source is read, and what it writes through, or -1 for none, how many
-    offsets, and what is known of what its derivative reads (`past.py`), for all recipes that are so made. A part is a spec, and that of the
-    node that holds it, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or `LOOP`, which
-    step the product is that this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single`
-    has no steps, but a recipe, for integers from `low` to `high`.
+    A step is an operation, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it keeps
+    order, as which spec its result lies in memory, as which each source is read, and what it writes through, or -1 for none, which spec all
+    these are, or -1 if they differ, how many offsets, and what is known of what its derivative reads (`past.py`), for all recipes that are
+    so made. A part is a spec, and that of the node that holds it, or -1 if that is what is seen; together they are of a `kind`. A frame is
+    of which step, or `OWN`, or `LOOP`, which step the product is that this one sums, the words, the places of those that depend on sizes,
+    and its plan (`Frame`). What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
     """
 
     __slots__ = ("frames", "high", "is_single", "kind", "low", "parts", "specs", "steps")
@@ -141,10 +141,11 @@ class Rule(Program):
             own, dtypes = specs.in_rows(recipe.shape, recipe.dtype), (*recipe.dtypes, recipe.dtype)
             forms = zip((*recipe.forms, recipe.target), dtypes, strict=True)
             through = tuple([-1 if form is None else specs.of(form.layout, dtype) for form, dtype in forms])
-            numbers += [*starts, *values]
+            among = {k for k in through if k >= 0}
+            numbers += [*starts, *values] if like.recipe is None else ()  # those of a recipe are told by who makes it
             read = tuple([s.dtype if is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
             its = (recipe.op, recipe.dtypes, read, follows, recipe.keeps_order)
-            steps.append((*its, own, through, len(starts), dict(recipe.needs or ())))
+            steps.append((*its, own, through, among.pop() if len(among) == 1 else -1, len(starts), dict(recipe.needs or ())))
         for part in made.parts:
             if part.steps or part.shift is None:
                 raise TypeError("parts are views, or in memory")

@@ -16,6 +16,7 @@ from ..limits import LARGEST
 from ..objects import BYTES, SIZE, Objects
 from .blocks import NUMBER
 from .function import Function
+from .specs import read_through
 from .walk import is_met, meet
 
 VALUE = 16  # of a Python float
@@ -423,7 +424,7 @@ def _launch(f: Function) -> None:
 def _size_by(f: Function) -> None:
     """How many elements a recipe that machine code made makes, or reads of a source: see `frames.py`."""
     recipe, which = f.arguments
-    its = lambda: [f.get(f.item(f.get(recipe, "Recipe.through"), which - 1), "Spec.size")]  # noqa: E731
+    its = lambda: [f.get(read_through(f, recipe, which - 1), "Spec.size")]  # noqa: E731
     f.give(f.integer(f.choose(which.equals(0), lambda: [f.get(recipe, "Recipe.size")], its)[0]))
 
 

@@ -15,7 +15,7 @@ from ..rule import MOST_AXES
 from .compute import VALUE
 from .function import Function
 from .record import holds_a_node
-from .specs import MIXED
+from .specs import MIXED, read_through
 from .walk import NODE, count, number_of, table
 
 MOST_WORDS = 512  # of a kind
@@ -336,10 +336,10 @@ def _add_pending(f: Function, node: Value, recipe: Value) -> None:
 
 def _add_through(f: Function, recipe: Value, k: Value) -> None:
     """Through what a recipe reads a source, or writes, behind the last one: the numbers of a spec, or a form, or nothing."""
-    through, forms = (f.get(recipe, f"Recipe.{slot}") for slot in ("through", "forms"))
+    forms = f.get(recipe, "Recipe.forms")
 
     def of_specs() -> list[Value]:
-        spec = f.item(through, k)
+        spec = read_through(f, recipe, k)
 
         def numbers() -> None:
             _add(f, 1)
@@ -355,7 +355,7 @@ def _add_through(f: Function, recipe: Value, k: Value) -> None:
         _add_form(f, form)
         return []
 
-    f.choose(f.is_null(through), of_forms, of_specs)
+    f.choose(f.is_null(f.get(recipe, "Recipe.through")), of_forms, of_specs)
 
 
 def _add_form(f: Function, form: Value) -> None:

@@ -17,7 +17,7 @@ from .specs import in_rows, nbytes_of, no_numbers, read_integers
 from .working import following, next_word, numbers_of
 
 LARGEST = 1 << 58  # elements of which all bytes are an integer of C
-OF_A_STEP, SOURCES, FOLLOWS, STARTS = 9, 2, 3, 7  # how many items a step of a rule has, and which some of them are
+OF_A_STEP, SOURCES, FOLLOWS, STARTS = 10, 2, 3, 8  # how many items a step of a rule has, and which some of them are
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
@@ -27,7 +27,7 @@ def write(module: Module, objects: Objects) -> None:
     _data_of_python(Function(module, objects, "data_of_python", [(name, POINTER) for name in ("dtype", "shape", "recipe")]))
     of_python = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _data_for_python(Function(module, objects, "data_for_python", of_python, exported=True))
-    parts = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "keeps_order", "needs")]
+    parts = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")]
     _recipe(Function(module, objects, "recipe_like", parts))
     _known(Function(module, objects, "recipe_through", [(name, POINTER) for name in _OF_A_RECIPE]))
     _spec(Function(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
@@ -53,10 +53,10 @@ def _recipe(f: Function) -> None:
     """A recipe that gives what lies in memory in a row as this spec says, owned. What it reads through are specs, which are asked for their
     forms when it is planned with.
     """
-    op, spec, dtypes, through, keeps_order, needs = f.arguments
+    op, spec, dtypes, through, which, keeps_order, needs = f.arguments
     done = recipe_of_data(f, spec)
     same = {slot: f.get(done, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
-    parts = {"op": op, "dtypes": dtypes, "through": through, "keeps_order": keeps_order, "needs": needs}
+    parts = {"op": op, "dtypes": dtypes, "through": through, "which": which, "keeps_order": keeps_order, "needs": needs}
     recipe = f.new("Recipe", done=done)
     for slot, x in {**same, **parts, "passing": f.the("False"), **dict.fromkeys(("frame", "summed", "apart"), f.the("None"))}.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
@@ -72,7 +72,7 @@ def _known(f: Function) -> None:
     f.give_known(recipes, key)
     f.when(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.ask_python("forget made"))
     plain = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
-    recipe = f.made(f.call("recipe_like", POINTER, [op, plain, dtypes, through, keeps_order, f.the("None")]))
+    recipe = f.made(f.call("recipe_like", POINTER, [op, plain, dtypes, through, f.the("()"), keeps_order, f.the("None")]))
     f.let_go(plain)
     f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
     f.unseen(key)
@@ -143,16 +143,22 @@ def _sources(f: Function) -> None:
 def _recipe_of_step(f: Function) -> None:
     """The recipe of a step like one before, owned."""
     step, specs = f.arguments
-    op, dtypes, _, _, keeps_order, own, which, _, needs = (f.item(step, k) for k in range(OF_A_STEP))
+    op, dtypes, _, _, keeps_order, own, which, only, _, needs = (f.item(step, k) for k in range(OF_A_STEP))
 
     def one(k: Value) -> Value:
         number = f.integer(f.item(which, k))
         return f.own(f.choose(number < 0, lambda: [f.the("None")], lambda: [specs.at(number, POINTER).load(POINTER)])[0])
 
-    through = f.filled(f.word(which, SIZE), one)
-    f.unseen(through)
+    def each() -> list[Value]:
+        found = f.filled(f.word(which, SIZE), one)
+        f.unseen(found)
+        f.keeps(found)
+        return [found]
+
+    same = f.integer(only)
+    through = f.holding(f.choose(same < 0, each, lambda: [f.own(specs.at(same, POINTER).load(POINTER))])[0])
     plain = specs.at(f.integer(own), POINTER).load(POINTER)
-    recipe = f.made(f.call("recipe_like", POINTER, [op, plain, dtypes, through, keeps_order, needs]))
+    recipe = f.made(f.call("recipe_like", POINTER, [op, plain, dtypes, through, which, keeps_order, needs]))
     f.let_go(through)
     f.keeps(recipe)
     f.give(recipe)
@@ -328,9 +334,7 @@ def _made(f: Function) -> None:
 
     def one_recipe() -> list[Value]:
         """Who calls has the sources and offsets."""
-        step = f.item(like, 0)
-        found = f.made(f.call("recipe_of_step", POINTER, [step, specs]))
-        following(cursor, f.integer(f.item(step, STARTS)))
+        found = f.made(f.call("recipe_of_step", POINTER, [f.item(like, 0), specs]))
         f.keeps(found)
         return [f.own(f.the("()")), found]
 

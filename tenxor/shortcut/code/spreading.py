@@ -17,7 +17,7 @@ from ..rule import MOST_AXES
 from .compute import lock_is_free
 from .function import Function
 from .record import take_note
-from .specs import no_numbers, spec_with
+from .specs import no_numbers, read_through, spec_with
 
 MOST_NODES = 64  # operations that are written where a mask says so in one go
 COSTLY = 16  # additions that an element is worth, from which on it counts how many are selected
@@ -125,10 +125,10 @@ def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: 
 
 def _through(f: Function, recipe: Value, k: Value) -> Through:
     """Through what a recipe reads a node; it declines what has more to it than strides."""
-    specs = f.get(recipe, "Recipe.through")
 
     def of_spec() -> list[Value]:
-        return [f.get(f.item(specs, k), "Spec.shape"), f.get(f.item(specs, k), "Spec.strides")]
+        spec = read_through(f, recipe, k)
+        return [f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")]
 
     def of_form() -> list[Value]:
         layout = f.get(f.item(f.get(recipe, "Recipe.forms"), k), "Form.layout")
@@ -136,7 +136,7 @@ def _through(f: Function, recipe: Value, k: Value) -> Through:
         f.require(f.is_the(f.get(layout, "Layout.tables"), "None"))
         return [f.get(layout, "Layout.shape"), f.get(layout, "Layout.strides")]
 
-    return Through(*f.choose(f.is_null(specs), of_form, of_spec))
+    return Through(*f.choose(f.is_null(f.get(recipe, "Recipe.through")), of_form, of_spec))
 
 
 def _lies_as(f: Function, through: Through, spec: Value) -> Value:
