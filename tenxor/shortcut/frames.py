@@ -41,8 +41,14 @@ MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
-# Recipes that have a frame, or are of products that are summed by one; before each, the plan that has the kernel in memory.
+# Recipes that have a frame of their own, or are of products that are summed by one; before each, the plan that has the kernel in memory.
 with_frames: list[Recipe | Plan] = []
+
+
+class Shared(bytes):
+    """A frame of recipes of all sizes: it keeps the plan that has the kernel in memory itself."""
+
+    plan: Plan
 
 
 def _kind_of(dtype: DType, imag: bool) -> int:

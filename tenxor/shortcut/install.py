@@ -237,6 +237,7 @@ class ShortWay:
             "(1,)": (1,),
             "(0, 0)": (0, 0),
             "never": NEVER,
+            "Shared": frames.Shared,
             "sum": SUM,
             "Op": Op,
             "Reduction": Reduction,

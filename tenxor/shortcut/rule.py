@@ -13,7 +13,7 @@ from ..plans.steps import Plan
 from ..records import NamedTuple
 from ..sizes import Number, Size, Terms, Trace, terms_of
 from ..spec import Made
-from .frames import told_by_sizes
+from .frames import Shared, told_by_sizes
 
 MOST_AXES = 4  # of a tensor
 MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS, MOST_SPECS = 128, 512, 4096, 256  # of a rule
@@ -50,9 +50,13 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[Number], plan: Plan | None) -> Frame:
-        """That of a frame with `Size`s among its words."""
+        """That of a frame with `Size`s among its words. Without it is the frame itself, for all sizes."""
         places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
-        return cls(struct.pack(f"={len(words)}q", *[0 if isinstance(word, Size) else word for word in words]), places, plan)
+        packed = struct.pack(f"={len(words)}q", *[0 if isinstance(word, Size) else word for word in words])
+        if packed and plan is not None and not places:
+            packed = Shared(packed)
+            packed.plan = plan
+        return cls(packed, places, plan)
 
 
 class FrameRule(Program):

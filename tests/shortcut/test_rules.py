@@ -279,13 +279,18 @@ def test_an_entry_of_a_spec_is_found_by_equal_keys() -> None:
     assert x.spec.near_1
 
 
+def columns(n: int) -> tx.Tensor:
+    """All but the first column of some: frames of what is made of it have sizes of their own."""
+    return realized(n, 3 + n % 5)[:, 1:]
+
+
 @pytest.mark.usefixtures("afresh")
 def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
     """By a kernel that nothing else may have."""
     for n in range(20, 40):
-        (realized(n) * 2).tolist()
+        (columns(n) * 2).tolist()
     taken, over = threading.Event(), threading.Event()
-    x, y = realized(51), realized(52)
+    x, y = columns(51), columns(52)
     recipes = [Recipe(tx.node.DATA, (1,), tx.uint8, (), (), None) for _ in range(2 * frames.MAX_FRAMES)]
     frames.with_frames[:] = recipes
 
@@ -308,24 +313,27 @@ def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_the_frame_of_a_sum_of_products_stays_with_its_kernel() -> None:
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_the_frame_of_a_sum_of_products_stays_with_its_kernel(is_shared: bool) -> None:
     """Another thread may be running that."""
 
     def frame_and_key(n: int) -> tuple[Any, Any]:
-        x, y = realized(n), realized(n)
+        x = realized(n) if is_shared else columns(n)
+        y = realized(x.shape[-1])
         x @ y
         (made,) = x.spec.called["__matmul__"].values()
         product, recipe = [recipe for recipe, *_ in made.steps]  # type: ignore[union-attr]
-        (x @ y).item()
+        (x @ y).tolist()
         assert product.summed
         return product.summed[recipe], (recipe, product)
 
-    for n in range(20, 40):
+    for n in range(20, 60):
         frame_and_key(n)
-    frame, key = frame_and_key(51)
-    known = frames.with_frames[:]
+    frame, key = frame_and_key(71)
+    kept = frames.with_frames[:]
     spec.forget()
-    frame_and_key(51)
+    frame_and_key(71)
     recipe, product = key
-    assert product.summed[recipe] is frame and known and frames.with_frames[: len(known)] == known
-    assert isinstance(known[known.index(product) - 1], Plan)
+    assert product.summed[recipe] is frame and frames.with_frames[: len(kept)] == kept
+    plan = frame.plan if is_shared else kept[kept.index(product) - 1]
+    assert isinstance(plan, Plan) and (type(frame) is frames.Shared) is is_shared and is_shared is (product not in kept)

@@ -188,7 +188,7 @@ def _frame(f: Function) -> None:
 
 
 def _give_frame(f: Function) -> None:
-    """Write down a frame with a recipe, or with that of a product that is summed, and keep its kernel, unless there is one."""
+    """Write down a frame with a recipe, or with that of a product that is summed, unless there is one, and keep its kernel."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_the(product, "None")
 
@@ -204,7 +204,7 @@ def _give_frame(f: Function) -> None:
         return [f.is_null(f.found_in(f.get(product, "Recipe.summed"), recipe))]
 
     def write() -> None:
-        f.when(~f.is_the(frame, "never"), keep_kernel)
+        f.when(~is_shared, keep_kernel)
         f.choose(is_alone, alone, summed)
 
     def keep_kernel() -> None:
@@ -223,7 +223,9 @@ def _give_frame(f: Function) -> None:
         f.unseen(known)
         return []
 
-    f.when(f.length(f.the("with frames")) >= 2 * MAX_FRAMES, lambda: f.ask_python("forget frames"))
+    is_shared = f.is_the(frame, "never") | f.is_a(frame, "Shared")
+    is_too_much = f.both(~is_shared, lambda: f.length(f.the("with frames")) >= 2 * MAX_FRAMES)
+    f.when(is_too_much, lambda: f.ask_python("forget frames"))
     (is_new,) = f.choose(is_alone, lambda: [f.is_the(f.get(recipe, "Recipe.frame"), "None")], of_product)
     f.when(is_new, write)
     f.give(f.constant(I1, True))
