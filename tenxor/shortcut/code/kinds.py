@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...backend.llvm.builder import Module, Value
-from ...backend.llvm.types import I1, I64, POINTER, VOID, array
+from ...backend.llvm.types import I1, I64, POINTER, array
 from ..objects import BYTES, ITEMS, SIZE, Objects
 from ..rule import MOST_AXES
 from .compute import VALUE
@@ -31,7 +31,6 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.variable("kind", f"internal global [{2 + MOST_WORDS + MOST_NUMBERS} x i64] zeroinitializer, align 64")
     module.variable("kinds_met", f"internal global [{2 * MET} x ptr] zeroinitializer, align 64")
-    _word(Function(module, objects, "add_word", [("word", I64)], VOID))
     _known(Function(module, objects, "known_of_kind", []))
     _forget(Function(module, objects, "forget_kinds", [("self", POINTER), ("unused", POINTER)], exported=True))
     _which(Function(module, objects, "which_number", [("number", I64), ("added", I1)], I64))
@@ -144,21 +143,15 @@ def as_bytes(f: Function) -> Value:
 
 
 def _add(f: Function, word: Value | int) -> None:
-    f.call("add_word", VOID, [f.number(word) if isinstance(word, int) else word])
+    """Write down a word; what does not fit is counted, so that it is seen in the end that it did not."""
+    place, words = _words(f)
+    count = place.load(I64)
+    f.when(count < MOST_WORDS, lambda: words.at(count, I64).store(f.number(word) if isinstance(word, int) else word))
+    place.store(count + 1)
 
 
 def _add_object(f: Function, x: Value) -> None:
     _add(f, x.cast("ptrtoint", I64))
-
-
-def _word(f: Function) -> None:
-    """Write down a word; what does not fit is counted, so that it is seen in the end that it did not."""
-    (word,) = f.arguments
-    place, words = _words(f)
-    count = place.load(I64)
-    f.when(count < MOST_WORDS, lambda: words.at(count, I64).store(word))
-    place.store(count + 1)
-    f.do("ret void")
 
 
 def _which(f: Function) -> None:
@@ -285,7 +278,21 @@ def _kind(f: Function) -> None:
         f.when(f.is_a(x, "Tensor"), lambda: _add_tensor(f, x))
 
     f.each(count, tensor)
-    f.each(count, lambda k: f.require(f.call("add_argument", I1, [every.at(k, POINTER).load(POINTER)])))
+
+    def argument(k: Value) -> None:
+        x = every.at(k, POINTER).load(POINTER)
+
+        def another() -> list[Value]:
+            f.require(f.call("add_argument", I1, [x]))
+            return []
+
+        def a_tensor() -> list[Value]:
+            _add(f, TENSOR)
+            return []
+
+        f.choose(f.is_a(x, "Tensor"), a_tensor, another)
+
+    f.each(count, argument)
     f.when(~f.is_null(names), lambda: f.each(f.word(names, SIZE), lambda k: _add_object(f, f.item(names, k))))
     f.give(_words(f)[0].load(I64) <= MOST_WORDS)
 
