@@ -27,7 +27,7 @@ from ..realize import lock
 from ..records import NamedTuple
 from ..remembered import Remembered
 from ..sizes import Known
-from ..spec import Made
+from ..spec import Made, Spec
 from ..storage import Storage
 from ..tensor import Tensor
 from .frames import NEVER, Alone, SizedFrame, frame_of_sizes
@@ -45,14 +45,14 @@ P = TypeVar("P", bound=Program)
 
 class Machine(NamedTuple):
     """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them, more shapes, and
-    which arguments derivatives follow; the
-    key, the kind and the numbers of a graph, whose frame belongs among these; and what a rule makes of tensors with such numbers; None if
-    there is none. And what forgets the kinds that were met last, and what has Python's own methods be there for a while.
+    which arguments derivatives follow; the key, the kind and the numbers of a graph, whose frame belongs among these; and what a rule
+    makes of tensors with such numbers and specs; None if there is none. And what forgets the kinds that were met last, and what has
+    Python's own methods be there for a while.
     """
 
     kind_of: Callable[..., tuple[bytes, tuple[int, ...]] | None]
     kind_of_graph: Callable[[object, Node], tuple[bytes, bytes, tuple[int, ...]] | None]
-    made_by: Callable[[Rule, tuple[int, ...]], Made | None]
+    made_by: Callable[[Rule, tuple[int, ...], tuple[Spec, ...]], Made | None]
     forget_kinds: Callable[[], object]
     aside: Callable[[], AbstractContextManager[None]]
 
@@ -72,12 +72,13 @@ class Kind(Known[Program]):
 
 class Call(NamedTuple):
     """A call of a method: of which kind it is, and the numbers that it has besides, each of them once. `kept` are the objects among its
-    arguments.
+    arguments, and `specs` those of its tensors.
     """
 
     kind: Hashable
     numbers: tuple[int, ...]
     kept: object
+    specs: tuple[Spec, ...] = ()
 
     @classmethod
     def of(
@@ -87,7 +88,10 @@ class Call(NamedTuple):
         are set, if other steps are made for these. Of a number of which only the type matters that is given. None for what has yet more.
         """
         found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more), followed)
-        return None if found is None else cls(*found, (name, *[x for x in (*given, *names) if type(x) is not Tensor]))
+        if found is None:
+            return None
+        kept, specs = [x for x in (*given, *names) if type(x) is not Tensor], [x.spec for x in given if type(x) is Tensor]
+        return cls(*found, (name, *kept), tuple(specs))
 
     def rules(self) -> Sequence[Any]:
         """Those of its kind."""
@@ -97,7 +101,7 @@ class Call(NamedTuple):
     def made(self) -> Made | None:
         """What such a method makes of such arguments; None if that is not known."""
         for rule in self.rules():
-            made: Made | None = machine[0].made_by(rule, self.numbers)
+            made: Made | None = machine[0].made_by(rule, self.numbers, self.specs)
             if made is not None:
                 return made
         return None
@@ -123,7 +127,7 @@ class Call(NamedTuple):
         """The same by another look."""
 
         def is_right(rule: Rule) -> bool:
-            again = machine[0].made_by(rule, self.numbers)
+            again = machine[0].made_by(rule, self.numbers, self.specs)
             return again is not None and is_alike(again, made)
 
         self.learn_by(look, is_right)
@@ -177,7 +181,8 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
             made = (view_of(tensors[0], found) if len(tensors) == 1 else None) or steps_of(tensors, found, began)
     if made is None or made.spec.strides is None or (like.recipe is not None and len(made.steps) != 1):
         return None
-    return Rule(traced.trace, made, like, _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors))
+    own_frames = _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
+    return Rule(traced.trace, made, like, own_frames, [t.spec for t in tensors])
 
 
 def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> list[Words]:

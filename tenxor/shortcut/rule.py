@@ -12,7 +12,7 @@ from ..node import Scalar
 from ..plans.steps import Plan
 from ..records import NamedTuple
 from ..sizes import Number, Size, Terms, Trace, terms_of
-from ..spec import Made
+from ..spec import Made, Spec
 from .frames import Shared, told_by_sizes
 
 MOST_AXES = 4  # of a tensor
@@ -80,43 +80,46 @@ class FrameRule(Program):
 
 
 class Specs:
-    """The specs that a rule makes, each once, and their numbers, one after another."""
+    """The specs that a rule has to do with: those of the tensors that it is `given`, and others that it makes, each once, of which there
+    are the dtype and how many axes (`kinds`), and the numbers, one after another.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, given: Sequence[Spec]) -> None:
+        self.kinds: list[tuple[DType, int]] = []
         self.numbers: list[Number] = []
-        self._known: dict[tuple[DType, tuple[Terms, ...]], int] = {}
+        self._given = len(given)
+        self._known = {self._key(spec.layout, spec.dtype): k for k, spec in enumerate(given)}
 
     def of(self, layout: Layout, dtype: DType) -> int:
         """Which of them is that of a layout, whose offset is nothing of it. TypeError for one that has tables, is a chain, or has too many
         axes, and if there are too many of them.
         """
-        if layout.tables is not None or layout.base is not None or len(layout.shape) > MOST_AXES:
-            raise TypeError("tables and chains have more to them than numbers")
-        numbers = *layout.shape, *layout.strides
-        key = dtype, tuple(map(terms_of, numbers))
+        key = self._key(layout, dtype)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= MOST_SPECS:
+            found = self._known[key] = self._given + len(self.kinds)
+            if found >= MOST_SPECS:
                 raise TypeError("a rule has no room for so many specs")
-            found = self._known[key] = len(self._known)
-            self.numbers += numbers
+            self.kinds.append((dtype, len(layout.shape)))
+            self.numbers += (*layout.shape, *layout.strides)
         return found
+
+    @staticmethod
+    def _key(layout: Layout, dtype: DType) -> tuple[DType, tuple[Terms, ...]]:
+        if layout.tables is not None or layout.base is not None or len(layout.shape) > MOST_AXES:
+            raise TypeError("tables and chains have more to them than numbers")
+        return dtype, tuple(map(terms_of, (*layout.shape, *layout.strides)))
 
     def in_rows(self, shape: tuple[int, ...], dtype: DType) -> int:
         """The same of what lies in memory in a row."""
         return self.of(Layout.contiguous(shape), dtype)
 
-    @property
-    def kinds(self) -> tuple[tuple[DType, int], ...]:
-        """The dtype of each, and how many axes it has."""
-        return tuple([(dtype, len(numbers) // 2) for dtype, numbers in self._known])
-
 
 class Rule(Program):
     """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after another
-    those of all `specs`, of which there is told the dtype and how many axes it has; from where on a view begins, as the first spec sees
-    it; of each of the `steps` its offsets, and numbers among its sources; where each of the `parts` begins; and of each of the `frames` the
-    words that depend on sizes.
+    those of all `specs`, of which there is told the dtype and how many axes it has; where a view begins; of each of the `steps` its
+    offsets, and numbers among its sources; where each of the `parts` begins; and of each of the `frames` the words that depend on sizes.
+    Specs are numbered, first those of as many tensors as are `given`, and what is made is `seen` as one of them.
 
     A step is an operation, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it keeps
     order, as which spec its result lies in memory, as which each source is read, and what it writes through, or -1 for none, which spec all
@@ -126,14 +129,14 @@ class Rule(Program):
     and its plan (`Frame`). What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
     """
 
-    __slots__ = ("frames", "high", "is_single", "kind", "low", "parts", "specs", "steps")
+    __slots__ = ("frames", "given", "high", "is_single", "kind", "low", "parts", "seen", "specs", "steps")
 
-    def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words]) -> None:
-        """That by which something was `made` of tensors with sizes, in whose place was something `like` it. TypeError for what has more to
-        it than numbers, or too many.
+    def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words], given: Sequence[Spec] = ()) -> None:
+        """That by which something was `made` of tensors with sizes, in whose place was something `like` it; they are `given` as these see
+        them, where machine code knows that. TypeError for what has more to it than numbers, or too many.
         """
-        specs = Specs()
-        specs.of(made.spec.layout, made.spec.dtype)
+        specs = Specs(given)
+        self.given, self.seen = len(given), specs.of(made.spec.layout, made.spec.dtype)
         numbers: list[Any] = [made.shift]
         steps, parts, written = [], [], []
         for recipe, sources, starts, follows in made.steps:
@@ -161,7 +164,7 @@ class Rule(Program):
             numbers += [words[k] for k in frame.places]
             written.append((step, product, *frame))
         super().__init__(trace, [*specs.numbers, *numbers])
-        self.specs, self.steps, self.frames, self.parts = specs.kinds, tuple(steps), tuple(written), tuple(parts)
+        self.specs, self.steps, self.frames, self.parts = tuple(specs.kinds), tuple(steps), tuple(written), tuple(parts)
         self.is_single, self.low, self.high, self.kind = like.recipe is not None, like.low, like.high, like.kind
 
 

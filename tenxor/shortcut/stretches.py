@@ -46,7 +46,7 @@ class StretchRule(Rule):
 
     def made(self, numbers: tuple[int, ...]) -> Steps | None:
         """The steps for a stretch with these numbers; None if it does not suit them."""
-        found = likewise.machine[0].made_by(self, numbers)
+        found = likewise.machine[0].made_by(self, numbers, ())
         if found is None:
             return None
         layouts = iter([part.spec.layout.at(part.shift or 0) for part in found.parts])

@@ -19,6 +19,7 @@ from .specs import MIXED, read_through
 from .walk import NODE, count, number_of, table
 
 MOST_WORDS = 512  # of a kind
+MOST_GIVEN = 8  # tensors of a call by a rule that asks for their specs
 MET = 64  # kinds that were met last, at the most
 SMALL = 16  # integers below are as they are, unless tensors have them
 BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on
@@ -30,6 +31,7 @@ _PLAIN = ("NoneType", "DType", "str", "type")
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.variable("kind", f"internal global [{2 + MOST_WORDS + MOST_NUMBERS} x i64] zeroinitializer, align 64")
+    module.variable("kind_specs", f"internal global [{1 + MOST_GIVEN} x i64] zeroinitializer, align 64")
     module.variable("kinds_met", f"internal global [{2 * MET} x ptr] zeroinitializer, align 64")
     _known(Function(module, objects, "known_of_kind", []))
     _forget(Function(module, objects, "forget_kinds", [("self", POINTER), ("unused", POINTER)], exported=True))
@@ -62,6 +64,12 @@ def _words(f: Function) -> tuple[Value, Value]:
 def numbers(f: Function) -> tuple[Value, Value]:
     """Where it stands how many numbers there are, and the first of them."""
     return _place(f, 1), _place(f, 2 + MOST_WORDS)
+
+
+def specs(f: Function) -> tuple[Value, Value]:
+    """Where it stands how many tensors were written down, and the first of their specs, which whoever holds the tensors has."""
+    place = f.define(POINTER, "getelementptr i64, ptr @kind_specs, i64 0")
+    return place, place.at(1, POINTER)
 
 
 def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value, which: Value) -> Value:
@@ -202,6 +210,10 @@ def _seen(f: Function) -> None:
     f.require(f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.dtype").equals(dtype))
     _add_object(f, dtype)
     _add_axes(f, shape, strides)
+    place, first = specs(f)
+    count = place.load(I64)
+    f.when(count < MOST_GIVEN, lambda: first.at(count, POINTER).store(spec))
+    place.store(count + 1)
     f.give(f.constant(I1, True))
 
 
@@ -261,7 +273,7 @@ def _argument(f: Function) -> None:
 
 def _begin(f: Function, name: Value, count: Value | int) -> None:
     """What is called, with so many arguments."""
-    for place in (_words(f)[0], numbers(f)[0]):
+    for place in (_words(f)[0], numbers(f)[0], specs(f)[0]):
         place.store(f.number(0))
     _add_object(f, name)
     _add(f, count)

@@ -9,7 +9,7 @@ from ...backend.llvm.builder import Module, Value, select
 from ...backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...node import MAX_RECIPES
 from ..frames import MAX_FRAMES
-from ..objects import BYTES, SIZE, Objects
+from ..objects import BYTES, ITEMS, SIZE, Objects
 from ..rule import LOOP, MOST_AXES, MOST_RESULTS, MOST_SPECS, OWN
 from . import kinds
 from .function import Function
@@ -39,13 +39,13 @@ def write(module: Module, objects: Objects) -> None:
     _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
     _part(Function(module, objects, "part_like", [(name, POINTER) for name in ("part", "cursor", "specs")]))
     _made(Function(module, objects, "made_with_specs", [(name, POINTER) for name in ("rule", "cursor", "specs")]))
-    _with_specs(Function(module, objects, "made_like", [("rule", POINTER), ("results", POINTER)]))
+    _with_specs(Function(module, objects, "made_like", [(name, POINTER) for name in ("rule", "results", "given")]))
     _of_kind(Function(module, objects, "made_of_kind", []))
     place = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
     _of_this_kind(Function(module, objects, "made_of_this_kind", place))
     of_call = [*place, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
     _by_rule(Function(module, objects, "made_by_rule", of_call))
-    _of_numbers(Function(module, objects, "made_of_numbers", [("rule", POINTER), ("numbers", POINTER)]))
+    _of_numbers(Function(module, objects, "made_of_numbers", [(name, POINTER) for name in ("rule", "numbers", "specs")]))
     _for_python(Function(module, objects, "made_by", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
 
@@ -307,20 +307,23 @@ def _part(f: Function) -> None:
 
 
 def _with_specs(f: Function) -> None:
-    """What a rule makes, whose results begin there: first its specs, of which each is held as long as it makes the rest."""
-    rule, results = f.arguments
-    kinds = f.get(rule, "Rule.specs")
+    """What a rule makes, whose results begin there, of tensors with the given specs, as many as it asks for: these, and then others that
+    it makes, are held as long as it makes the rest.
+    """
+    rule, results, given = f.arguments
+    like, first = f.get(rule, "Rule.specs"), f.integer(f.get(rule, "Rule.given"))
     cursor, specs = f.local(POINTER, results), f.local(array(POINTER, MOST_SPECS))
-    made, last = f.local(I64, f.number(0)), f.local(POINTER, rule)
+    made, last = f.local(I64, first), f.local(POINTER, rule)
+    f.each(first, lambda k: specs.at(k, POINTER).store(f.own(given.at(k, POINTER).load(POINTER))))
 
     def one() -> None:
-        dtype, ndim = (f.item(f.item(kinds, made.load(I64)), k) for k in range(2))
+        dtype, ndim = (f.item(f.item(like, made.load(I64) - first), k) for k in range(2))
         spec = f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor])
         last.store(spec)
         specs.at(made.load(I64), POINTER).store(spec)
         made.store(made.load(I64) + select(f.is_null(spec), f.number(0), f.number(1)))
 
-    f.as_long_as(lambda: f.both(made.load(I64) < f.word(kinds, SIZE), lambda: ~f.is_null(last.load(POINTER))), one)
+    f.as_long_as(lambda: f.both(made.load(I64) < first + f.word(like, SIZE), lambda: ~f.is_null(last.load(POINTER))), one)
     rest = lambda: [f.call("made_with_specs", POINTER, [rule, cursor, specs])]  # noqa: E731
     (found,) = f.choose(f.is_null(last.load(POINTER)), lambda: [f.nothing()], rest)
     f.each(made.load(I64), lambda k: f.drop(specs.at(k, POINTER).load(POINTER)))
@@ -351,7 +354,8 @@ def _made(f: Function) -> None:
     like_parts = f.get(rule, "Rule.parts")
     parts = f.filled(f.word(like_parts, SIZE), lambda k: f.call("part_like", POINTER, [f.item(like_parts, k), cursor, specs]))
     same = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high", "kind")}
-    made = new_made(f, spec=specs.load(POINTER), shift=shift, recipe=recipe, steps=steps, parts=parts, **same)
+    spec = specs.at(f.integer(f.get(rule, "Rule.seen")), POINTER).load(POINTER)
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=steps, parts=parts, **same)
     f.when(f.word(like_parts, SIZE) > 0, lambda: f.unseen(parts))
     f.let_go(shift, parts)
 
@@ -411,18 +415,21 @@ def _of_kind(f: Function) -> None:
     """What a rule makes in a call of the kind that is written down, if one suits its numbers."""
     results = f.local(array(I64, MOST_RESULTS))
     rule = f.hold(suiting(f, kinds.known_of_kind(f), kinds.numbers(f)[1], results))
-    made = f.made(f.call("made_like", POINTER, [rule, results]))
+    place, given = kinds.specs(f)
+    f.require(f.integer(f.get(rule, "Rule.given")) <= select(place.load(I64) > kinds.MOST_GIVEN, f.number(0), place.load(I64)))
+    made = f.made(f.call("made_like", POINTER, [rule, results, given]))
     f.let_go(rule)
     f.keeps(made)
     f.give(made)
 
 
 def _of_numbers(f: Function) -> None:
-    """What a rule makes of tensors with the numbers of a tuple."""
-    rule, numbers = f.arguments
+    """What a rule makes of tensors with the numbers of a tuple, and the specs of another."""
+    rule, numbers, specs = f.arguments
     program, results = f.get(rule, "Rule.program"), f.local(array(I64, MOST_RESULTS))
     f.require(f.call("work_out", I64, [program, numbers_of(f, program, numbers), results]) > 0)
-    f.give(f.call("made_like", POINTER, [rule, results]))
+    f.require(f.integer(f.get(rule, "Rule.given")) <= f.word(specs, SIZE))
+    f.give(f.call("made_like", POINTER, [rule, results, f.at(specs, ITEMS)]))
 
 
 def _by_rule(f: Function) -> None:
@@ -446,6 +453,6 @@ def _of_this_kind(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """For Python: what a rule makes of tensors with the numbers of a tuple; None if something else is made of them."""
+    """The same for Python; None if something else is made of them."""
     given = f.arguments[1]
-    f.give_or_none(f.call("made_of_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(2)]))
+    f.give_or_none(f.call("made_of_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(3)]))
