@@ -23,24 +23,29 @@ EXACT = 1 << 53  # integers below are floats, too
 LARGEST_INT = (1 << 63) - 1  # of machine code
 
 
+Read = tuple[tuple[Scalar | int, ...], tuple[int, ...], bool]
+Step = tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...], bool]
+
+
 class Made:
     """What an operation makes of operands with certain specs: a tensor of this spec, seen from its first element on.
 
     It holds a node of this recipe, whose sources are the operands; a Python integer among them lies between `low` and `high`. Or it is
-    made in `steps`, each of which is a recipe, its sources, its offsets, and whether derivatives follow it. A source is a `Scalar`, the
-    number of an operand, or that of a step before, as -1 - k; the offset of an operand is one to be added to its own.
-    Without either it is a view of the operand, from `shift` elements further on; where a chain takes part there is no such number: the view
-    begins at `high`, if the operand does at `low`, or wherever that does if this is below 0. Or it is a tuple of such `parts`. Of a write,
-    `frame` says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are
-    the arrays that it gives of such with the operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is.
-    Where there is a `loop`, a program for machine code, that does the same in place; the only `number` among the arguments is read in that
-    dtype, if there is one. Where sizes are found, there are tables in place of parts, which tell those by size. What stands in a spec
-    itself (`NEAR`) has the `operation`, or method, and what is `beside`, by which it is found.
+    made in `steps`, each of which is a recipe, one of the `recipes`, and what that `reads`: its sources, its offsets, and whether
+    derivatives follow it, which is mostly the same for all sizes. A source is a `Scalar`, the number of an operand, or that of a step
+    before, as -1 - k; the offset of an operand is one to be added to its own. Without either it is a view of the operand, from `shift`
+    elements further on; where a chain takes part there is no such number: the view begins at `high`, if the operand does at `low`, or
+    wherever that does if this is below 0. Or it is a tuple of such `parts`. Of a write, `frame` says how it is done, by a kernel that
+    `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are the arrays that it gives of such with the
+    operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is. Where there is a `loop`, a program
+    for machine code, that does the same in place; the only `number` among the arguments is read in that dtype, if there is one. Where
+    sizes are found, there are tables in place of parts, which tell those by size. What stands in a spec itself (`NEAR`) has the
+    `operation`, or method, and what is `beside`, by which it is found.
     """
 
     __slots__ = (
         *("beside", "frame", "high", "host", "kind", "loop", "low", "number"),
-        *("operation", "parts", "plan", "recipe", "shift", "spec", "steps"),
+        *("operation", "parts", "plan", "reads", "recipe", "recipes", "shift", "spec"),
     )
 
     def __init__(
@@ -49,7 +54,7 @@ class Made:
         recipe: Recipe | None = None,
         low: int = 0,
         high: int = 0,
-        steps: tuple[tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...], bool], ...] = (),
+        steps: tuple[Step, ...] = (),
         shift: int | None = 0,
         frame: bytes = b"",
         plan: object = None,
@@ -61,10 +66,17 @@ class Made:
     ) -> None:
         self.number = number
         self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
-        self.steps, self.shift, self.frame, self.plan, self.parts = steps, shift, frame, plan, parts
+        self.shift, self.frame, self.plan, self.parts = shift, frame, plan, parts
+        self.recipes = tuple([step[0] for step in steps])
+        self.reads: tuple[Read, ...] = tuple([step[1:] for step in steps])
         self.host, self.kind, self.loop = host, kind, loop
         self.operation: object = None
         self.beside: object = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """One after another."""
+        return tuple([(recipe, *read) for recipe, read in zip(self.recipes, self.reads, strict=True)])
 
 
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again

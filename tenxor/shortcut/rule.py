@@ -12,7 +12,7 @@ from ..node import Scalar
 from ..plans.steps import Plan
 from ..records import NamedTuple
 from ..sizes import Number, Size, Terms, Trace, terms_of
-from ..spec import Made, Spec
+from ..spec import Made, Read, Spec
 from .frames import Shared, told_by_sizes
 
 MOST_AXES = 4  # of a tensor
@@ -116,20 +116,22 @@ class Specs:
 
 
 class Rule(Program):
-    """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after another
-    those of all `specs`, of which there is told the dtype and how many axes it has; where a view begins; of each of the `steps` its
-    offsets, and numbers among its sources; where each of the `parts` begins; and of each of the `frames` the words that depend on sizes.
-    Specs are numbered, first those of as many tensors as are `given`, and what is made is `seen` as one of them.
+    """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after
+    another those of all `specs`, of which there is told the dtype and how many axes it has; where a view begins; where nothing tells
+    what all steps read (`reads`), of each its offsets, and numbers among its sources; where each of the `parts` begins; and of each of
+    the `frames` the words that depend on sizes. Specs are numbered, first those of as many tensors as are `given`, and what is made is
+    `seen` as one of them.
 
-    A step is an operation, dtypes, sources, of which a dtype stands for such a number, whether derivatives follow it, whether it keeps
-    order, as which spec its result lies in memory, as which each source is read, and what it writes through, or -1 for none, which spec all
-    these are, or -1 if they differ, how many offsets, and what is known of what its derivative reads (`past.py`), for all recipes that are
-    so made. A part is a spec, and that of the node that holds it, or -1 if that is what is seen; together they are of a `kind`. A frame is
-    of which step, or `OWN`, or `LOOP`, which step the product is that this one sums, the words, the places of those that depend on sizes,
-    and its plan (`Frame`). What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
+    Of the `steps` there are the operations, dtypes, whether they keep order, as which specs their results lie in memory, as which each
+    source is read, and what they write through, or -1 for none, which spec all these are, or -1 if they differ, and what is known of
+    what their derivatives read (`past.py`), for all recipes that are so made; and what is `read`: sources, of which a dtype stands for
+    a number, how many offsets, and whether derivatives follow. A part is a spec, and that of the node that holds it, or -1 if that is
+    what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or `LOOP`, which step the product is that this one
+    sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe, for
+    integers from `low` to `high`.
     """
 
-    __slots__ = ("frames", "given", "high", "is_single", "kind", "low", "parts", "seen", "specs", "steps")
+    __slots__ = ("frames", "given", "high", "is_single", "kind", "low", "parts", "read", "reads", "seen", "specs", "steps")
 
     def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words], given: Sequence[Spec] = ()) -> None:
         """That by which something was `made` of tensors with sizes, in whose place was something `like` it; they are `given` as these see
@@ -137,8 +139,8 @@ class Rule(Program):
         """
         specs = Specs(given)
         self.given, self.seen = len(given), specs.of(made.spec.layout, made.spec.dtype)
-        numbers: list[Any] = [made.shift]
-        steps, parts, written = [], [], []
+        numbers, of_reads = list[Any]([made.shift]), list[Any]()
+        steps, read, parts, written = [], [], [], []
         for recipe, sources, starts, follows in made.steps:
             if recipe.passing:
                 raise TypeError("what is not remembered for itself has no rule")
@@ -149,10 +151,17 @@ class Rule(Program):
             forms = zip((*recipe.forms, recipe.target), dtypes, strict=True)
             through = tuple([-1 if form is None else specs.of(form.layout, dtype) for form, dtype in forms])
             among = {k for k in through if k >= 0}
-            numbers += [*starts, *values] if like.recipe is None else ()  # those of a recipe are told by who makes it
-            read = tuple([s.dtype if is_of_sizes(s) else s for s in sources])  # type: ignore[union-attr]
-            its = (recipe.op, recipe.dtypes, read, follows, recipe.keeps_order)
-            steps.append((*its, own, through, among.pop() if len(among) == 1 else -1, len(starts), dict(recipe.needs or ())))
+            only = among.pop() if len(among) == 1 else -1
+            steps.append((recipe.op, recipe.dtypes, recipe.keeps_order, own, through, only, dict(recipe.needs or ())))
+            read.append((tuple([s.dtype if is_of_sizes(s) else s for s in sources]), len(starts), follows))  # type: ignore[union-attr]
+            of_reads += [*starts, *values]
+        if like.recipe is not None:  # who makes it has the sources and offsets
+            self.reads: tuple[Read, ...] | None = ()
+        elif any([isinstance(number, Size) for number in of_reads]):
+            self.reads = None
+            numbers += of_reads
+        else:
+            self.reads = made.reads
         for part in made.parts:
             if part.steps or part.shift is None:
                 raise TypeError("parts are views, or in memory")
@@ -164,7 +173,8 @@ class Rule(Program):
             numbers += [words[k] for k in frame.places]
             written.append((step, product, *frame))
         super().__init__(trace, [*specs.numbers, *numbers])
-        self.specs, self.steps, self.frames, self.parts = tuple(specs.kinds), tuple(steps), tuple(written), tuple(parts)
+        self.specs, self.steps, self.read = tuple(specs.kinds), tuple(steps), tuple(read)
+        self.frames, self.parts = tuple(written), tuple(parts)
         self.is_single, self.low, self.high, self.kind = like.recipe is not None, like.low, like.high, like.kind
 
 

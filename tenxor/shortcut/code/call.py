@@ -39,7 +39,7 @@ def write(module: Module, objects: Objects) -> None:
     _made_of(Function(module, objects, "made_of", arguments))
     _hosted(Function(module, objects, "hosted", arguments))
     _of_array(Function(module, objects, "of_array", [("array", POINTER), ("made", POINTER)]))
-    _step(Function(module, objects, "step", [("step", POINTER), ("operands", POINTER), ("before", POINTER)]))
+    _step(Function(module, objects, "step", [(name, POINTER) for name in ("recipe", "reads", "operands", "before")]))
 
 
 def _for_python(f: Function) -> None:
@@ -278,8 +278,8 @@ def _each_tensor(f: Function, read: Callable[[Value], object]) -> None:
 def _made_of(f: Function) -> None:
     """What is made of a tensor and more arguments, of which so many are tensors: a view, or what comes of some steps."""
     x, _, _, tensors, made = f.arguments
-    steps = f.get(made, "Made.steps")
-    f.when_giving(f.word(steps, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
+    recipes = f.get(made, "Made.recipes")
+    f.when_giving(f.word(recipes, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
     f.when_giving(tensors.equals(1), lambda: _made_of_one(f, x, made))
     operands = f.made(f.call("PyTuple_New", POINTER, [tensors * 2]))
     filled = f.local(I64, f.number(0))
@@ -316,26 +316,29 @@ def _made_of_one(f: Function, x: Value, made: Value) -> Value:
 def _in_steps(f: Function) -> None:
     """What comes of some steps, mostly one, of operands that somebody holds: their nodes, each with its offset behind it."""
     made, operands = f.arguments
-    steps, before = f.get(made, "Made.steps"), pinned_reads(f)
+    recipes, reads, before = f.get(made, "Made.recipes"), f.get(made, "Made.reads"), pinned_reads(f)
 
     def give(node: Value) -> Value:
         return f.call("given", POINTER, [node, f.own(f.get(made, "Made.spec")), pinned_reads(f).differs(before)])
 
+    def step(k: int | Value, nodes: Value) -> Value:
+        return f.call("step", POINTER, [f.item(recipes, k), f.item(reads, k), operands, nodes])
+
     def one_step() -> Value:
-        node = f.made(f.call("step", POINTER, [f.item(steps, 0), operands, f.nothing()]))
+        node = f.made(step(0, f.nothing()))
         f.keeps(node)
         return give(node)
 
-    f.when_giving(f.word(steps, SIZE).equals(1), one_step)
-    nodes = f.made(f.call("PyTuple_New", POINTER, [f.word(steps, SIZE)]))
+    f.when_giving(f.word(recipes, SIZE).equals(1), one_step)
+    nodes = f.made(f.call("PyTuple_New", POINTER, [f.word(recipes, SIZE)]))
 
     def make(k: Value) -> None:
-        node = f.call("step", POINTER, [f.item(steps, k), operands, nodes])
+        node = step(k, nodes)
         f.refuse(f.is_null(node))
         f.at(nodes, ITEMS).at(k, POINTER).store(node)
 
-    f.each(f.word(steps, SIZE), make)
-    last = f.own(f.item(nodes, f.word(steps, SIZE) - 1))
+    f.each(f.word(recipes, SIZE), make)
+    last = f.own(f.item(nodes, f.word(recipes, SIZE) - 1))
     f.let_go(nodes)
     f.give(give(last))
 
@@ -433,9 +436,9 @@ def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:
 
 
 def _step(f: Function) -> None:
-    """The node of one step, of operands as they lie one after another, and the nodes of the steps before."""
-    step, operands, before = f.arguments
-    recipe, sources, starts = (f.at(step, ITEMS + 8 * k).load(POINTER) for k in range(3))
+    """The node of one step, a recipe and what it reads, of operands as they lie one after another, and the nodes of the steps before."""
+    recipe, reads, operands, before = f.arguments
+    sources, starts, follows = (f.item(reads, k) for k in range(3))
     read = f.made(f.call("PyTuple_New", POINTER, [f.word(sources, SIZE)]))
     offsets = f.made(f.call("PyTuple_New", POINTER, [f.word(starts, SIZE)]))
 
@@ -472,7 +475,6 @@ def _step(f: Function) -> None:
 
     f.each(f.word(starts, SIZE), start)
     f.keeps(read, offsets)
-    is_followed = f.is_the(f.at(step, ITEMS + 8 * 3).load(POINTER), "True")
-    f.give(f.call("pending", POINTER, [f.own(recipe), read, offsets, is_followed]))
+    f.give(f.call("pending", POINTER, [f.own(recipe), read, offsets, f.is_the(follows, "True")]))
 
 

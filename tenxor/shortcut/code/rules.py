@@ -17,7 +17,7 @@ from .specs import in_rows, nbytes_of, no_numbers, read_integers
 from .working import following, next_word, numbers_of
 
 LARGEST = 1 << 58  # elements of which all bytes are an integer of C
-OF_A_STEP, SOURCES, FOLLOWS, STARTS = 10, 2, 3, 8  # how many items a step of a rule has, and which some of them are
+OF_A_STEP = 7  # items of a step of a rule
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
@@ -34,7 +34,7 @@ def write(module: Module, objects: Objects) -> None:
     _tuple(Function(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
     _sources(Function(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
     _recipe_of_step(Function(module, objects, "recipe_of_step", [("step", POINTER), ("specs", POINTER)]))
-    _step(Function(module, objects, "step_like", [(name, POINTER) for name in ("step", "cursor", "specs")]))
+    _read(Function(module, objects, "read_like", [("read", POINTER), ("cursor", POINTER)]))
     _frame(Function(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
     _give_frame(Function(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1))
     _part(Function(module, objects, "part_like", [(name, POINTER) for name in ("part", "cursor", "specs")]))
@@ -143,7 +143,7 @@ def _sources(f: Function) -> None:
 def _recipe_of_step(f: Function) -> None:
     """The recipe of a step like one before, owned."""
     step, specs = f.arguments
-    op, dtypes, _, _, keeps_order, own, which, only, _, needs = (f.item(step, k) for k in range(OF_A_STEP))
+    op, dtypes, keeps_order, own, which, only, needs = (f.item(step, k) for k in range(OF_A_STEP))
 
     def one(k: Value) -> Value:
         number = f.integer(f.item(which, k))
@@ -164,14 +164,13 @@ def _recipe_of_step(f: Function) -> None:
     f.give(recipe)
 
 
-def _step(f: Function) -> None:
-    """A step, as `Made` has them, like one before."""
-    step, cursor, specs = f.arguments
-    sources, follows, starts = (f.item(step, k) for k in (SOURCES, FOLLOWS, STARTS))
-    recipe = f.made(f.call("recipe_of_step", POINTER, [step, specs]))
+def _read(f: Function) -> None:
+    """What a step reads, as `Made` has that, like one before."""
+    read, cursor = f.arguments
+    sources, starts, follows = (f.item(read, k) for k in range(3))
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
-    read = f.made(f.call("sources_like", POINTER, [sources, cursor]))
-    found = f.tuple_of(recipe, read, begins, f.own(follows))
+    own = f.made(f.call("sources_like", POINTER, [sources, cursor]))
+    found = f.tuple_of(own, begins, f.own(follows))
     f.unseen(found)
     f.keeps(found)
     f.give(found)
@@ -234,7 +233,7 @@ def _give_frame(f: Function) -> None:
 def new_made(f: Function, **slots: Value) -> Value:
     """A `Made`, held, with this in its slots, and nothing in the others."""
     made = f.new("Made")
-    nothing = {"parts": "()", "steps": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
+    nothing = {"parts": "()", "recipes": "()", "reads": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
     nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan", "operation", "beside"), "None")
     for slot, x in {**{slot: f.the(name) for slot, name in nothing.items()}, **slots}.items():
         f.set(made, f"Made.{slot}", f.own(x))
@@ -344,20 +343,29 @@ def _made(f: Function) -> None:
         return [f.own(f.the("()")), found]
 
     def several() -> list[Value]:
-        found = f.filled(f.word(like, SIZE), lambda k: f.call("step_like", POINTER, [f.item(like, k), cursor, specs]))
+        found = f.filled(f.word(like, SIZE), lambda k: f.call("recipe_of_step", POINTER, [f.item(like, k), specs]))
         f.when(f.word(like, SIZE) > 0, lambda: f.unseen(found))
         f.keeps(found)
         return [found, f.own(f.the("None"))]
 
-    steps, recipe = f.choose(single, one_recipe, several)
-    f.holding(steps), f.holding(recipe)
+    def other_reads() -> list[Value]:
+        read = f.get(rule, "Rule.read")
+        found = f.filled(f.word(read, SIZE), lambda k: f.call("read_like", POINTER, [f.item(read, k), cursor]))
+        f.unseen(found)
+        f.keeps(found)
+        return [found]
+
+    recipes, recipe = f.choose(single, one_recipe, several)
+    f.holding(recipes), f.holding(recipe)
+    same_reads = f.get(rule, "Rule.reads")
+    reads = f.holding(f.choose(f.is_the(same_reads, "None"), other_reads, lambda: [f.own(same_reads)])[0])
     like_parts = f.get(rule, "Rule.parts")
     parts = f.filled(f.word(like_parts, SIZE), lambda k: f.call("part_like", POINTER, [f.item(like_parts, k), cursor, specs]))
     same = {slot: f.get(rule, f"Rule.{slot}") for slot in ("low", "high", "kind")}
     spec = specs.at(f.integer(f.get(rule, "Rule.seen")), POINTER).load(POINTER)
-    made = new_made(f, spec=spec, shift=shift, recipe=recipe, steps=steps, parts=parts, **same)
+    made = new_made(f, spec=spec, shift=shift, recipe=recipe, recipes=recipes, reads=reads, parts=parts, **same)
     f.when(f.word(like_parts, SIZE) > 0, lambda: f.unseen(parts))
-    f.let_go(shift, parts)
+    f.let_go(shift, reads, parts)
 
     def give(k: Value) -> None:
         each = f.item(frames, k)
@@ -377,8 +385,8 @@ def _made(f: Function) -> None:
             return []
 
         def of_step() -> list[Value]:
-            (one,) = f.choose(single, lambda: [recipe], lambda: [f.item(f.item(steps, of), 0)])
-            its = lambda: [f.item(f.item(steps, f.integer(product)), 0)]  # noqa: E731
+            (one,) = f.choose(single, lambda: [recipe], lambda: [f.item(recipes, of)])
+            its = lambda: [f.item(recipes, f.integer(product))]  # noqa: E731
             (other,) = f.choose(f.is_the(product, "None"), lambda: [f.the("None")], its)
             f.require(f.call("give_frame", I1, [one, other, frame, plan]))
             return []
@@ -387,7 +395,7 @@ def _made(f: Function) -> None:
         f.let_go(frame)
 
     f.each(f.word(frames, SIZE), give)
-    f.let_go(steps, recipe)
+    f.let_go(recipes, recipe)
     f.keeps(made)
     f.give(made)
 
