@@ -189,7 +189,8 @@ class Recipe:
     `op` makes elements of `shape` and `dtype` of sources with `dtypes`, read through layouts of these `forms` (None for a
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
-    (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
+    (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe: of
+    one as a pair, of several as a dictionary.
     `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of copies of some
     sources, by which these are (`shortcut/updates.py`).
     Machine code makes recipes (`shortcut/code/rules.py`) of specs in place of forms: those that it reads `through`, and the one of the
@@ -239,7 +240,7 @@ class Recipe:
                 self.keeps_order = self.keeps_order and (form is plain or form.is_single or form.layout == plain.layout)
                 self.passing = self.passing or form.passing
         self.frame: bytes | None = None
-        self.summed: dict[Recipe, bytes] | None = None
+        self.summed: tuple[Recipe, bytes] | dict[Recipe, bytes] | None = None
         self.needs: dict[int, object] | None = None
         self.apart: dict[int, object] | None = None
         if op is not DATA:

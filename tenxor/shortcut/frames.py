@@ -72,12 +72,17 @@ def framed(node: Node) -> bytes | None:
             recipe.frame = _made(recipe, None, sources, offsets)
             return recipe.frame
     else:
-        if reading.summed is None:
-            reading.summed = {}
-        if recipe not in reading.summed:
-            found = reading.summed[recipe] = _made(recipe, reading, sources, offsets)
+        known = frames_of_sums(reading)
+        if recipe not in known:
+            found = _made(recipe, reading, sources, offsets)
+            reading.summed = {**known, recipe: found} if known else (recipe, found)
             return found
     return None
+
+
+def frames_of_sums(product: Recipe) -> dict[Recipe, bytes]:
+    """The frames of sums of a product."""
+    return dict([product.summed]) if type(product.summed) is tuple else product.summed or {}  # type: ignore[return-value]
 
 
 def forget() -> None:

@@ -95,8 +95,8 @@ def slots_of_function() -> dict[str, int]:
 # with a sign beside, 2 for those below 0 and 1 for 0. Each digit has 30 bits.
 SIGNED_SIZE = sys.version_info < (3, 12)
 DIGITS, DIGIT, TWO_DIGITS = 24, 30, 2 if SIGNED_SIZE else 16
-# Of every object; of tuples and bytes; of tuples; of bytes; of slices.
-REFERENCES, TYPE, SIZE, ITEMS, BYTES, SLICE = 0, 8, 16, _items_of_tuple(), bytes.__basicsize__ - 1, 16
+# Of every object; of tuples and bytes; of tuples; of bytes; of slices; of floats.
+REFERENCES, TYPE, SIZE, ITEMS, BYTES, SLICE, VALUE = 0, 8, 16, _items_of_tuple(), bytes.__basicsize__ - 1, 16, 16
 
 
 class Objects:

@@ -324,8 +324,7 @@ def test_the_frame_of_a_sum_of_products_stays_with_its_kernel(is_shared: bool) -
         (made,) = x.spec.called["__matmul__"].values()
         product, recipe = [recipe for recipe, *_ in made.steps]  # type: ignore[union-attr]
         (x @ y).tolist()
-        assert product.summed
-        return product.summed[recipe], (recipe, product)
+        return frames.frames_of_sums(product)[recipe], (recipe, product)
 
     for n in range(20, 60):
         frame_and_key(n)
@@ -334,6 +333,6 @@ def test_the_frame_of_a_sum_of_products_stays_with_its_kernel(is_shared: bool) -
     spec.forget()
     frame_and_key(71)
     recipe, product = key
-    assert product.summed[recipe] is frame and frames.with_frames[: len(kept)] == kept
+    assert frames.frames_of_sums(product)[recipe] is frame and frames.with_frames[: len(kept)] == kept
     plan = frame.plan if is_shared else kept[kept.index(product) - 1]
     assert isinstance(plan, Plan) and (type(frame) is frames.Shared) is is_shared and is_shared is (product not in kept)

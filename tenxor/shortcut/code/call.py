@@ -8,9 +8,8 @@ from functools import partial
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I32, I64, POINTER, array
 from ..limits import MOST_DEPTH
-from ..objects import BYTES, ITEMS, SIZE, Objects
+from ..objects import BYTES, ITEMS, SIZE, VALUE, Objects
 from ..programs import BINCOUNT
-from .compute import VALUE
 from .follow import MOST_SOURCES, tracks
 from .function import Function
 from .looping import given_back

@@ -5,21 +5,16 @@ The values are those of the fused kernel, to the bit: every operation rounds its
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...backend.llvm.builder import Module, Value, select
-from ...backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
+from ...backend.llvm.types import I1, I64, POINTER, VOID
 from ...node import ALONE
 from ...target import Passes
-from ..frames import EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED, SIZED
 from ..limits import LARGEST
 from ..objects import BYTES, SIZE, Objects
 from .blocks import NUMBER
 from .function import Function
-from .specs import read_through
 from .walk import is_met, meet
 
-VALUE = 16  # of a Python float
 MOST_BELOW = 512  # nodes of a graph in which it is looked for reductions
 MOST_LOOKED_AT = 64  # nodes that a reduction is made of, where what is read twice counts twice
 PASSES = Passes()  # by what another kernel may read once what a sum of products is made of
@@ -40,10 +35,9 @@ def write(module: Module, objects: Objects) -> None:
     _buffer_of(Function(module, objects, "buffer_of", [("nbytes", POINTER)]))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
     _memory_for(Function(module, objects, "memory_for", [("recipe", POINTER)]))
-    _size_by(Function(module, objects, "size_by", [("recipe", POINTER), ("which", I64)], I64))
+    _frame_of_sum(Function(module, objects, "frame_of_sum", [("product", POINTER), ("recipe", POINTER)]))
     _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
     parts = [(name, POINTER) for name in ("node", "frame", "recipe", "sources", "offsets", "out")]
-    _launch(Function(module, objects, "launch", parts[1:], I1))
     _run_apart(Function(module, objects, "run_apart", parts, I1))
     _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
     for name in ("computed", "computed_alone"):
@@ -307,15 +301,20 @@ def frame_of(f: Function, node: Value, reads: Value) -> Value:
         return [f.get(f.get(node, "Node.recipe"), "Recipe.frame")]
 
     def of_product() -> list[Value]:
-        summed = f.get(f.get(reads, "Node.recipe"), "Recipe.summed")
-
-        def found() -> list[Value]:
-            frame = f.found_in(summed, f.get(node, "Node.recipe"))
-            return [select(f.is_null(frame), f.the("None"), frame)]
-
-        return f.choose(f.is_the(summed, "None"), lambda: [f.the("None")], found)
+        frame = f.call("frame_of_sum", POINTER, [f.get(x, "Node.recipe") for x in (reads, node)])
+        return [f.either_of(frame, f.the("None"))]
 
     return f.choose(reads.equals(node), own, of_product)[0]
+
+
+def _frame_of_sum(f: Function) -> None:
+    """The frame by which a sum of a product is computed, borrowed; null if nobody has looked. See `Recipe.summed`."""
+    product, recipe = f.arguments
+    summed = f.get(product, "Recipe.summed")
+    f.refuse(f.is_the(summed, "None"))
+    f.when_giving(~f.is_a(summed, "tuple"), lambda: f.found_in(summed, recipe))
+    f.require(f.item(summed, 0).equals(recipe))
+    f.give(f.item(summed, 1))
 
 
 def _buffer(f: Function) -> None:
@@ -404,48 +403,6 @@ def settled(f: Function, node: Value, out: Value) -> None:
     f.call("forget_recipe", VOID, [node])
 
 
-def _launch(f: Function) -> None:
-    """Run a kernel by its frame, of the sources of a recipe."""
-    frame, recipe, sources, offsets, out = f.arguments
-    program = f.at(frame, BYTES)
-    args = f.local(array(I64, MOST))
-
-    def one(k: Value) -> None:
-        row = f.at(program, 8 * HEAD).at(k * EACH, I64)
-        args.at(k, I64).store(_argument(f, row, recipe, sources, offsets, out))
-
-    f.each(f.word(program, 16), one)
-    kernel, given = program.load(POINTER), f.word(program, 8)
-    (extent,) = f.choose(given < 0, lambda: [f.call("size_by", I64, [recipe, -1 - given])], lambda: [given])
-    launch_it(f, f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {extent.text}, i64 0)", f.word(program, 24).differs(0))
-    f.give(f.constant(I1, True))
-
-
-def _size_by(f: Function) -> None:
-    """How many elements a recipe that machine code made makes, or reads of a source: see `frames.py`."""
-    recipe, which = f.arguments
-    its = lambda: [f.get(read_through(f, recipe, which - 1), "Spec.size")]  # noqa: E731
-    f.give(f.integer(f.choose(which.equals(0), lambda: [f.get(recipe, "Recipe.size")], its)[0]))
-
-
-def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
-    """Do something while other threads of Python's run: nothing that has anything of Python's run."""
-    state = f.call("PyEval_SaveThread", POINTER, [])
-    do()
-    f.call("PyEval_RestoreThread", VOID, [state])
-    return []
-
-
-def launch_it(f: Function, launch: str, releases: Value) -> None:
-    """Call a kernel; without Python's lock, if it is to be released."""
-
-    def with_it() -> list[Value]:
-        f.do(launch)
-        return []
-
-    f.choose(releases, lambda: without_the_lock(f, with_it), with_it)
-
-
 def _forget(f: Function) -> None:
     """The recipe of what was computed, and what it reads, are needed no more."""
     (node,) = f.arguments
@@ -456,54 +413,3 @@ def _forget(f: Function) -> None:
     for x in old:  # last, as whatever dies may have Python run
         f.drop(x)
     f.do("ret void")
-
-
-def _argument(f: Function, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
-    """What a row of a frame stands for."""
-    kind, more = row.load(I64), f.word(row, 32)
-
-    def source() -> Value:
-        return f.item(sources, f.word(row, 8))
-
-    def place(buffer: Value) -> list[Value]:
-        at = f.word(row, 16)
-        offset = f.choose(at >= 0, lambda: [f.integer(f.item(offsets, at))], lambda: [f.number(0)])[0]
-        return [f.address(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
-
-    def memory() -> list[Value]:
-        buffer = f.get(source(), "Node.buffer")
-        f.refuse(f.is_the(buffer, "None"))
-        return place(buffer)
-
-    def number() -> list[Value]:
-        sized = lambda: [f.call("size_by", I64, [recipe, f.word(row, 8)])]  # noqa: E731
-        return f.choose(kind.equals(SIZED), sized, lambda: [number_as(f, kind, f.get(source(), "Scalar.value"))])
-
-    def other() -> list[Value]:
-        return f.choose(kind.equals(RESULT), lambda: place(out), number)
-
-    return f.choose(kind.equals(LITERAL), lambda: [more], lambda: f.choose(kind.equals(MEMORY), memory, other))[0]
-
-
-def number_as(f: Function, kind: Value, value: Value) -> Value:
-    """A Python number as the word of an argument of some kind."""
-
-    def as_float() -> list[Value]:
-        is_plain = f.both(f.is_a(value, "int"), lambda: f.is_small(value))
-        plain = lambda: [f.integer(value).cast("sitofp", DOUBLE)]  # noqa: E731
-        of_any = lambda: [f.call("PyComplex_RealAsDouble", DOUBLE, [value])]  # noqa: E731
-        others = lambda: f.choose(is_plain, plain, of_any)  # noqa: E731
-        (found,) = f.choose(f.is_a(value, "float"), lambda: [f.at(value, VALUE).load(DOUBLE)], others)
-        return [found.bitcast(I64)]
-
-    def as_imaginary() -> list[Value]:
-        return [f.call("PyComplex_ImagAsDouble", DOUBLE, [value]).bitcast(I64)]
-
-    def part() -> list[Value]:
-        return f.choose(kind.equals(FLOAT), as_float, as_imaginary)
-
-    def as_int() -> list[Value]:
-        unsigned = lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]  # noqa: E731
-        return f.choose(kind.equals(SIGNED), lambda: [f.integer(value)], unsigned)
-
-    return f.choose(kind.equals(FLOAT) | kind.equals(IMAGINARY), part, as_int)[0]

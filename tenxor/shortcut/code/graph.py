@@ -19,9 +19,10 @@ from ..objects import BYTES, SIZE, Objects
 from ..rule import MOST_RESULTS
 from ..wholes import DONOR, INLINED, LARGE, MAX_GRAPHS, MUCH, STORED
 from .blocks import DATA
-from .compute import MOST_BELOW, have_all_in_order, lock_is_free, number_as, product_in, settled, size_of
+from .compute import MOST_BELOW, have_all_in_order, lock_is_free, product_in, settled, size_of
 from .function import Function
 from .kinds import known_of_kind, numbers
+from .launching import number_as
 from .rules import suiting
 from .walk import BEGUN, BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table, words
 

@@ -9,8 +9,9 @@ from ..boxes import BOX, FROM, LOOPS, PIECE, ROW, TO
 from ..moves import MOST_PIECES
 from ..objects import BYTES, ITEMS, SIZE, Objects
 from .call import with_arguments
-from .compute import in_memory, without_the_lock
+from .compute import in_memory
 from .function import Function
+from .launching import without_the_lock
 from .picking import copied_by_width
 from .read import address_of
 from .record import ask_all, made_or_by_rule

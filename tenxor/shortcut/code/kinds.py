@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER, array
-from ..objects import BYTES, ITEMS, SIZE, Objects
+from ..objects import BYTES, ITEMS, SIZE, VALUE, Objects
 from ..rule import MOST_AXES
-from .compute import VALUE
 from .function import Function
 from .record import holds_a_node
 from .specs import MIXED, read_through

@@ -9,10 +9,10 @@ from ...backend.llvm.types import DOUBLE, FLOAT, I1, I8, I64, POINTER, Type, arr
 from ...host.loops import APART, CALL, HEAD, MOST, OPERAND, RESULT
 from ...spec import EXACT
 from ..boxes import BOX, FROM, PIECE
-from ..objects import BYTES, ITEMS, SIZE, Objects
+from ..objects import BYTES, ITEMS, SIZE, VALUE, Objects
 from ..programs import ARGSORT, BEST, DIGITIZE, FACTOR, INTERPOLATE, LEXSORT, SEARCH, SORT, WIDER
-from .compute import VALUE, launch_it
 from .function import Function
+from .launching import launch_it
 from .read import address_of, node_of
 from .record import asked
 

@@ -24,6 +24,7 @@ from . import (
     joining,
     kinds,
     later,
+    launching,
     looks,
     looping,
     numbers,
@@ -249,7 +250,7 @@ _PARAMETERS = {
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    computing = (compute, walk, looks, graph, running, pasts, batches)
+    computing = (compute, launching, walk, looks, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, specs, tables, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
     writing = (index, write, updating, later, spreading, picking, gather, joining, together, creating)

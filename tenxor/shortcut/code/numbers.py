@@ -8,8 +8,7 @@ from ...backend.llvm.builder import Module, Value, select
 from ...backend.llvm.types import DOUBLE, I1, I64, POINTER, Type
 from ...dtypes import float64, int64
 from ...spec import EXACT
-from ..objects import Objects
-from .compute import VALUE
+from ..objects import VALUE, Objects
 from .function import Function
 from .record import is_eager
 

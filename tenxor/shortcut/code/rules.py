@@ -191,17 +191,6 @@ def _give_frame(f: Function) -> None:
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_the(product, "None")
 
-    def of_product() -> list[Value]:
-        def begin() -> None:
-            made = f.made(f.call("PyDict_New", POINTER, []))
-            before = f.get(product, "Recipe.summed")  # only now, as Python may have run
-            f.set(product, "Recipe.summed", made)
-            f.keeps(made)
-            f.drop(before)
-
-        f.when(f.is_the(f.get(product, "Recipe.summed"), "None"), begin)
-        return [f.is_null(f.found_in(f.get(product, "Recipe.summed"), recipe))]
-
     def write() -> None:
         f.when(~is_shared, keep_kernel)
         f.choose(is_alone, alone, summed)
@@ -217,14 +206,32 @@ def _give_frame(f: Function) -> None:
         return []
 
     def summed() -> list[Value]:
+        f.when(f.is_the(f.get(product, "Recipe.summed"), "None"), lambda: instead(f.tuple_of(f.own(recipe), f.own(frame))))
+        f.when(f.is_null(f.call("frame_of_sum", POINTER, [product, recipe])), one_more)
+        return []
+
+    def one_more() -> None:
+        """Behind the pair that there was, in a dictionary."""
+        f.when(f.is_a(f.get(product, "Recipe.summed"), "tuple"), lambda: instead(f.made(f.call("PyDict_New", POINTER, [])), as_well=True))
         known = f.get(product, "Recipe.summed")
         f.require(f.call("PyDict_SetItem", I32, [known, recipe, frame]).equals(0))
         f.unseen(known)
-        return []
+
+    def instead(made: Value, *, as_well: bool = False) -> None:
+        """Put this where what is known of sums stands, with what stands there `as_well`, if that is a pair."""
+        before = f.get(product, "Recipe.summed")  # only now, as Python may have run
+        if as_well:
+            f.require(f.is_a(before, "tuple"))
+            f.require(f.call("PyDict_SetItem", I32, [made, f.item(before, 0), f.item(before, 1)]).equals(0))
+        f.unseen(made)
+        f.set(product, "Recipe.summed", made)
+        f.keeps(made)
+        f.drop(before)
 
     is_shared = f.is_the(frame, "never") | f.is_a(frame, "Shared")
     is_too_much = f.both(~is_shared, lambda: f.length(f.the("with frames")) >= 2 * MAX_FRAMES)
     f.when(is_too_much, lambda: f.ask_python("forget frames"))
+    of_product = lambda: [f.is_null(f.call("frame_of_sum", POINTER, [product, recipe]))]  # noqa: E731
     (is_new,) = f.choose(is_alone, lambda: [f.is_the(f.get(recipe, "Recipe.frame"), "None")], of_product)
     f.when(is_new, write)
     f.give(f.constant(I1, True))

@@ -10,8 +10,8 @@ from ...backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from ..frames import BESIDE, EACH, FLAG, LITERAL, MEMORY, MOST, PLANNED, RESULT, SCRATCH
 from ..objects import Objects
 from .blocks import DATA
-from .compute import launch_it, number_as
 from .function import Function
+from .launching import launch_it, number_as
 
 # In the head of a step, in bytes: its kernel, or 0, the extent of the shared loop, how many arguments; the cell that it computes, of how
 # many bytes; whether it runs without Python's lock; the memory that it wants for itself; the cell that it writes over, or -1; that whose
