@@ -34,9 +34,9 @@ def write(module: Module, objects: Objects) -> None:
     for name in ("specs_kept", "rows_filled"):
         module.variable(name, "internal global i64 0")
     _spec_with(Function(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
-    words = [(name, I64) for name in _names()]
-    _place_of(Function(module, objects, "place_of_spec", [("at", I64), *words], I64))
-    _there(Function(module, objects, "spec_there", [("at", I64), *words]))
+    place = [("at", I64), ("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]
+    _place_of(Function(module, objects, "place_of_spec", place, I64))
+    _there(Function(module, objects, "spec_there", place))
     _made(Function(module, objects, "spec_made", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     _row_major(Function(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
     three = [(name, POINTER) for name in ("dtype", "shape", "strides")]
@@ -44,10 +44,6 @@ def write(module: Module, objects: Objects) -> None:
     _for_python(Function(module, objects, "spec_for_python", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
     _forget(Function(module, objects, "forget_specs", [("self", POINTER), ("unused", POINTER)], exported=True))
     _integers(Function(module, objects, "integers", [("numbers", POINTER), ("count", I64)]))
-
-
-def _names() -> list[str]:
-    return ["dtype", "ndim", *[f"number_{k}" for k in range(NUMBERS)]]
 
 
 def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
@@ -141,7 +137,7 @@ def _spec_with(f: Function) -> None:
     at = _first(f, words)
     row = _row_at(f, at)
     f.when_giving(_is_in(f, row, words), lambda: f.own(row.at(SPEC, POINTER).load(POINTER)))
-    found = f.call("spec_there", POINTER, [at, *words])
+    found = f.call("spec_there", POINTER, [at, *f.arguments])
 
     def by_python() -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -178,13 +174,13 @@ def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
 
 
 def _place_of(f: Function) -> None:
-    """The place that tells of the spec of these words, or is to tell of it, from the one on where it is looked for first."""
-    first, *words = f.arguments
+    """The place that tells of the spec of these numbers, or is to tell of it, from the one on where it is looked for first."""
+    first, *parts = f.arguments
     at = f.local(I64, first)
 
     def is_another() -> Value:
         is_taken = _place(f, at.load(I64)).load(PLACE).differs(0)
-        return f.both(is_taken, lambda: ~_is_in(f, _row_at(f, at.load(I64)), words))
+        return f.both(is_taken, lambda: ~_is_in(f, _row_at(f, at.load(I64)), _words(*parts)))
 
     f.as_long_as(is_another, lambda: at.store((at.load(I64) + 1) & ((1 << INDEX) - 1)))
     f.give(at.load(I64))
@@ -196,18 +192,15 @@ def _known(f: Function, place: Value) -> Value:
 
 
 def _there(f: Function) -> None:
-    """The spec of these words, owned: that which somebody made before, or else one that is made now, and kept. It declines what is huge."""
-    _, *words = f.arguments
+    """The spec of these numbers, owned: one that there was before, or else one that is made now, and kept. It declines what is huge."""
+    _, *parts = f.arguments
     known = _known(f, f.call("place_of_spec", I64, f.arguments))
     f.when_giving(~f.is_null(known), lambda: f.own(known))
     f.when(_count(f, "rows_filled").load(I64) >= MAX_FORMS, lambda: f.ask_python("forget forms"))
-    numbers = f.local(array(I64, NUMBERS))
-    for k, number in enumerate(words[2:]):
-        numbers.at(k, I64).store(number)
-    made = f.made(f.call("spec_made", POINTER, [words[0].cast("inttoptr", POINTER), words[1], numbers]))
+    made = f.made(f.call("spec_made", POINTER, parts))
     place = f.call("place_of_spec", I64, f.arguments)
     # One that Python made as well, if it ran meanwhile.
-    f.when(f.is_null(_known(f, place)), lambda: _keep(f, place, words, made))
+    f.when(f.is_null(_known(f, place)), lambda: _keep(f, place, _words(*parts), made))
     found = f.own(_known(f, place))
     f.let_go(made)
     f.give(found)
@@ -276,7 +269,7 @@ def _of_python(f: Function) -> None:
     for items, place in ((shape, numbers), (strides, numbers.at(MOST_AXES, I64))):
         read_integers(f, items, ndim, place)
     words = _words(dtype, ndim, numbers)
-    key = [_first(f, words), *words]
+    key = [_first(f, words), dtype, ndim, numbers]
     f.when_giving(f.is_the(spec, "None"), lambda: f.call("spec_there", POINTER, key))
     place = f.call("place_of_spec", I64, key)
     known = _known(f, place)
