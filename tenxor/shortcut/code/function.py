@@ -347,7 +347,7 @@ class Function(Builder):
 
     def new(self, name: str, **slots: Value) -> Value:
         """A new object of a class, which is held, with what is in its slots; those references go with it."""
-        made = self.made(self.call(f"new_{name}", POINTER, []) if name in REUSED else self.allocated(name))
+        made = self.made(self.call(f"new_{name}", POINTER, []) if name in (*REUSED, *UNSEEN) else self.allocated(name))
         for slot, value in slots.items():
             self.set(made, f"{name}.{slot}", value)
             if value in self._held:

@@ -22,6 +22,10 @@ def write(module: Module, objects: Objects) -> None:
         module.variable(f"dead_{cls}", f"internal global [{1 + KEPT} x i64] zeroinitializer, align 64")
         _new(Function(module, objects, f"new_{cls}", []), cls)
         _dies(Function(module, objects, f"{cls}_dies", [("x", POINTER)], VOID, exported=True), cls)
+    for cls in UNSEEN:
+        if cls not in REUSED:
+            f = Function(module, objects, f"new_{cls}", [])
+            f.give(f.allocated(cls))
 
 
 def _kept(f: Function, cls: str) -> tuple[Value, Value]:
