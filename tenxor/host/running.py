@@ -19,6 +19,7 @@ from ..node import Node, data, untracked
 from ..ops import OPS
 from ..realize import realize
 from ..records import NamedTuple
+from ..sizes import int_of
 from .loops import Loop, call, loop_of
 from .machine import by_machine, each_once
 from .share import is_alone, share
@@ -124,11 +125,15 @@ def _is_long(op: HostOp, each: int, count: int) -> bool:
 
 
 def _likely(op: HostOp, each: int) -> int:
-    """The nanoseconds that one of those takes that small ones would take so many for: the fewer the larger matrices are."""
+    """The nanoseconds that one of those takes that small ones would take so many for: the fewer the larger matrices are. Of two powers of
+    two, which sizes that remember are asked for, all between have the same speed.
+    """
     if each <= op.most:
         return each
-    rows = (each / op.cost) ** (1 / len(op.weight))
-    return int(each / min(BLOCKED, max(SMOOTH, SMOOTH * rows / 100)))
+    power = 1 << int_of(each).bit_length() - 1
+    assert power <= each < 2 * power
+    rows = (1.5 * power / op.cost) ** (1 / len(op.weight))
+    return 100 * each // int(100 * min(BLOCKED, max(SMOOTH, SMOOTH * rows / 100)))
 
 
 def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mapping[str, int]) -> tuple[tuple[Shape, ...], list[DType]]:
