@@ -1,12 +1,13 @@
 """Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`code/graph.py`).
 
-A frame says how many nodes are looked at for other owners, how many kernels there are, and whether Python wakes helpers for one; then
-of each such node its number, its owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that
-nobody needs afterwards, which others must have, as else the result would be written there. What is inlined counts as stored where sums that
-it is made of may come out otherwise when it is made again without what was computed on the way. Then comes each kernel as that of a node
-(`frames.py`), with four more numbers before its arguments: which node it computes, of how many bytes if that is not the last one, the
-least of its loop that a thread takes, or 0 if one does all, and in how many pieces it is cut if helpers are awake. Its arguments are of
-nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
+A frame says how many nodes are looked at for other owners, how many kernels there are, and whether Python wakes helpers for one; then of
+each such node its number, its owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that
+nobody needs afterwards, which others must have, as else the result would be written there. What is inlined counts as stored where sums
+that it is made of may come out otherwise when it is made again without what was computed on the way. Then comes each kernel as that of a
+node (`frames.py`), with four more numbers before its arguments: in which node's memory it computes, of how many bytes if that is neither
+the last one's nor there already, as a step that writes over what one before it made has it, the least of its loop that a thread takes, or
+0 if one does all, and in how many pieces it is cut if helpers are awake. Its arguments are of nodes, offsets and scalars of the graph, as
+`plans/pattern.py` numbers them.
 
 A graph of other sizes has the same frame but for some words. When a kind of graph was met before, these are worked out of `Size`s, so
 from then on machine code makes the frames of others of that kind.
@@ -167,18 +168,40 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
     words: list[Number] = [len(looks), len(plan.steps), 0]
     for k, what in looks:
         words += (k, owners[id(pattern.nodes[k])], what)
+    where = _where_written(plan)
+    if where is None:
+        return ()
+    lent = {last}
     for step, (grain, pieces) in zip(plan.steps, shares, strict=True):
         call, rows = step.filling, rows_of(step, threads=plan.target.threads if grain else 1)
-        if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > (LARGE if step.number == last else LARGEST):
+        if rows is None or not isinstance(call, Call) or step.nbytes > (LARGE if where[step.number] == last else LARGEST):
             return ()
         if not is_brief(call, plan.target, _most(call, plan.target)):
             if not grain:
                 return ()
             words[2] = True
-        number, nbytes = step.number, 0 if step.number == last else step.nbytes
+        number = where[step.number]
+        nbytes = 0 if number in lent else step.nbytes
+        lent.add(number)
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes, grain, pieces)  # type: ignore[attr-defined]
-        words += [word for row in rows for word in row]
+        for kind, which, *rest in rows:
+            words += (kind, where.get(which, which) if kind == MEMORY else which, *rest)
     return words
+
+
+def _where_written(plan: Plan) -> dict[int, int] | None:
+    """In whose memory each step's result is written: in that of what is written over it in the end, if anything is. None where a step
+    writes over anything but what one before it made.
+    """
+    where: dict[int, int] = {}
+    for step in plan.steps:
+        if step.over is not None:
+            if step.over not in where:
+                return None
+            for k in [k for k, place in where.items() if place == step.over]:
+                where[k] = step.number
+        where[step.number] = step.number
+    return where
 
 
 def _inlined(pattern: Pattern, plan: Plan) -> list[tuple[int, int]]:
