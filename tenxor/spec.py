@@ -261,7 +261,7 @@ class Caller(NamedTuple):
 
 callers: list[Caller] = []  # one, or none
 # Who hears of which tensors NumPy computed which others, what computes arrays of arrays like it, and which of its loops does so in place.
-hearers: list[Callable[[Any, Any, Callable[..., Any] | None, Any], None]] = []  # one, or none
+hearers: list[Callable[..., None]] = []  # one, or none
 
 
 def told_again(own: Callable[P, T]) -> Callable[P, T]:

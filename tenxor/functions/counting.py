@@ -13,7 +13,7 @@ import numpy as np
 from ..creation import asarray, linspace, scale_of_steps, zeros
 from ..dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint8, uint64
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..host.counts import counts_of
+from ..host.counts import Count, counts_of
 from ..layout.coords import checked_int
 from ..ops import OPS
 from ..realize import realize
@@ -46,9 +46,14 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     """
     x = asarray(x, dtype=int64 if isinstance(x, (list, tuple)) and not x else None)
     found, weighed = _bincount(x, weights, minlength)
-    if x.size <= MOST_COUNTED and not found.dtype.is_complex:
-        tell(counts_of(x.dtype, int(minlength)), [x, *weighed], [found])
+    if not found.dtype.is_complex:
+        tell(partial(_counts, int(minlength)), [x, *weighed], [found])
     return found
+
+
+def _counts(least: int, x: Tensor, *weights: Tensor) -> Count | None:
+    """How machine code counts elements, or adds their weights up."""
+    return counts_of(x.dtype, least) if x.size <= MOST_COUNTED else None
 
 
 def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Tensor]]:

@@ -81,13 +81,17 @@ def _of_many(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], o
     return how and in_one_go(how, *work_of(op, [t.shape for t in operands], operands[0].dtype, sizes))
 
 
-def tell(how: InPlace | None, operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Tell in which way machine code could have made these results of operands, where they lie, if there is one."""
-    if how is None or watchers or any([t.storage.node.past is not None for t in operands]):
+def tell(how_of: Callable[..., InPlace | None], operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+    """Tell in which way machine code could have made these results of operands, where they lie, if there is one. It may be asked of what
+    lies as the operands do, but nowhere, with other sizes.
+    """
+    if watchers or any([t.storage.node.past is not None for t in operands]):
         return
     for hears in hearers:
-        realize(*[t.node for t in results])
-        hears(operands, results, None, how)
+        how = how_of(*operands)
+        if how is not None:
+            realize(*[t.node for t in results])
+            hears(operands, results, None, how, how_of)
 
 
 def at_once(

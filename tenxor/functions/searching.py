@@ -107,7 +107,7 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     else:
         raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
     if x.dtype is bins.dtype and x.size <= (MANY_AMONG_FEW if bins.size <= FEW_EDGES else MANY):
-        tell(digits_of(x.dtype, side == "right"), [bins, x], [found])
+        tell(lambda bins, x: digits_of(x.dtype, side == "right"), [bins, x], [found])
     return found
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 from ..creation import asarray, empty, ones, positions
 from ..dtypes import bfloat16, boolean, float32, int64, uint64
 from ..errors import ShapeError
-from ..host.counts import ALL, COUNTS, INVERSE, VALUES, each_once
+from ..host.counts import ALL, COUNTS, INVERSE, VALUES, Count, each_once
 from ..host.table import unique
 from ..keywords import spelled
 from ..ops import OPS
@@ -155,9 +156,13 @@ def unique_values(x: Operand, /) -> Tensor:
 
 def _tell(x: Tensor, found: Sequence[Tensor], wanted: int) -> None:
     """Tell how machine code finds elements, if what it finds is in a row."""
+    if all([t.ndim == 1 for t in found]):
+        tell(partial(_each_once, wanted), [x], found)
+
+
+def _each_once(wanted: int, x: Tensor) -> Count | None:
     most = MOST_SORTED if wanted == VALUES and x.dtype.is_float else COPIED - 1
-    if x.size <= most and all([t.ndim == 1 for t in found]):
-        tell(each_once(x.dtype, wanted, x.size), [x], found)
+    return each_once(x.dtype, wanted, x.size) if x.size <= most else None
 
 
 def _known(x: Tensor) -> Tensor:

@@ -152,7 +152,7 @@ def _by_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Ten
     given = [key for key in (a, b, c, d) if key is not None]
     found = _by_keys_along(given, -1)
     if a.ndim == 1 and a.size < LISTED:
-        tell(order_by_keys([key.dtype for key in given]), given, [found])
+        tell(lambda *keys: order_by_keys([key.dtype for key in keys]), given, [found])
     return found
 
 

@@ -15,12 +15,26 @@ from ..host.loops import Loop, Seen
 from ..host.orders import Order
 from ..layout import Layout
 from ..node import DATA, recipe_of
+from ..records import NamedTuple
 from ..spec import Made, Spec, spec_of
 from ..tensor import Tensor
 from .programs import program_of
 
 MOST_SIZES = 1 << 12  # of results that are found
-Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any] | None, InPlace | None]
+
+
+class Heard(NamedTuple):
+    """Some tensors of which others were made, these, what computes arrays of arrays like it, and what does so in place; and what tells
+    that of other operands, if it was told and not computed.
+    """
+
+    operands: Sequence[Tensor]
+    results: Sequence[Tensor]
+    compute: Callable[..., Any] | None
+    how: InPlace | None
+    how_of: Callable[..., InPlace | None] | None = None
+
+
 _heard: dict[int, list[Heard]] = {}  # by thread, while it learns
 _OF_NUMBERS = (float64, float32, int64)  # in which machine code reads them
 
@@ -45,7 +59,7 @@ def hears(*heard: Any) -> None:
     """NumPy computed some tensors, the second, of others, the first: so it does of arrays with the elements, and a loop in place."""
     here = _heard.get(get_ident())
     if here is not None:
-        here.append(heard)
+        here.append(Heard(*heard))
 
 
 def made_in_place(

@@ -11,6 +11,8 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
+from ..host.counts import Count
+from ..host.inplace import InPlace
 from ..keywords import names_of
 from ..late import Late
 from ..node import UNFINISHED, Node, data, is_pinned, next_number, tracking
@@ -39,7 +41,7 @@ from .hosting import (
     share,
     turned,
 )
-from .likewise import Call, stand_ins
+from .likewise import Call, stand_in, stand_ins
 from .limits import LARGEST, MOST_DEPTH
 from .madeof import several, steps_of, view_of
 from .patience import patient
@@ -112,15 +114,33 @@ def telling(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         with listening() as heard:
             found = own(*args, **named)
         tensors = [t for t in (x, *given) if type(t) is Tensor]
-        told = [each for each in heard if each[2] is None and each[3] is not None]
+        told = [each for each in heard if each.compute is None and each.how is not None]
         made = None
         if len(told) == 1 and not share(tensors):
-            _, results, _, how = told[0]
-            made = how and made_in_place(how, tensors, told[0][0], results, found, numbers_of(given))
+            operands, results, _, how, how_of = told[0]
+            made = how and made_in_place(how, tensors, operands, results, found, numbers_of(given))
+            is_of_sizes = made is not None and isinstance(how, Count) and int not in map(type, given)  # an integer may stand for a size
+            like = Call.of(name, (x, *given), tuple(named)) if is_of_sizes else None
+            if made is not None and like is not None and how_of is not None:
+                like.learn_made(made, partial(_told_rule, made, like.numbers, tensors, operands, how_of))
         remember(x.spec.called, name, key if made is None else key_of_made(key, given, made), made)
         return found
 
     return method
+
+
+def _told_rule(
+    made: Made, numbers: Sequence[int], tensors: Sequence[Tensor], operands: Sequence[Tensor], how_of: Callable[..., InPlace | None]
+) -> Rule | None:
+    """How the same is found of other sizes, where it was `made` so of these operands, if each is one of the tensors as it is."""
+    traced = Traced(numbers)
+    sized, given = [stand_in(traced, t) for t in tensors], list[Tensor]()
+    for t in operands:
+        given += [s for x, s in zip(tensors, sized, strict=True) if (x.storage, x.spec, x.offset) == (t.storage, t.spec, t.offset)]
+    how = how_of(*given) if len(given) == len(operands) else None
+    lying = None if how is None else how_they_lie(how, sized, given)
+    words = None if how is None or lying is None else words_of_program(how, lying[0], (), floats_of(given))
+    return None if words is None else Rule(traced.trace, Made(sized[0].spec, parts=made.parts), made, [(LOOP, None, words, None)])
 
 
 def _is_written(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> bool:
@@ -145,7 +165,7 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
             tensors, found, _ = _told_apart(own, args, named)
     if len(heard) != 1:  # a function that it calls may have been learnt since, and machine code is not heard
         return None
-    operands, results, compute, how = heard[0]
+    operands, results, compute, how, _ = heard[0]
     if how is not None:
         made = made_in_place(how, tensors, operands, results, found, numbers_of((*args[1:], *named.values())))
         if made is not None:
@@ -179,7 +199,7 @@ def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], ar
             found = own(*given, **by_name)
         finally:
             hearers.clear()
-    how = heard[0][3] if len(heard) == 1 else None
+    how = heard[0].how if len(heard) == 1 else None
     if how is None:
         return None
     operands, results, *_ = heard[0]

@@ -232,7 +232,9 @@ def stand_in(traced: Traced, x: Any) -> Any:
 
 
 def is_alike(one: Made, other: Made) -> bool:
-    """Whether the same is made: in the same steps, with the same numbers."""
+    """Whether the same is made: in the same steps, with the same numbers. Tables of what is made by size are the same, or not."""
+    if not isinstance(one, Made):
+        return one is other
     if (one.frame, one.loop, one.low, one.high) != (other.frame, other.loop, other.low, other.high):
         return False
     if one.spec.dtype is not other.spec.dtype or one.spec.layout != other.spec.layout or one.shift != other.shift:

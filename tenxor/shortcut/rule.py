@@ -163,6 +163,9 @@ class Rule(Program):
         else:
             self.reads = made.reads
         for part in made.parts:
+            if not isinstance(part, Made):
+                parts.append(part)
+                continue
             if part.steps or part.shift is None:
                 raise TypeError("parts are views, or in memory")
             held = -1 if part.recipe is None else specs.in_rows(part.recipe.shape, part.recipe.dtype)

@@ -296,6 +296,7 @@ def _data_for_python(f: Function) -> None:
 def _part(f: Function) -> None:
     """A part of what is made, which is in memory, or a view."""
     part, cursor, specs = f.arguments
+    f.when_giving(~f.is_a(part, "tuple"), lambda: f.own(part))  # a table that tells it by size
     spec, held = (f.integer(f.item(part, k)) for k in range(2))
     shift = f.as_object(next_word(cursor))
 
