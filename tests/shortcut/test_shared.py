@@ -1,156 +1,128 @@
-"""What machine code makes by rule of many sizes is one object for all of them, where sizes are nothing of it, and leaves little."""
+"""Kernels that machine code has threads share, where helpers poll for work; what is much is Python's where they do not."""
 
 from __future__ import annotations
 
-import gc
-import sys
-from typing import Any
+import ctypes
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import spec
-from tenxor.node import DATA, Recipe
-from tenxor.ops import OPS
-from tenxor.shortcut import frames, likewise
+from tenxor import shortcut
+from tenxor.backend import helpers
+from tenxor.backend.llvm.compiler import compiler
+from tenxor.backend.llvm.sharing import ASLEEP, MEETING_PLACE, TAKEN
+from tenxor.backend.threads import MANY, PLACE, SHARE, meeting
+from tenxor.tensor import Tensor
 
-pytestmark = [pytest.mark.usefixtures("on"), pytest.mark.usefixtures("afresh")]
-SEVERAL = (61, 67, 71)
+pytestmark = pytest.mark.usefixtures("on", "two_threads")
 
-
-def numbers(*shape: int, dtype: Any = "d") -> tuple[tx.Tensor, np.ndarray[Any, Any]]:
-    array = np.random.default_rng(sum(shape)).random(shape).astype(dtype)
-    found = tx.asarray(array.copy()).realize()
-    assert found.spec
-    return found, array
-
-
-def made_of(table: spec.Table) -> spec.Made:
-    (every,) = table.values()
-    (made,) = every.values()
-    assert made is not None
-    return made
-
-
-def doubled(n: int) -> spec.Made:
-    x, array = numbers(n)
-    assert np.array_equal((x * 2).to_numpy(), array * 2)
-    return made_of(x.spec.made)
+RNG = np.random.default_rng(5)
+X = tx.asarray(RNG.normal(size=60_000).astype("float32") * 4).realize()
+M, N = (tx.asarray(RNG.normal(size=shape).astype("float32")).realize() for shape in ((170, 180), (180, 170)))
+MUCH: dict[str, Callable[[], Tensor]] = {
+    "a function": lambda: tx.gelu(tx.gelu(X)),
+    "a product": lambda: M @ N + 1,
+    "several kernels, one with memory for each thread": lambda: (M @ N + 1) @ M,
+}
+LESS: Callable[[], Tensor] = lambda: tx.exp(X)  # noqa: E731
+SENT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
+KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
 
-def test_a_frame_that_knows_no_size_is_that_of_all() -> None:
-    for n in range(34, 60):
-        doubled(n)
-    first, *others = [doubled(n).recipe for n in SEVERAL]
-    assert first is not None and type(first.frame) is frames.Shared and first.frame.plan
-    assert all(recipe is not None and recipe.frame is first.frame for recipe in others)
+@pytest.fixture
+def two_threads(threads: Callable[[int], None]) -> None:
+    threads(1)
+    threads(2)
 
 
-def test_a_frame_with_sizes_of_its_own_is_made_for_each() -> None:
-    found = []
-    for n in (*range(34, 60), *SEVERAL):
-        x, array = numbers(n, 3 + n % 7)
-        assert np.array_equal((x[:, 1:] * 2).to_numpy(), array[:, 1:] * 2)
-        found.append(made_of(x[:, 1:].spec.made).recipe)
-    packed = [recipe.frame for recipe in found[-3:] if recipe is not None]
-    assert len(set(packed)) == 3 and not any(type(frame) is frames.Shared for frame in packed)
+class Place:
+    """Where one helper meets who calls it, as machine code is told: a piece of each loop is run by that helper, who never is late."""
+
+    def __init__(self) -> None:
+        self.memory = ctypes.create_string_buffer(MEETING_PLACE)
+        self.sent: list[tuple[int, ...]] = []
+        self.share = SENT(self.run)
+
+    def run(self, place: int, kernel: int, arguments: int, begin: int, end: int, piece: int, many: int) -> None:
+        self.sent.append((kernel, begin, end, piece, many))
+        assert place == ctypes.addressof(self.memory)
+        for k, first in enumerate(range(begin, end, piece)):
+            KERNEL(kernel)(arguments, first, min(first + piece, end), k % 2)
+
+    def say(self, where: int, what: int) -> None:
+        ctypes.c_int64.from_buffer(self.memory, where).value = what
 
 
-@pytest.mark.parametrize("line", [lambda x: x.sum(), lambda x: x.max(), lambda x: x @ x, lambda x: (x * x).sum(), lambda x: x.mean()])
-def test_a_reduction_reads_as_many_elements_as_there_are(line: Any) -> None:
-    for n in (*range(34, 60), 1, 2, *SEVERAL, 1000, 2047, 3, 5):
-        x, array = numbers(n)
-        assert np.allclose(line(x).item(), line(array), rtol=1e-14)
+@pytest.fixture
+def place() -> Iterator[Place]:
+    helpers._helped()  # who would tell of themselves when they are first needed
+    before, found = list(meeting), Place()
+    meeting[SHARE] = ctypes.cast(found.share, ctypes.c_void_p).value or 0
+    meeting[PLACE], meeting[MANY] = ctypes.addressof(found.memory), 1
+    yield found
+    meeting[:] = before
 
 
-def test_what_steps_read_is_one_for_all_sizes() -> None:
-    def made(n: int) -> spec.Made:
-        x, array = numbers(n)
-        assert x.sum(axis=0).item() == pytest.approx(array.sum())
-        return made_of(x.spec.called)
-
-    for n in range(34, 60):
-        made(n)
-    first, *others = [made(n) for n in SEVERAL]
-    assert all(other.reads is first.reads and other.recipes != first.recipes for other in others)
-    assert first.steps == ((first.recipes[0], *first.reads[0]),)
+def bits(make: Callable[[], Tensor]) -> bytes:
+    return make().to_numpy().tobytes()
 
 
-def test_a_recipe_reads_through_the_spec_of_what_it_is_given() -> None:
-    for n in range(34, 60):
-        doubled(n)
-    x, _ = numbers(SEVERAL[0])
-    x * 2
-    recipe = made_of(x.spec.made).recipe
-    assert recipe is not None and recipe.through is x.spec and recipe.which == (0, -1, -1)
-    assert recipe.specs == (x.spec, None, None) and recipe.forms == (x.spec.form, None) and recipe.target is None
+def by_python(make: Callable[[], Tensor]) -> bytes:
+    with shortcut.aside():
+        return bits(make)
 
 
-def test_what_reads_several_specs_knows_each() -> None:
-    for n in range(34, 60):
-        (x, a), (y, b) = numbers(n, 3), numbers(3)
-        assert np.array_equal((x + y).to_numpy(), a + b)
-    (x, a), (y, b) = numbers(SEVERAL[0], 3), numbers(3)
-    assert np.array_equal((x + y).to_numpy(), a + b)
-    recipe = x.spec.made[OPS["add"]][y.spec].recipe  # type: ignore[union-attr]
-    assert recipe is not None and type(recipe.through) is tuple and recipe.specs is recipe.through
-    assert [None if form is None else form.layout.strides for form in (*recipe.forms, recipe.target)] == [(3, 1), (0, 1), None]
+@pytest.mark.parametrize("name", MUCH)
+def test_threads_share_what_is_much(name: str, place: Place, planned: list[object]) -> None:
+    wanted = by_python(MUCH[name])
+    bits(MUCH[name])
+    planned.clear()
+    place.sent.clear()
+    assert bits(MUCH[name]) == wanted and place.sent and not planned
+    least = {code.address: code.facts.least for code in compiler().kernels.alive.values()}
+    for kernel, begin, end, piece, many in place.sent:
+        assert (begin, many) == (0, 1) and piece % least[kernel] == 0
+        assert 1 < -(-end // piece) <= 2 * compiler().target.sharing.pieces
 
 
-def test_a_product_that_is_summed_otherwise_has_a_frame_for_each_sum() -> None:
-    def sums(n: int) -> tuple[Recipe, list[Recipe]]:
-        (x, a), (y, b) = numbers(n, 3), numbers(n, 3)
-        found = [(x * y).sum(axis=axis) for axis in (0, 1, None)]
-        own = [t.storage.node for t in found]
-        product, recipes = own[0].sources[0].recipe, [node.recipe for node in own]  # type: ignore[union-attr]
-        for t, axis in zip(found, (0, 1, None), strict=True):
-            assert np.allclose(t.to_numpy(), (a * b).sum(axis=axis), rtol=1e-14)
-        return product, recipes
-
-    for n in range(34, 60):
-        sums(n)
-    product, recipes = sums(SEVERAL[0])
-    known = frames.frames_of_sums(product)
-    assert type(product.summed) is dict and all(known.get(recipe) for recipe in recipes)
-    sums(SEVERAL[0])
-    assert frames.frames_of_sums(product) == known
-    frames.forget()
+@pytest.mark.parametrize("why", ["one sleeps", "they are at work", "there are none"])
+def test_or_python_does(why: str, place: Place, planned: list[object]) -> None:
+    """Who sleeps is woken by Python, and who is at work for another thread is waited for without Python's lock."""
+    make = MUCH["a function"]
+    wanted = bits(make)
+    place.sent.clear()
+    if why == "there are none":
+        meeting[MANY] = 0
+    else:
+        place.say(ASLEEP if why == "one sleeps" else TAKEN, 1)
+    planned.clear()
+    assert bits(make) == wanted and planned and not place.sent
 
 
-def test_recipes_are_numbered_when_somebody_asks() -> None:
-    for n in range(34, 60):
-        doubled(n)
-    recipes = [doubled(n).recipe for n in SEVERAL]
-    assert not any(has_number(recipe) for recipe in recipes if recipe is not None)
-    found = {recipe.number for recipe in recipes if recipe is not None}
-    assert len(found) == len(SEVERAL) and found == {recipe.number for recipe in recipes if recipe is not None}
+def test_what_is_less_is_shared_by_those_who_are_awake(place: Place, planned: list[object]) -> None:
+    wanted = bits(LESS)
+    planned.clear()
+    place.sent.clear()
+    assert bits(LESS) == wanted and len(place.sent) == 1
+    place.say(ASLEEP, 1)
+    assert bits(LESS) == wanted and len(place.sent) == 1 and not planned
 
 
-def has_number(recipe: Recipe) -> bool:
-    try:
-        Recipe.__dict__["number"].__get__(recipe, Recipe)
-    except AttributeError:
-        return False
-    return True
+def test_what_is_little_is_not(place: Place) -> None:
+    (X + 1).realize()
+    (X + 1).realize()
+    assert not place.sent
 
 
-def test_what_is_in_memory_has_a_recipe_that_dies() -> None:
-    x, _ = numbers(SEVERAL[0])
-    for recipe in (x.storage.node.recipe, Recipe(DATA, (3,), tx.float64, (), (), None)):
-        assert recipe.done is recipe and recipe not in gc.get_referents(recipe)
-
-
-def test_new_sizes_leave_nothing_for_the_collector() -> None:
-    for n in range(34, 60):
-        doubled(n), numbers(n)[0].sum()
-    likewise_known = len(likewise._known)
-    gc.collect()
-    made = [doubled(n) for n in SEVERAL]
-    assert len(likewise._known) == likewise_known
-    tracked = {id(x) for x in gc.get_objects()}
-    for each in made:
-        assert each.recipe is not None
-        of_it = (each, each.recipe, each.spec, each.recipe.done, each.spec.shape)
-        assert not any(id(x) in tracked for x in of_it), "the collector walks through each"
-    assert sum(sys.getsizeof(x) for x in (made[0], made[0].recipe, made[0].spec)) < 600
+def test_nobody_is_called_when_helpers_went_home() -> None:
+    """Nor any more by frames for another number of threads."""
+    make = MUCH["a function"]
+    wanted = by_python(make)
+    assert bits(make) == wanted and meeting[MANY] == 1
+    for count in (3, 1, 2):
+        tx.set_num_threads(count)
+        assert meeting[MANY] == 0
+        assert bits(make) == bits(make) == wanted
+        assert meeting[MANY] == count - 1

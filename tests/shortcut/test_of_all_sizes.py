@@ -1,0 +1,156 @@
+"""What machine code makes by rule of many sizes is one object for all of them, where sizes are nothing of it, and leaves little."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import spec
+from tenxor.node import DATA, Recipe
+from tenxor.ops import OPS
+from tenxor.shortcut import frames, likewise
+
+pytestmark = [pytest.mark.usefixtures("on"), pytest.mark.usefixtures("afresh")]
+SEVERAL = (61, 67, 71)
+
+
+def numbers(*shape: int, dtype: Any = "d") -> tuple[tx.Tensor, np.ndarray[Any, Any]]:
+    array = np.random.default_rng(sum(shape)).random(shape).astype(dtype)
+    found = tx.asarray(array.copy()).realize()
+    assert found.spec
+    return found, array
+
+
+def made_of(table: spec.Table) -> spec.Made:
+    (every,) = table.values()
+    (made,) = every.values()
+    assert made is not None
+    return made
+
+
+def doubled(n: int) -> spec.Made:
+    x, array = numbers(n)
+    assert np.array_equal((x * 2).to_numpy(), array * 2)
+    return made_of(x.spec.made)
+
+
+def test_a_frame_that_knows_no_size_is_that_of_all() -> None:
+    for n in range(34, 60):
+        doubled(n)
+    first, *others = [doubled(n).recipe for n in SEVERAL]
+    assert first is not None and type(first.frame) is frames.Shared and first.frame.plan
+    assert all(recipe is not None and recipe.frame is first.frame for recipe in others)
+
+
+def test_a_frame_with_sizes_of_its_own_is_made_for_each() -> None:
+    found = []
+    for n in (*range(34, 60), *SEVERAL):
+        x, array = numbers(n, 3 + n % 7)
+        assert np.array_equal((x[:, 1:] * 2).to_numpy(), array[:, 1:] * 2)
+        found.append(made_of(x[:, 1:].spec.made).recipe)
+    packed = [recipe.frame for recipe in found[-3:] if recipe is not None]
+    assert len(set(packed)) == 3 and not any(type(frame) is frames.Shared for frame in packed)
+
+
+@pytest.mark.parametrize("line", [lambda x: x.sum(), lambda x: x.max(), lambda x: x @ x, lambda x: (x * x).sum(), lambda x: x.mean()])
+def test_a_reduction_reads_as_many_elements_as_there_are(line: Any) -> None:
+    for n in (*range(34, 60), 1, 2, *SEVERAL, 1000, 2047, 3, 5):
+        x, array = numbers(n)
+        assert np.allclose(line(x).item(), line(array), rtol=1e-14)
+
+
+def test_what_steps_read_is_one_for_all_sizes() -> None:
+    def made(n: int) -> spec.Made:
+        x, array = numbers(n)
+        assert x.sum(axis=0).item() == pytest.approx(array.sum())
+        return made_of(x.spec.called)
+
+    for n in range(34, 60):
+        made(n)
+    first, *others = [made(n) for n in SEVERAL]
+    assert all(other.reads is first.reads and other.recipes != first.recipes for other in others)
+    assert first.steps == ((first.recipes[0], *first.reads[0]),)
+
+
+def test_a_recipe_reads_through_the_spec_of_what_it_is_given() -> None:
+    for n in range(34, 60):
+        doubled(n)
+    x, _ = numbers(SEVERAL[0])
+    x * 2
+    recipe = made_of(x.spec.made).recipe
+    assert recipe is not None and recipe.through is x.spec and recipe.which == (0, -1, -1)
+    assert recipe.specs == (x.spec, None, None) and recipe.forms == (x.spec.form, None) and recipe.target is None
+
+
+def test_what_reads_several_specs_knows_each() -> None:
+    for n in range(34, 60):
+        (x, a), (y, b) = numbers(n, 3), numbers(3)
+        assert np.array_equal((x + y).to_numpy(), a + b)
+    (x, a), (y, b) = numbers(SEVERAL[0], 3), numbers(3)
+    assert np.array_equal((x + y).to_numpy(), a + b)
+    recipe = x.spec.made[OPS["add"]][y.spec].recipe  # type: ignore[union-attr]
+    assert recipe is not None and type(recipe.through) is tuple and recipe.specs is recipe.through
+    assert [None if form is None else form.layout.strides for form in (*recipe.forms, recipe.target)] == [(3, 1), (0, 1), None]
+
+
+def test_a_product_that_is_summed_otherwise_has_a_frame_for_each_sum() -> None:
+    def sums(n: int) -> tuple[Recipe, list[Recipe]]:
+        (x, a), (y, b) = numbers(n, 3), numbers(n, 3)
+        found = [(x * y).sum(axis=axis) for axis in (0, 1, None)]
+        own = [t.storage.node for t in found]
+        product, recipes = own[0].sources[0].recipe, [node.recipe for node in own]  # type: ignore[union-attr]
+        for t, axis in zip(found, (0, 1, None), strict=True):
+            assert np.allclose(t.to_numpy(), (a * b).sum(axis=axis), rtol=1e-14)
+        return product, recipes
+
+    for n in range(34, 60):
+        sums(n)
+    product, recipes = sums(SEVERAL[0])
+    known = frames.frames_of_sums(product)
+    assert type(product.summed) is dict and all(known.get(recipe) for recipe in recipes)
+    sums(SEVERAL[0])
+    assert frames.frames_of_sums(product) == known
+    frames.forget()
+
+
+def test_recipes_are_numbered_when_somebody_asks() -> None:
+    for n in range(34, 60):
+        doubled(n)
+    recipes = [doubled(n).recipe for n in SEVERAL]
+    assert not any(has_number(recipe) for recipe in recipes if recipe is not None)
+    found = {recipe.number for recipe in recipes if recipe is not None}
+    assert len(found) == len(SEVERAL) and found == {recipe.number for recipe in recipes if recipe is not None}
+
+
+def has_number(recipe: Recipe) -> bool:
+    try:
+        Recipe.__dict__["number"].__get__(recipe, Recipe)
+    except AttributeError:
+        return False
+    return True
+
+
+def test_what_is_in_memory_has_a_recipe_that_dies() -> None:
+    x, _ = numbers(SEVERAL[0])
+    for recipe in (x.storage.node.recipe, Recipe(DATA, (3,), tx.float64, (), (), None)):
+        assert recipe.done is recipe and recipe not in gc.get_referents(recipe)
+
+
+def test_new_sizes_leave_nothing_for_the_collector() -> None:
+    for n in range(34, 60):
+        doubled(n), numbers(n)[0].sum()
+    likewise_known = len(likewise._known)
+    gc.collect()
+    made = [doubled(n) for n in SEVERAL]
+    assert len(likewise._known) == likewise_known
+    tracked = {id(x) for x in gc.get_objects()}
+    for each in made:
+        assert each.recipe is not None
+        of_it = (each, each.recipe, each.spec, each.recipe.done, each.spec.shape)
+        assert not any(id(x) in tracked for x in of_it), "the collector walks through each"
+    assert sum(sys.getsizeof(x) for x in (made[0], made[0].recipe, made[0].spec)) < 600
