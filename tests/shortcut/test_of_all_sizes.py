@@ -11,6 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import spec
+from tenxor.functions import counting, hosted, sets
 from tenxor.node import DATA, Recipe
 from tenxor.ops import OPS
 from tenxor.shortcut import frames, likewise
@@ -154,3 +155,87 @@ def test_new_sizes_leave_nothing_for_the_collector() -> None:
         of_it = (each, each.recipe, each.spec, each.recipe.done, each.spec.shape)
         assert not any(id(x) in tracked for x in of_it), "the collector walks through each"
     assert sum(sys.getsizeof(x) for x in (made[0], made[0].recipe, made[0].spec)) < 600
+
+
+def in_python(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[Any]:
+    """What Python's own function of this name is asked for, from now on."""
+    asked, own = list[Any](), getattr(where, name)
+
+    def noted(*given: Any, **named: Any) -> Any:
+        asked.append(given)
+        return own(*given, **named)
+
+    monkeypatch.setattr(where, name, noted)
+    return asked
+
+
+def test_what_is_written_over_what_was_made_for_it_is_run_by_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    def padded(n: int) -> None:
+        x, array = numbers(n)
+        assert np.array_equal(tx.pad(x, (2, 3)).realize().to_numpy(), np.pad(array, (2, 3)))
+
+    for n in range(34, 60):
+        padded(n)
+    planned = in_python(monkeypatch, sys.modules["tenxor.realize"], "_planned")
+    for n in (*SEVERAL, 73, 75):
+        padded(n)
+    assert not planned
+
+
+def test_what_somebody_has_is_not_written_over() -> None:
+    for n in (*range(34, 60), *SEVERAL):
+        x, array = numbers(n)
+        first = x * 2
+        second = first.copy()
+        second[3:7] = x[:4]
+        third = second.copy()
+        third[1] = 5.0
+        wanted = array * 2
+        wanted[3:7] = array[:4]
+        last = wanted.copy()
+        last[1] = 5.0
+        kept = first if n % 2 else second
+        assert np.array_equal(third.realize().to_numpy(), last)
+        assert np.array_equal(kept.to_numpy(), array * 2 if n % 2 else wanted)
+        assert np.array_equal(second.to_numpy(), wanted) and np.array_equal(first.to_numpy(), array * 2)
+
+
+def test_counts_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(n: int, least: int | None = None) -> None:
+        array = np.random.default_rng(n).integers(0, 9, n)
+        x, weights = tx.asarray(array.copy()).realize(), numbers(n)
+        named = {} if least is None else {"minlength": least}
+        assert np.array_equal(tx.bincount(x, **named).to_numpy(), np.bincount(array, **named))
+        assert np.allclose(tx.bincount(x, weights[0], **named).to_numpy(), np.bincount(array, weights[1], **named), rtol=1e-14)
+        values, counts = tx.unique_counts(x)
+        wanted = np.unique(array, return_counts=True)
+        assert np.array_equal(values.to_numpy(), wanted[0]) and np.array_equal(counts.to_numpy(), wanted[1])
+        assert np.array_equal(tx.unique_values(x).to_numpy(), wanted[0])
+        assert np.array_equal(tx.unique_inverse(x).inverse_indices.to_numpy(), np.unique(array, return_inverse=True)[1])
+
+    for n in range(34, 60):
+        counted(n)
+        counted(n, n)
+    of_python = (counting, "_bincount"), (sets, "_all_of_few"), (sets, "at_once")
+    by_python = [in_python(monkeypatch, where, name) for where, name in of_python]
+    for n in SEVERAL:
+        counted(n)
+    assert not any(by_python)
+    for n in SEVERAL:
+        for least in (0, 3, 20, n, n + 1, 40):
+            counted(n, least)
+
+
+def test_matrices_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def solved(n: int) -> None:
+        x, array = numbers(n, n)
+        y, right = numbers(n)
+        assert np.array_equal(tx.linalg.solve(x, y).to_numpy(), np.linalg.solve(array, right))
+        assert tx.linalg.det(x).item() == np.linalg.det(array)
+
+    for n in range(34, 60):
+        solved(n)
+    by_python = in_python(monkeypatch, hosted, "_of_many")
+    for n in (60, 61, 62, 57):
+        solved(n)
+    assert not by_python
