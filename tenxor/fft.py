@@ -392,9 +392,8 @@ def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op:
     norm = _norm(op, norm)
     place = axis_of(op, axis, x.ndim)
     size = x.shape[place]
-    if n is None:
-        n = 2 * (size - 1) if name == "irfft" else size
-    n = checked_int(op, "n", n)
+    own = 2 * (size - 1) if name == "irfft" else size
+    n = own if n is None else checked_int(op, "n", n)
     if n < 1:
         raise ShapeError(f"{op}: axis {place} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
     check_count(op, (n,))

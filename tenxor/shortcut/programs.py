@@ -41,7 +41,8 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
 def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> Sequence[int] | None:
     """The words of that, where sizes may be numbers that remember; None if it is more than these."""
     if isinstance(how, Loop):
-        return None if how.wider or how.between else words_of(how, operands, results, floats)
+        words = None if how.wider or len(how.between) % 8 else words_of(how, operands, results, floats)
+        return None if words is None else [*words, *struct.unpack(f"={len(how.between) // 8}q", how.between)]
     return None if isinstance(how, Factors) else _words_of(how, operands)
 
 
