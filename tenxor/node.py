@@ -186,39 +186,21 @@ def untracked() -> AbstractContextManager[None]:
 class Recipe:
     """How a node is made, but for what it reads: shared by all nodes that are made alike, so it is compared by identity.
 
-    `op` makes elements of `shape` and `dtype` of sources with `dtypes`, read through layouts of these `forms` (None for a
-    number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
-    what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
-    (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe: of
-    one as a pair, of several as a dictionary.
-    `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of copies of some
-    sources, by which these are (`shortcut/updates.py`).
-    Machine code makes recipes (`shortcut/code/rules.py`) of specs in place of forms: those that it reads `through`, and the one of the
-    target behind them, or where all of them are one, that one, and `which` are below 0 where there is none; then forms are asked of
-    these when somebody wants them, and an equal recipe is another one.
+    `op` makes elements of `shape` and `dtype` of sources with `dtypes`, read through layouts of these `forms` (None for a number).
+    `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of what is in memory, with
+    this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go (`shortcut/frames.py`): None
+    if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe: of one as a pair, of several as a
+    dictionary. `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of
+    copies of some sources, by which these are (`shortcut/updates.py`). Machine code makes recipes (`shortcut/code/rules.py`) of specs
+    in place of forms: those that it reads `through`, and the one of the target behind them, or where all of them are one, that one, and
+    `which` are below 0 where there is none; then forms are asked of these when somebody wants them, and an equal recipe is another one.
     It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
     `number`, which it has once somebody asks.
     """
 
     __slots__ = (
-        "apart",
-        "done",
-        "dtype",
-        "dtypes",
-        "forms",
-        "frame",
-        "keeps_order",
-        "nbytes",
-        "needs",
-        "number",
-        "op",
-        "passing",
-        "shape",
-        "size",
-        "summed",
-        "target",
-        "through",
-        "which",
+        *("apart", "done", "dtype", "dtypes", "forms", "frame", "keeps_order", "nbytes", "needs"),
+        *("number", "op", "passing", "shape", "size", "summed", "target", "through", "which"),
     )
 
     def __init__(

@@ -131,7 +131,8 @@ def _likely(op: HostOp, each: int) -> int:
     if each <= op.most:
         return each
     power = 1 << int_of(each).bit_length() - 1
-    assert power <= each < 2 * power
+    if not power <= each < 2 * power:  # which is never so, but is what such sizes note down
+        raise AssertionError(f"{each} is not between {power} and its double")
     rows = (1.5 * power / op.cost) ** (1 / len(op.weight))
     return 100 * each // int(100 * min(BLOCKED, max(SMOOTH, SMOOTH * rows / 100)))
 

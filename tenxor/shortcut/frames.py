@@ -46,7 +46,9 @@ with_frames: list[Recipe | Plan] = []
 
 
 class Shared(bytes):
-    """A frame of recipes of all sizes: it keeps the plan that has the kernel in memory itself."""
+    """A frame of recipes of all sizes, which a rule gives those that it makes: it keeps the plan that has the kernel in memory itself, and
+    is forgotten with the rule and them.
+    """
 
     plan: Plan
 
@@ -86,7 +88,7 @@ def frames_of_sums(product: Recipe) -> dict[Recipe, bytes]:
 
 
 def forget() -> None:
-    """Forget all frames of recipes, and with them the kernels that nothing else has."""
+    """Forget all frames of recipes, but for those that rules give, and with them the kernels that nothing else has."""
     while with_frames:
         recipe = with_frames.pop()
         if isinstance(recipe, Recipe):

@@ -232,14 +232,14 @@ def stand_in(traced: Traced, x: Any) -> Any:
 
 
 def is_alike(one: Made, other: Made) -> bool:
-    """Whether the same is made: in the same steps, with the same numbers. Tables of what is made by size are the same, or not."""
-    if not isinstance(one, Made):
-        return one is other
+    """Whether the same is made: in the same steps, with the same numbers."""
     if (one.frame, one.loop, one.low, one.high) != (other.frame, other.loop, other.low, other.high):
         return False
     if one.spec.dtype is not other.spec.dtype or one.spec.layout != other.spec.layout or one.shift != other.shift:
         return False
-    if len(one.parts) != len(other.parts) or not all([is_alike(a, b) for a, b in zip(one.parts, other.parts, strict=True)]):
+    if len(one.parts) != len(other.parts):
+        return False
+    if not all([a is b or (type(a) is Made and is_alike(a, b)) for a, b in zip(one.parts, other.parts, strict=True)]):
         return False
     if len(one.steps) != len(other.steps) or (one.recipe is None) != (other.recipe is None):
         return False

@@ -49,11 +49,11 @@ class Frame(NamedTuple):
     plan: Plan | None
 
     @classmethod
-    def of(cls, words: Sequence[Number], plan: Plan | None) -> Frame:
-        """That of a frame with `Size`s among its words. Without it is the frame itself, for all sizes."""
+    def of(cls, words: Sequence[Number], plan: Plan | None, *, is_shared: bool = False) -> Frame:
+        """That of a frame with `Size`s among its words. Without it may be shared: it is the frame itself, for all sizes."""
         places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
         packed = struct.pack(f"={len(words)}q", *[0 if isinstance(word, Size) else word for word in words])
-        if packed and plan is not None and not places:
+        if is_shared and packed and plan is not None and not places:
             packed = Shared(packed)
             packed.plan = plan
         return cls(packed, places, plan)
@@ -172,7 +172,9 @@ class Rule(Program):
             numbers.append(part.shift)
             parts.append((specs.of(part.spec.layout, part.spec.dtype), held))
         for step, product, words, plan in frames:
-            frame = Frame.of(words if step < 0 else told_by_sizes(words, made.steps[step if product is None else product][0]), plan)
+            if step >= 0:
+                words = told_by_sizes(words, made.recipes[step if product is None else product])
+            frame = Frame.of(words, plan, is_shared=step >= 0)
             numbers += [words[k] for k in frame.places]
             written.append((step, product, *frame))
         super().__init__(trace, [*specs.numbers, *numbers])

@@ -121,7 +121,7 @@ def _by_rule(f: Function) -> None:
     """Whether the frame of the graph that was walked last is among these now, by a rule for its kind. Python runs nothing."""
     (frames,) = f.arguments
     f.require(f.call("PyDict_Size", I64, [frames]) < MAX_GRAPHS)
-    frame, plan = _of_this_kind(f, frames)
+    _, frame, plan = _of_this_kind(f, frames)
     key = f.made(words(f))
     for table_of, x in ((f.the("plans of graphs"), plan), (frames, frame)):
         f.require(f.call("PyDict_SetItem", I32, [table_of, key, x]).equals(0))
@@ -129,26 +129,28 @@ def _by_rule(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
-def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value]:
-    """The frame among these of the graph that was walked last, by a rule for its kind, held; and the plan that has its kernels."""
+def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
+    """The rule for the kind of the graph that was walked last; the frame among these by that, held; and the plan that has its kernels."""
     f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MOST_RESULTS))
     rule = suiting(f, known_of_kind(f), numbers(f)[1], results)
     fixed, places, plan = (f.item(f.get(rule, "FrameRule.frame"), k) for k in range(3))
     frame = f.made(f.call("frame_like", POINTER, [fixed, places, f.local(POINTER, results)]))
-    return frame, plan
+    return rule, frame, plan
 
 
 def _alone_by_rule(f: Function) -> None:
-    """Whether a node, all of whose sources are in memory, has a frame now, by a rule for its kind. Python runs nothing."""
+    """Whether a node, all of whose sources are in memory, has a frame now, by a rule for its kind. Python may run in the end."""
     (node,) = f.arguments
     product = product_in(f, node)
     key = f.made(f.call("key_of_graph", POINTER, [node]))
     f.let_go(key)
-    frame, plan = _of_this_kind(f, f.the("with frames"))
-    reads = f.selected(product.equals(node), f.the("None"), f.get(product, "Node.recipe"))
-    f.require(f.call("give_frame", I1, [f.get(node, "Node.recipe"), reads, frame, plan]))
-    f.let_go(frame)
+    rule, frame, plan = _of_this_kind(f, f.the("with frames"))
+    recipe, reads = f.get(node, "Node.recipe"), f.selected(product.equals(node), f.the("None"), f.get(product, "Node.recipe"))
+    for x in (rule, recipe, reads):
+        f.hold(x)
+    f.require(f.call("give_frame", I1, [recipe, reads, frame, plan]))
+    f.let_go(rule, recipe, reads, frame)
     f.give(f.constant(I1, True))
 
 

@@ -126,7 +126,6 @@ def _sources(f: Function) -> None:
             as_int = lambda: [f.call("PyLong_FromLongLong", POINTER, [word])]  # noqa: E731
             value = f.made(f.choose(f.is_a(f.get(item, "DType.lowest"), "int"), as_int, as_float)[0])
             scalar = f.new("Scalar", value=value, dtype=f.own(item))
-            f.unseen(scalar)
             f.keeps(scalar)
             return [scalar]
 
