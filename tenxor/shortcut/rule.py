@@ -17,6 +17,7 @@ from .frames import Shared, told_by_sizes
 
 MOST_AXES = 4  # of a tensor
 MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS, MOST_SPECS = 128, 512, 4096, 256  # of a rule
+MOST_GIVEN = 8  # tensors of a call whose specs machine code notes down
 # Of a frame: of which step it is, and of which product that sums; its words, and the plan that has its kernel, if there is one.
 Words = tuple[int, int | None, Sequence[Number], Plan | None]
 OWN, LOOP = -1, -2  # in the place of a step: the frame is that of what is made itself, or the program by which that is done in place
@@ -137,6 +138,7 @@ class Rule(Program):
         """That by which something was `made` of tensors with sizes, in whose place was something `like` it; they are `given` as these see
         them, where machine code knows that. TypeError for what has more to it than numbers, or too many.
         """
+        given = given if len(given) <= MOST_GIVEN else ()
         specs = Specs(given)
         self.given, self.seen = len(given), specs.of(made.spec.layout, made.spec.dtype)
         numbers, of_reads = list[Any]([made.shift]), list[Any]()

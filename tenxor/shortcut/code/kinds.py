@@ -11,14 +11,13 @@ from collections.abc import Callable
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER, array
 from ..objects import BYTES, ITEMS, SIZE, VALUE, Objects
-from ..rule import MOST_AXES
+from ..rule import MOST_AXES, MOST_GIVEN
 from .function import Function
 from .record import holds_a_node
 from .specs import MIXED, read_through
 from .walk import NODE, count, number_of, table
 
 MOST_WORDS = 512  # of a kind
-MOST_GIVEN = 8  # tensors of a call by a rule that asks for their specs
 MET = 64  # kinds that were met last, at the most
 SMALL = 16  # integers below are as they are, unless tensors have them
 BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on

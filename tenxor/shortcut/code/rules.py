@@ -431,7 +431,7 @@ def _of_kind(f: Function) -> None:
     results = f.local(array(I64, MOST_RESULTS))
     rule = f.hold(suiting(f, kinds.known_of_kind(f), kinds.numbers(f)[1], results))
     place, given = kinds.specs(f)
-    f.require(f.integer(f.get(rule, "Rule.given")) <= select(place.load(I64) > kinds.MOST_GIVEN, f.number(0), place.load(I64)))
+    f.require(f.integer(f.get(rule, "Rule.given")) <= place.load(I64))
     made = f.made(f.call("made_like", POINTER, [rule, results, given]))
     f.let_go(rule)
     f.keeps(made)
