@@ -191,12 +191,12 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
 
 def _where_written(plan: Plan) -> dict[int, int] | None:
     """In whose memory each step's result is written: in that of what is written over it in the end, if anything is. None where a step
-    writes over anything but what one before it made.
+    writes over anything but what one before it made, or what others read afterwards: a copy of that.
     """
     where: dict[int, int] = {}
     for step in plan.steps:
         if step.over is not None:
-            if step.over not in where:
+            if step.over not in where or [k for k, _ in step.donors] != [step.over]:
                 return None
             for k in [k for k, place in where.items() if place == step.over]:
                 where[k] = step.number
