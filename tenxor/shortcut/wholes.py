@@ -191,12 +191,13 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
 
 def _where_written(plan: Plan) -> dict[int, int] | None:
     """In whose memory each step's result is written: in that of what is written over it in the end, if anything is. None where a step
-    writes over anything but what one before it made, or what others read afterwards: a copy of that.
+    writes over anything but what one before it made, or what others read afterwards: a copy of that; or over much, as what writes that may
+    be one of many writes that wait for each other.
     """
     where: dict[int, int] = {}
     for step in plan.steps:
         if step.over is not None:
-            if step.over not in where or [k for k, _ in step.donors] != [step.over]:
+            if step.over not in where or [k for k, _ in step.donors] != [step.over] or step.nbytes > LARGEST:
                 return None
             for k in [k for k, place in where.items() if place == step.over]:
                 where[k] = step.number

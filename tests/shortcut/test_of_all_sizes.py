@@ -239,18 +239,3 @@ def test_matrices_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> N
     for n in (60, 61, 62, 57):
         solved(n)
     assert not by_python
-
-
-def test_what_is_read_once_more_is_not_written_over() -> None:
-    for n in (*range(34, 60), *SEVERAL):
-        x, array = numbers(n)
-        base = x * 0.0
-        first, second = base.copy(), base.copy()
-        first[1:4] = x[:3]
-        second[2:6] = x[1:5]
-        wanted = np.zeros((2, n))
-        wanted[0, 1:4], wanted[1, 2:6] = array[:3], array[1:5]
-        del base
-        both = first * 2 + second
-        del first, second
-        assert np.array_equal(both.to_numpy(), wanted[0] * 2 + wanted[1])
