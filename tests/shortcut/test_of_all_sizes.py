@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tenxor import spec
 from tenxor.functions import counting, hosted, sets
 from tenxor.node import DATA, Recipe
 from tenxor.ops import OPS
-from tenxor.shortcut import frames, likewise
+from tenxor.shortcut import frames, likewise, wholes
 
 pytestmark = [pytest.mark.usefixtures("on"), pytest.mark.usefixtures("afresh")]
 SEVERAL = (61, 67, 71)
@@ -180,6 +181,18 @@ def test_what_is_written_over_what_was_made_for_it_is_run_by_a_frame(monkeypatch
     for n in (*SEVERAL, 73, 75):
         padded(n)
     assert not planned
+
+
+def test_where_a_graph_writes_over_what_it_made() -> None:
+    def where(*steps: tuple[int, int | None, bool, int]) -> dict[int, int] | None:
+        made = [SimpleNamespace(number=k, over=over, donors=[(over, ())] * last, nbytes=n) for k, over, last, n in steps]
+        return wholes._where_written(SimpleNamespace(steps=made))  # type: ignore[arg-type]
+
+    assert where((3, None, False, 8), (5, None, False, 8)) == {3: 3, 5: 5}
+    assert where((3, None, False, 8), (4, 3, True, 8), (7, None, False, 8), (9, 4, True, 8)) == {3: 9, 4: 9, 7: 7, 9: 9}
+    assert where((3, None, False, 8), (4, 3, False, 8)) is None, "what is read afterwards is copied"
+    assert where((4, 3, True, 8)) is None, "memory that was there before is not looked at"
+    assert where((3, None, False, 8), (4, 3, True, 1 << 21)) is None
 
 
 def test_what_somebody_has_is_not_written_over() -> None:
