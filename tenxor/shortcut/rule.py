@@ -188,4 +188,3 @@ class Rule(Program):
 def is_of_sizes(source: object) -> bool:
     """Whether a source is a number that depends on sizes."""
     return isinstance(source, Scalar) and isinstance(source.value, Size)
-

@@ -5,7 +5,7 @@ A rule (`rule.py`) is found by the kind of a call, and what it makes is remember
 
 from __future__ import annotations
 
-from ...backend.llvm.builder import Module, Value, select
+from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...node import MAX_RECIPES
 from ..frames import MAX_FRAMES
@@ -327,7 +327,7 @@ def _with_specs(f: Function) -> None:
         spec = f.call("spec_at", POINTER, [dtype, f.integer(ndim), cursor])
         last.store(spec)
         specs.at(made.load(I64), POINTER).store(spec)
-        made.store(made.load(I64) + select(f.is_null(spec), f.number(0), f.number(1)))
+        made.store(made.load(I64) + (~f.is_null(spec)).cast("zext", I64))
 
     f.as_long_as(lambda: f.both(made.load(I64) < first + f.word(like, SIZE), lambda: ~f.is_null(last.load(POINTER))), one)
     rest = lambda: [f.call("made_with_specs", POINTER, [rule, cursor, specs])]  # noqa: E731

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...backend.llvm.builder import Module, Value, select
+from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I16, I64, POINTER, array
 from ...layout.form import MAX_FORMS
 from ..objects import SIZE, Objects
@@ -54,7 +54,7 @@ def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
 def read_through(f: Function, recipe: Value, k: Value) -> Value:
     """The spec by which a recipe of machine code's reads a source, or behind the last what it writes through; None if there is none."""
     through, place = f.get(recipe, "Recipe.through"), f.get(recipe, "Recipe.which")
-    only = lambda: [select(f.integer(f.item(place, k)) < 0, f.the("None"), through)]  # noqa: E731
+    only = lambda: [f.selected(f.integer(f.item(place, k)) < 0, f.the("None"), through)]  # noqa: E731
     return f.choose(f.is_a(through, "tuple"), lambda: [f.item(through, k)], only)[0]
 
 
