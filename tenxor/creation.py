@@ -63,6 +63,8 @@ def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
     """The sizes of a shape that was given, one number or several."""
     if type(shape) is int and 0 <= shape <= MAX_SIZE:  # as mostly
         return (shape,)
+    if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):
+        return shape
     sizes = ints(op, (shape,))
     for axis, n in enumerate(sizes):
         if n < 0:
@@ -317,6 +319,12 @@ def positions(shape: tuple[int, ...]) -> Tensor:
     return Tensor._of(Node.of(POSITION, shape, DEFAULT_INT))
 
 
+@made_again
+def _counted(count: int) -> Tensor:
+    """The same of a vector, as floats."""
+    return positions((count,)).astype(DEFAULT_FLOAT)
+
+
 def is_followed(x: Any) -> TypeGuard[Tensor]:
     """Whether derivatives may be taken by a number: it is to stay a tensor."""
     return isinstance(x, Tensor) and x.ndim == 0 and x._has_past()
@@ -324,7 +332,7 @@ def is_followed(x: Any) -> TypeGuard[Tensor]:
 
 def _real(op: str, x: Any) -> float:
     """A number that has no imaginary part."""
-    if is_size(x):
+    if type(x) is int or type(x) is float or is_size(x):
         return x  # type: ignore[no-any-return]
     value = number_of(x, op)
     if isinstance(value, complex):
@@ -374,10 +382,10 @@ def arange(
         for x in (start, start + (count - 1) * step):
             if d is not DEFAULT_INT or not is_size(x):  # with 64 bits these are counted, too
                 check_fits(x, d, "arange")
-    found = positions((count,))
     if not integral:
         first, each = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]
-        return (found.astype(DEFAULT_FLOAT) * each + first).astype(d, copy=False)
+        return (_counted(count) * each + first).astype(d, copy=False)
+    found = positions((count,))
     if d.kind == "uint":  # modulo 2**64 all comes out right, whatever the sign of the step
         found, start, step = found.astype(uint64), start % 2**64, step % 2**64
     if step != 1:
@@ -409,34 +417,44 @@ def linspace(
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     _device("linspace", device)
-    given: list[Any] = [x if is_followed(x) else number_of(x, "linspace") for x in (start, stop)]
-    for x in given:
-        if type(x) is int:
-            check_fits(x, DEFAULT_FLOAT, "linspace")
-    are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in given])
-    kind, own = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
-    ends: list[Any] = [x.astype(own) if isinstance(x, Tensor) else kind(x) for x in given]
-    first, last = ends
+    first, last, own = _ends(start, stop)
     count = checked_int("linspace", "num", num)
     if count < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
     d = own if dtype is None else dtype_of(dtype)
     check_real("linspace", own, d)
     gaps = count - 1 if endpoint else count
-    counted = positions((count,)).astype(DEFAULT_FLOAT)
-    scale = 1.0 if any([isinstance(x, Tensor) for x in given]) else scale_of_steps(first, last)
+    counted = _counted(count)
+    scale = 1.0 if isinstance(first, Tensor) or isinstance(last, Tensor) else scale_of_steps(first, last)
     step = (last * scale - first * scale) / gaps if gaps > 0 else 0.0
-    found: Tensor = counted * step + first * scale
+    # By operations, as operators do not take what stands for numbers that sizes have (`sizes.py`).
+    found: Tensor = counted._with(OPS["multiply"], step) + first * scale
     if scale != 1:
         found *= 1 / scale
     if endpoint and gaps > 0:
-        found = Tensor._compute(OPS["where"], counted == float(gaps), last, found)
+        found = counted._with(OPS["equal"], gaps)._with(OPS["where"], last, found)
     return (found.floor() if d.is_integer else found).astype(d, copy=False)
+
+
+def _ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
+    """Both ends of a line, as floats, or as complex numbers if one is, or as tensors that derivatives follow; and that dtype."""
+    if type(start) is float and type(stop) is float:  # as mostly
+        return start, stop, DEFAULT_FLOAT
+    given: list[Any] = [x if is_followed(x) else number_of(x, "linspace") for x in (start, stop)]
+    for x in given:
+        if type(x) is int:
+            check_fits(x, DEFAULT_FLOAT, "linspace")
+    are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in given])
+    kind, own = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
+    first, last = [x.astype(own) if isinstance(x, Tensor) else kind(x) for x in given]
+    return first, last, own
 
 
 def scale_of_steps(start: complex, stop: complex) -> float:
     """By what power of two to multiply both ends, so that their distance is a float, and a step of it has all its digits."""
     distance = stop - start
+    if type(distance) is float and 2.0**-900 <= abs(distance) < inf:
+        return 1.0
     parts = [abs(x) for x in (distance.real, distance.imag) if x]
     if any(isinf(x) for x in parts):
         return 0.5

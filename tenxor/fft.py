@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .creation import asarray, positions, zeros
-from .dtypes import DEFAULT_FLOAT, DTypeLike
+from .dtypes import DEFAULT_FLOAT, DTypeLike, complex_of
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
 from .functions.hosted import BACKWARD, at_once, hosted
@@ -61,7 +61,8 @@ _TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
 FEW = 1 << 9  # elements that NumPy transforms along all axes sooner than it is asked for each
-FEW_REAL = 1 << 14  # the same of real numbers that become complex: NumPy mirrors half of what it finds, for which it has no function of C
+FEW_REAL = 1 << 14  # the same of real numbers that become complex
+LONG = 1 << 9  # elements along an axis of which half is found of real numbers, and mirrored, sooner than all of complex ones
 
 
 # --- along one axis ---------------------------------------------------------------------------------------------------
@@ -397,11 +398,23 @@ def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op:
     if n < 1:
         raise ShapeError(f"{op}: axis {place} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
     check_count(op, (n,))
+    if name in ("fft", "ifft") and not x.dtype.is_complex:
+        if n >= LONG:
+            return _mirrored(x, name, n, place, norm, op)
+        return _one_of_several(x.astype(complex_of(x.dtype)), name, n, place, norm, op)
     if not size:  # what fills it up begins here: NumPy's irfft reads an element that there is not
         x = concat([x, zeros([1 if k == place else m for k, m in enumerate(x.shape)], dtype=x.dtype)], axis=place)
     kept = n // 2 + 1 if name == "rfft" else n
     (found,) = hosted(name, x.moveaxis(place, -1), sizes={"k": kept}, n=n, norm=norm)
     return found.moveaxis(-1, place)
+
+
+def _mirrored(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Tensor:
+    """The transform of real numbers, of which the later half is the conjugate of the other, from the end on."""
+    half = _one_of_several(x, "rfft", n, axis, norm if name == "fft" else _TURNED[norm], op).moveaxis(axis, -1)
+    rest = half[..., 1 : (n + 1) // 2].flip(-1)
+    parts = [half, rest.conj()] if name == "fft" else [half.conj(), rest]
+    return concat(parts, axis=-1).moveaxis(-1, axis)
 
 
 @called_again

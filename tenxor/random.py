@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from math import inf, isfinite, prod
+from functools import cache
+from math import inf, isfinite, nextafter, prod
 from numbers import Real
 from operator import index as as_int
 from typing import Any, TypeAlias
@@ -51,7 +51,7 @@ __all__ = [
     "uniform",
 ]
 
-FEW = 1 << 8  # elements whose numbers are kept in memory: 64 shapes of them at the most
+FEW = 1 << 8  # elements whose numbers are kept in memory: so few that who reads them may wait (`HEAVY`)
 
 Shape = int | Sequence[int]
 
@@ -113,8 +113,7 @@ class Generator:
         >>> tx.random.Generator(0).random(3).shape
         (3,)
         """
-        found: Tensor = self._unit(shape_of("random", shape), _float("random", dtype))
-        return found
+        return self._unit(shape_of("random", shape), _float("random", dtype))
 
     @spelled
     def uniform(
@@ -141,8 +140,9 @@ class Generator:
             raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
         if max(abs(first), abs(last), last - first) > d.highest:
             raise OutOfBounds(f"uniform: {d} cannot hold low {low}, high {high} and their distance; scale the result")
-        below = float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))  # rounding may reach `high`, which is out
-        return Tensor._compute(OPS["minimum"], self._unit(sizes, d) * (last - first) + first, below)
+        # Rounding may reach `high`, which is out.
+        below = nextafter(last, first) if d is float64 else float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))
+        return (self._unit(sizes, d) * (last - first) + first)._with(OPS["minimum"], below)
 
     @spelled
     def normal(
@@ -162,7 +162,9 @@ class Generator:
         loc, scale = _number("normal", "mean", mean), _number("normal", "std", std)
         if scale < 0:
             raise ArgumentError(f"normal: std {std} is negative")
-        found: Tensor = self._drawn("standard_normal", sizes) * scale + loc
+        found = self._drawn("standard_normal", sizes)
+        if (loc, scale) != (0, 1):
+            found = found * scale + loc
         return found if d is float64 else found.astype(d)
 
     @spelled
@@ -198,9 +200,10 @@ class Generator:
             raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
         found, count = self._drawn("random_bits", sizes), last - first + 1
         if count < 2**64:
-            found = Tensor._compute(OPS["multiply_high"], found, count)
-        result: Tensor = (found + first % 2**64).astype(d, copy=False)  # modulo 2**64, so negative ones come out right
-        return result
+            found = found._with(OPS["multiply_high"], count)
+        if first:
+            found += first % 2**64  # modulo 2**64, so negative ones come out right
+        return found.astype(d, copy=False)
 
     def permutation(self, x: Operand) -> Tensor:
         """New tensor: the integers below `x` in random order, or the rows of a tensor (its axis 0) in random order.
@@ -258,14 +261,15 @@ class Generator:
             self._draws = draw + 1
         return draw
 
-    def _drawn(self, op: str, shape: tuple[int, ...]) -> Any:
+    def _drawn(self, op: str, shape: tuple[int, ...]) -> Tensor:
         """The next draw: bits or numbers for each element. Draw and key are arguments of the kernel, not part of it."""
         return _places(shape)._with(OPS[op], self._next_draw(), self._key)
 
-    def _unit(self, shape: tuple[int, ...], dtype: DType) -> Any:
+    def _unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """As many random bits as the dtype has digits, as a fraction."""
-        digits = 53 if dtype is float64 else 24
-        return (self._drawn("random_bits", shape) >> (64 - digits)).astype(dtype) * 2.0**-digits
+        if dtype is float64:
+            return self._drawn("random_fraction", shape)
+        return (self._drawn("random_bits", shape) >> 40).astype(dtype) * 2.0**-24
 
     def _order(self, count: int) -> np.ndarray[Any, Any]:
         """The integers below `count` in random order."""
@@ -281,7 +285,11 @@ Source: TypeAlias = Generator | None
 
 def _places(shape: tuple[int, ...]) -> Tensor:
     """The number of each element: for a few in memory, which to plan would take longer than to draw."""
-    return _few_places(shape) if prod(shape) <= FEW else _many_places(shape)
+    count = prod(shape)
+    if count > FEW:
+        return _many_places(shape)
+    places = _few_places()[:count]
+    return places if len(shape) == 1 else places.reshape(shape)
 
 
 @made_again
@@ -289,9 +297,9 @@ def _many_places(shape: tuple[int, ...]) -> Tensor:
     return positions(shape).astype(uint64)
 
 
-@lru_cache(maxsize=64)
-def _few_places(shape: tuple[int, ...]) -> Tensor:
-    return asarray(np.arange(prod(shape), dtype=np.uint64).reshape(shape)).copy()
+@cache
+def _few_places() -> Tensor:
+    return asarray(np.arange(FEW, dtype=np.uint64)).copy()
 
 
 forgetting.append(_few_places.cache_clear)
@@ -354,7 +362,7 @@ choice = _default.choice
 
 def rand(*shape: int | Sequence[int]) -> Tensor:
     """New tensor of numbers in [0, 1), the sizes given one by one as in NumPy and PyTorch."""
-    return _default.random(ints("rand", shape))
+    return _default._unit(shape_of("rand", ints("rand", shape)), DEFAULT_FLOAT)
 
 
 def randn(*shape: int | Sequence[int]) -> Tensor:

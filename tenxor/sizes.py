@@ -75,6 +75,9 @@ class Size:
     def __rfloordiv__(self, other: int) -> Number:
         return self.trace.divided(other, self)[0] if isinstance(other, int) else NotImplemented
 
+    def __rtruediv__(self, other: float) -> Quotient:
+        return Quotient(other, self) if type(other) is float else NotImplemented
+
     def __mod__(self, other: Number) -> Number:
         return divmod(self, other)[1]
 
@@ -135,6 +138,23 @@ class Size:
 
     def __repr__(self) -> str:
         return self.trace.text(self)
+
+
+class Quotient:
+    """A float that was worked out of a size: another divided by that. It is what a kernel computes with, and nothing is asked of it."""
+
+    __slots__ = ("by", "over")
+
+    def __init__(self, over: float, by: Size) -> None:
+        self.over, self.by = over, by
+
+    def __repr__(self) -> str:
+        return f"{self.over} / ({self.by!r})"
+
+    def _refused(self, *_: object) -> Any:
+        raise TypeError("a quotient of a size is not known")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = __float__ = _refused
 
 
 Number = int | Size

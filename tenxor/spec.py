@@ -20,7 +20,12 @@ T = TypeVar("T")
 MAX_MADE = 1 << 15  # of all that specs know to be made
 COUNTED = 1 << 10  # of these, which machine code counts before it tells of them, also of those that were forgotten meanwhile
 EXACT = 1 << 53  # integers below are floats, too
-LARGEST_INT = (1 << 63) - 1  # of machine code
+LARGEST_INT, LARGEST_UNSIGNED = (1 << 63) - 1, (1 << 64) - 1  # of machine code
+
+
+def itself(parts: tuple[Any, ...]) -> Any:
+    """The kind of what is no other tensor than the operand."""
+    return parts[0]
 
 
 Read = tuple[tuple[Scalar | int, ...], tuple[int, ...], bool]
@@ -37,10 +42,10 @@ class Made:
     elements further on; where a chain takes part there is no such number: the view begins at `high`, if the operand does at `low`, or
     wherever that does if this is below 0. Or it is a tuple of such `parts`. Of a write, `frame` says how it is done, by a kernel that
     `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are the arrays that it gives of such with the
-    operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is. Where there is a `loop`, a program
-    for machine code, that does the same in place; the only `number` among the arguments is read in that dtype, if there is one. Where
-    sizes are found, there are tables in place of parts, which tell those by size. What stands in a spec itself (`NEAR`) has the
-    `operation`, or method, and what is `beside`, by which it is found.
+    operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is. Where the kind is `itself` it is the
+    operand. Where there is a `loop`, a program for machine code, that does the same in place; the only `number` among the arguments is
+    read in that dtype, if there is one. Where sizes are found, there are tables in place of parts, which tell those by size. What stands
+    in a spec itself (`NEAR`) has the `operation`, or method, and what is `beside`, by which it is found.
     """
 
     __slots__ = (

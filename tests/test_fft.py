@@ -225,3 +225,24 @@ def test_real_images_are_made_at_once_where_machine_code_has_no_function(monkeyp
         x = random((30, 31), dtype, 4)
         assert_near(F.fft2(x), np.fft.fft2(x.to_numpy()), WIDE.get(dtype, dtype))
     assert asked == ["float32", "float64"]
+
+
+@pytest.mark.parametrize("n", [None, F.LONG, F.LONG + 1, 700])
+@pytest.mark.parametrize("norm", NORMS)
+def test_long_rows_of_real_numbers_are_those_of_complex_ones(n: int | None, norm: str | None) -> None:
+    for dtype in (tx.float32, tx.float64):
+        x = random((3, 2 * F.LONG + 3), dtype, 5)
+        wide = x.astype(WIDE[dtype])
+        for transform in (F.fft, F.ifft):
+            assert_near(transform(x, n, norm=norm), transform(wide, n, norm=norm).to_numpy(), WIDE[dtype])
+            found = transform(x.T.copy(), n, 0, norm)
+            assert_near(found, transform(wide, n, norm=norm).T.to_numpy(), WIDE[dtype])
+            assert bool((found[1:].flip(0).conj() == found[1:]).all())  # exactly, as the later half is the other's conjugate
+
+
+def test_derivatives_go_back_through_halves() -> None:
+    x, weights = random((F.LONG + 1,), tx.float64, 6), random((F.LONG + 1,), tx.complex128, 7)
+    for transform in (F.fft, F.ifft):
+        gradients = [tx.grad(lambda y, t=transform: tx.real(t(y) * weights).sum())(x)]
+        gradients.append(tx.grad(lambda y, t=transform: tx.real(t(y.astype(tx.complex128)) * weights).sum())(x))
+        assert_near(gradients[0], gradients[1].to_numpy(), tx.float64)

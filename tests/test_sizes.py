@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tenxor.sizes import Condition, Number, Size, Trace
+from tenxor.sizes import Condition, Number, Quotient, Size, Trace
 
 Program = Callable[[Sequence[int]], tuple[int, ...]]
 
@@ -117,6 +117,26 @@ def test_what_does_not_know_them_refuses_them() -> None:
         with pytest.raises(TypeError):
             refuse()
     assert n != 6.5 and n != "6"
+
+
+def test_of_a_float_divided_by_one_nothing_is_known() -> None:
+    n = Trace().size(6)
+    found = 1.5 / n
+    assert isinstance(found, Quotient) and (found.over, found.by) == (1.5, n) and repr(found) == "1.5 / (n0)"
+    refused: list[Callable[[], object]] = [
+        lambda: found == 0.25,
+        lambda: found != 0,
+        lambda: found < 1,
+        lambda: bool(found),
+        lambda: float(found),  # type: ignore[arg-type]
+        lambda: {found},
+        lambda: found * 2,  # type: ignore[operator]
+        lambda: 2 + found,  # type: ignore[operator]
+        lambda: 1 / n,  # type: ignore[operator]
+    ]
+    for refuse in refused:
+        with pytest.raises(TypeError):
+            refuse()
 
 
 def test_no_key_is_that_of_an_int_or_of_another_trace() -> None:

@@ -163,7 +163,7 @@ def axes_phrase(ndim: int) -> str:
 def checked_int(op: str, name: str, value: int) -> int:
     """`value` as an int; ArgumentError naming `op` and the argument otherwise."""
     try:
-        return as_int(value)
+        return _whole(value)
     except TypeError:
         raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
 

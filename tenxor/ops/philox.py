@@ -51,6 +51,11 @@ def random_bits(counter: Expr, stream: Expr, key: Expr) -> Expr:
     return _block(counter, stream, key)[0]
 
 
+def random_fraction(counter: Expr, stream: Expr, key: Expr) -> Expr:
+    """A number from 0 on and below 1, of the upper 53 of the first 64 bits."""
+    return cast(call("bitwise_right_shift", random_bits(counter, stream, key), 11), float64) * 2.0**-53
+
+
 def standard_normal(counter: Expr, stream: Expr, key: Expr) -> Expr:
     """A normal number by the Box-Muller transform, of 53 bits for the radius and 53 for the angle."""
     first, second = (cast(call("bitwise_right_shift", bits, 11), float64) for bits in _block(counter, stream, key))

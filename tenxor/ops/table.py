@@ -310,6 +310,14 @@ entry(
     formula=lambda *given: philox.random_bits(*given),
 )
 entry(
+    "random_fraction",
+    3,
+    words(float64),
+    "a number from 0 on and below 1 of (counter, stream, key): the upper 53 of their random bits",
+    cost=100,
+    formula=lambda *given: philox.random_fraction(*given),
+)
+entry(
     "standard_normal",
     3,
     words(float64),
@@ -332,6 +340,7 @@ INTERNAL = (
     "where_seen",
     "multiply_high",
     "random_bits",
+    "random_fraction",
     "standard_normal",
     "float_to_bits",
     "bits_to_float",

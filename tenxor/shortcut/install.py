@@ -53,6 +53,7 @@ from .learn import (
     FALSE,
     FOLLOWED,
     TRUE,
+    comes_again,
     is_computed,
     key_of_creation,
     learn_creation,
@@ -237,6 +238,7 @@ class ShortWay:
             "(1,)": (1,),
             "(0, 0)": (0, 0),
             "never": NEVER,
+            "itself": spec.itself,
             "Shared": frames.Shared,
             "sum": SUM,
             "Op": Op,
@@ -318,7 +320,7 @@ class ShortWay:
         self.machine = likewise.Machine(kinds, of_graphs, made_by, forget_kinds, self.aside)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         creating = [self._function(name, Kind.SOME) for name in CREATING]
-        self.maker = Maker(*creating, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
+        self.maker = Maker(*creating, comes_again=comes_again, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         self.calling = calls.Calling(self.library)

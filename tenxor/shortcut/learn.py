@@ -19,6 +19,7 @@ from ..node import UNFINISHED, Node, data, is_pinned, next_number, tracking
 from ..ops import Op
 from ..plans.general import Traced
 from ..realize import realize
+from ..remembered import Remembered
 from ..spec import Made, found_with, hearers, remember
 from ..storage import Element, Storage
 from ..tensor import Tensor
@@ -51,6 +52,7 @@ from .writes import compute_if_small, done_again, is_part, learn_write
 
 own_copy = Late("tenxor.derivatives.leaves").own_copy
 MOST_FLOATS = 64  # floats that a method is given: more are no constants of a program
+_met: Remembered[tuple[int, ...]] = Remembered(1 << 10)  # the numbers of the first call with floats of a kind, which was not learnt from
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
 _PLAIN = frozenset((int, str, type, DType, type(None)))
@@ -240,10 +242,25 @@ def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) ->
     return keys if keys is None else (name, *keys, tuple(named)) if named else (name, *keys)
 
 
+def comes_again(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether a call of a function of no tensors may come again. Floats may be others each time: one with any does if one of its kind came
+    before, or, where no rule is found for these, the very same.
+    """
+    given = (*args, *named.values())
+    like = Call.of(name, given, tuple(named)) if float in map(type, given) else None
+    if like is None:
+        return True
+    key = like.kind if like.may_have_rules() else (like.kind, like.numbers)
+    is_known = key in _met
+    if not is_known:
+        _met.keep(key, like.numbers)
+    return is_known
+
+
 def learn_creation(name: str, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """A function of no tensors has `made` something: sometimes look what it would make of other sizes."""
+    """A function of no tensors has `made` something: sometimes look what it would make of other sizes, if it comes with others."""
     like = Call.of(name, (*args, *named.values()), tuple(named))
-    if like is not None:
+    if like is not None and _met.get(like.kind) != like.numbers:
         like.learn(made, own, args, named)
 
 

@@ -27,7 +27,7 @@ from ..realize import lock
 from ..records import NamedTuple
 from ..remembered import Remembered
 from ..sizes import Known
-from ..spec import Made, Spec
+from ..spec import Made, Spec, itself
 from ..storage import Storage
 from ..tensor import Tensor
 from .frames import NEVER, Alone, SizedFrame, frame_of_sizes
@@ -97,6 +97,11 @@ class Call(NamedTuple):
         """Those of its kind."""
         known = _known.get(self.kind)
         return () if known is None else known.general
+
+    def may_have_rules(self) -> bool:
+        """Whether one may be found yet, or was: none is for a kind of which all are seen to for themselves."""
+        known = _known.get(self.kind)
+        return known is None or known.most > 0
 
     def made(self) -> Made | None:
         """What such a method makes of such arguments; None if that is not known."""
@@ -181,6 +186,8 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
             made = (view_of(tensors[0], found) if len(tensors) == 1 else None) or steps_of(tensors, found, began)
     if made is None or made.spec.strides is None or (like.recipe is not None and len(made.steps) != 1):
         return None
+    if (made.kind is itself) != (like.kind is itself):
+        return None
     own_frames = _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
     return Rule(traced.trace, made, like, own_frames, [t.spec for t in tensors])
 
@@ -235,6 +242,8 @@ def is_alike(one: Made, other: Made) -> bool:
     """Whether the same is made: in the same steps, with the same numbers."""
     if (one.frame, one.loop, one.low, one.high) != (other.frame, other.loop, other.low, other.high):
         return False
+    if (one.kind is itself) != (other.kind is itself):
+        return False
     if one.spec.dtype is not other.spec.dtype or one.spec.layout != other.spec.layout or one.shift != other.shift:
         return False
     if len(one.parts) != len(other.parts):
@@ -264,10 +273,11 @@ def are_equal(one: Recipe, other: Recipe) -> bool:
 
 
 def is_same(one: Scalar | int, other: Scalar | int) -> bool:
-    """Whether two sources are the same: numbers, to the bit."""
+    """Whether two sources are the same: numbers, to the bit. Kernels are given an integer among floats as a float."""
     if type(one) is not Scalar or type(other) is not Scalar:
         return one == other
-    return one.dtype is other.dtype and repr(one.value) == repr(other.value)
+    values = [float(x.value) if one.dtype.is_float and type(x.value) is int else x.value for x in (one, other)]
+    return one.dtype is other.dtype and repr(values[0]) == repr(values[1])
 
 
 def forget() -> None:

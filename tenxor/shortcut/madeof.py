@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..node import Node, Scalar
-from ..spec import Made
+from ..spec import Made, itself
 from ..storage import Storage, Watched
 from ..tensor import Tensor
 from ..tensor.making import listed
@@ -16,8 +16,10 @@ MOST_PARTS = 256
 
 
 def view_of(x: Tensor, found: Tensor) -> Made | None:
-    """The same storage seen otherwise."""
-    if found.storage is not x.storage or found.dtype is not x.dtype or found is x or passes(found.spec):
+    """The same storage seen otherwise, or the tensor itself."""
+    if found is x:
+        return Made(x.spec, kind=itself)
+    if found.storage is not x.storage or found.dtype is not x.dtype or passes(found.spec):
         return None
     if x.layout.base is None and found.layout.base is None:
         return Made(found.spec, shift=found.offset - x.offset)

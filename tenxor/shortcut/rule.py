@@ -11,7 +11,7 @@ from ..layout import Layout
 from ..node import Scalar
 from ..plans.steps import Plan
 from ..records import NamedTuple
-from ..sizes import Number, Size, Terms, Trace, terms_of
+from ..sizes import Number, Quotient, Size, Terms, Trace, terms_of
 from ..spec import Made, Read, Spec
 from .frames import Shared, told_by_sizes
 
@@ -126,10 +126,10 @@ class Rule(Program):
     Of the `steps` there are the operations, dtypes, whether they keep order, as which specs their results lie in memory, as which each
     source is read, and what they write through, or -1 for none, which spec all these are, or -1 if they differ, and what is known of
     what their derivatives read (`past.py`), for all recipes that are so made; and what is `read`: sources, of which a dtype stands for
-    a number, how many offsets, and whether derivatives follow. A part is a spec, and that of the node that holds it, or -1 if that is
-    what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or `LOOP`, which step the product is that this one
-    sums, the words, the places of those that depend on sizes, and its plan (`Frame`). What `is_single` has no steps, but a recipe, for
-    integers from `low` to `high`.
+    a number, and a pair for a float that is divided by one, how many offsets, and whether derivatives follow. A part is a spec, and that
+    of the node that holds it, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or
+    `LOOP`, which step the product is that this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`).
+    What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
     """
 
     __slots__ = ("frames", "given", "high", "is_single", "kind", "low", "parts", "read", "reads", "seen", "specs", "steps")
@@ -146,7 +146,7 @@ class Rule(Program):
         for recipe, sources, starts, follows in made.steps:
             if recipe.passing:
                 raise TypeError("what is not remembered for itself has no rule")
-            values = [s.value for s in sources if is_of_sizes(s)]  # type: ignore[union-attr]
+            values = [size_in(s) for s in sources if is_of_sizes(s)]
             if values and like.recipe is not None:
                 raise TypeError("a number is what an operation is given")
             own, dtypes = specs.in_rows(recipe.shape, recipe.dtype), (*recipe.dtypes, recipe.dtype)
@@ -155,7 +155,7 @@ class Rule(Program):
             among = {k for k in through if k >= 0}
             only = among.pop() if len(among) == 1 else -1
             steps.append((recipe.op, recipe.dtypes, recipe.keeps_order, own, through, only, dict(recipe.needs or ())))
-            read.append((tuple([s.dtype if is_of_sizes(s) else s for s in sources]), len(starts), follows))  # type: ignore[union-attr]
+            read.append((tuple([without_size(s) if is_of_sizes(s) else s for s in sources]), len(starts), follows))
             of_reads += [*starts, *values]
         if like.recipe is not None:  # who makes it has the sources and offsets
             self.reads: tuple[Read, ...] | None = ()
@@ -187,4 +187,16 @@ class Rule(Program):
 
 def is_of_sizes(source: object) -> bool:
     """Whether a source is a number that depends on sizes."""
-    return isinstance(source, Scalar) and isinstance(source.value, Size)
+    return isinstance(source, Scalar) and isinstance(source.value, (Size, Quotient))
+
+
+def size_in(source: Any) -> Number:
+    """The size that such a number is, or by which it is divided."""
+    value = source.value
+    found: Number = value.by if isinstance(value, Quotient) else value
+    return found
+
+
+def without_size(source: Any) -> DType | tuple[DType, float]:
+    """What stands for such a number in a rule: its dtype, or that and what is divided."""
+    return (source.dtype, source.value.over) if isinstance(source.value, Quotient) else source.dtype

@@ -17,7 +17,7 @@ from ..dtypes import DType, Number, int64
 from ..layout import Layout
 from ..node import Scalar
 from ..plans.general import Traced
-from ..sizes import Trace
+from ..sizes import Quotient, Trace
 from ..spec import Made, spec_of
 from . import likewise
 from .likewise import Call, are_equal, is_same
@@ -37,6 +37,8 @@ class StretchRule(Rule):
         if any([type(x) is not Scalar for x in sized.constants]):
             raise TypeError("what is in memory is not known in other sizes")
         of_sizes = [x for x in sized.constants if is_of_sizes(x)]
+        if any([isinstance(x.value, Quotient) for x in of_sizes]):  # type: ignore[union-attr]
+            raise TypeError("constants are where points begin")
         steps = tuple([(recipe, sources, offsets, True) for recipe, sources, offsets in sized.steps])
         layouts = [layout for output in sized.outputs for layout in (output.layout, output.place) if layout is not None]
         parts = tuple([Made(spec_of(layout.at(0), int64), shift=layout.offset) for layout in layouts])

@@ -42,6 +42,8 @@ ZERO: int = Default(0, "0")
 
 def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """Integers given one by one or as one sequence: `f(2, 3)` and `f((2, 3))`."""
+    if all([type(n) is int for n in values]):  # as mostly
+        return values
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
     if isinstance(values, _NO_ROW):  # bytes are numbers, too, and what is empty would be read as no integers

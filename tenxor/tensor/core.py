@@ -32,7 +32,7 @@ from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
 from ..pool import pool
 from ..realize import realize
-from ..spec import EXACT, LARGEST_INT, Made, Spec, found_with, of_known, spec_of
+from ..spec import EXACT, LARGEST_INT, LARGEST_UNSIGNED, Made, Spec, found_with, of_known, spec_of
 from ..spec import remember as remember_made
 from ..storage import Element, Storage
 
@@ -373,7 +373,7 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
 
 def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     """The lowest and highest Python integer for which these are the dtypes, where they are those of integers beside tensors."""
-    low, high = -LARGEST_INT, LARGEST_INT
+    low, high = -LARGEST_INT, LARGEST_UNSIGNED
     for dtype in dtypes:
         if dtype.is_integer:
             low, high = max(low, int(dtype.lowest)), min(high, int(dtype.highest))
@@ -397,9 +397,9 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
     kind = type(value)
     if kind is not float and kind is not int and kind is not bool and kind is not complex:
         if not isinstance(value, (int, float, complex)):
-            from ..sizes import Size  # what holds for other sizes is found with these
+            from ..sizes import Quotient, Size  # what holds for other sizes is found with these
 
-            if isinstance(value, Size):
+            if isinstance(value, Size) or (isinstance(value, Quotient) and beside is DEFAULT_FLOAT):
                 return Scalar(value, beside)  # type: ignore[arg-type]  # how many elements a mean is of
             raise DTypeError(
                 f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"

@@ -29,7 +29,7 @@ class Maker:
 
     `again` gives the pending tensor that is made as one was before, as a table tells: by a function's name, the tuple of its arguments, and
     the dictionary of those with names; `key_of` says what stands for these in the table's keys; by `learn` it is found out what is made of
-    other sizes. `list_again` and `array_again` give one
+    other sizes, if `comes_again` says that such a call may come. `list_again` and `array_again` give one
     with the numbers of a list or an array, of a kind that their tables have. `blank` gives a tensor in memory, of a recipe of data, and a
     spec, of up to `small` bytes; None where it declines. `fill` writes a list, of so many rows (0: of numbers) of so many floats or
     integers each, into a buffer of ours, and `copy` so many bytes of another object's; they say whether it was one.
@@ -44,20 +44,23 @@ class Maker:
         fill: Callable[[list[Any], Buffer, int, int, bool], bool],
         copy: Callable[[Any, Buffer, int], bool],
         *,
+        comes_again: Callable[[str, Sequence[Any], Mapping[str, Any]], bool],
         key_of: Callable[[str, Sequence[Any], Mapping[str, Any]], Key | None],
         learn: Callable[[str, Made, Callable[..., Any], Sequence[Any], Mapping[str, Any]], None],
         small: int,
     ) -> None:
         self.list_again, self.array_again = list_again, array_again
         self.again, self.blank, self.fill, self.copy, self.small = again, blank, fill, copy, small
-        self.key_of, self.learn = key_of, learn
+        self.comes_again, self.key_of, self.learn = comes_again, key_of, learn
         self.blanks: Remembered[tuple[Recipe, Spec]] = Remembered(1 << 12)
         self.rules: dict[Key, Made] = {}
         self.lists: dict[int, tuple[Recipe, Spec]] = {}
         self.arrays: dict[Key, tuple[Recipe, Spec]] = {}
 
     def learnt(self, name: str, own: Callable[..., _C], args: tuple[Any, ...], named: dict[str, Any]) -> _C:
-        """What a function makes of arguments that are no tensors; note is taken of it."""
+        """What a function makes of arguments that are no tensors; note is taken of it, if that is worth the while."""
+        if not self.comes_again(name, args, named):
+            return own(*args, **named)
         found = own(*args, **named)
         made = self._remember(self.key_of(name, args, named), found)
         if made is not None:
@@ -67,7 +70,7 @@ class Maker:
     def _remember(self, key: Key | None, found: Core) -> Made | None:
         """Take note of what a rule made, if it can be made again."""
         node, spec = found.storage.node, found.spec
-        is_whole = not found.offset and spec.form is Layout.contiguous(node.shape).form and node.dtype is spec.dtype
+        is_whole = not found.offset and spec.gapless and spec.shape == node.shape and node.dtype is spec.dtype
         order: list[Node] = []
         if key is None or not is_whole or not listed(node, (), order, 0):
             return None

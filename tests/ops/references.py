@@ -280,6 +280,7 @@ MEANING: dict[str, Reference] = {
     "gelu": _gelu,
     "gelu_tanh": _precisely(_gelu_tanh),
     "random_bits": _half_block(0),
+    "random_fraction": lambda *words: (_half_block(0)(*words) >> np.uint64(11)).astype(np.float64) / 2**53,
     "standard_normal": _standard_normal,
 }
 

@@ -13,6 +13,7 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.layout import Layout
 from tenxor.node import DATA
+from tenxor.shortcut import likewise
 from tenxor.spec import spec_of
 from tenxor.tensor import making
 from tenxor.tensor.exchange import makers
@@ -192,3 +193,39 @@ def test_arrays_and_lists_of_new_sizes_are_as_python_makes_them(monkeypatch: pyt
         given = [numbers] * rows if rows else numbers
         assert tx.asarray(given).tolist() == given
         assert tx.asarray(given).spec is spec_of(Layout.contiguous(np.shape(given)), tx.float64)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_calls_with_floats_are_learnt_from_when_their_kind_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shortcut.made is not None
+    maker, asked = shortcut.made.maker, list[Any]()
+    own = maker.learn
+    monkeypatch.setattr(maker, "learn", lambda name, made, *given: [asked.append(given[1]), own(name, made, *given)])
+    maker.rules.clear()
+
+    def learnt(*calls: tuple[float, ...]) -> int:
+        asked.clear()
+        for call in calls:
+            assert np.allclose(tx.linspace(*call).to_numpy(), np.linspace(*call))  # type: ignore[call-overload]
+        return sum([call in asked for call in set(calls)])
+
+    kinds = len(likewise._known)
+    assert not learnt(*[(k / 7, k + 0.5, 20 + k) for k in range(30)])  # other floats each time
+    assert len(likewise._known) - kinds < 20  # which are kinds that others need no room for
+    assert learnt((0.125, 0.5, 21), (0.125, 0.5, 21)) == 1
+    assert learnt((0.25, 0.5, 21), (0.25, 0.5, 22)) == 1
+    assert not learnt((0.25, 0.5, 22), (0.125, 0.5, 21))
+
+
+@pytest.mark.usefixtures("afresh")
+def test_where_no_rule_is_found_the_very_same_call_is_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shortcut.made is not None
+    maker, asked = shortcut.made.maker, list[Any]()
+    for n in range(20, 40):
+        tx.arange(0.0, n, 0.5)
+    own = maker.learn
+    monkeypatch.setattr(maker, "learn", lambda name, made, *given: [asked.append(given[1]), own(name, made, *given)])
+    for k in range(4):
+        for n in (50, 51, 60):
+            assert np.array_equal(tx.arange(0.0, n, 0.5).to_numpy(), np.arange(0.0, n, 0.5))
+        assert [args for args in asked if len(args) == 3] == [(0.0, n, 0.5) for n in (50, 51, 60)] * (k > 0)

@@ -393,8 +393,9 @@ def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
 
 
 def _view_as(f: Function) -> None:
-    """The tensor's storage seen otherwise."""
+    """The tensor's storage seen otherwise, or the tensor itself."""
     x, made = f.arguments
+    f.when_giving(f.is_the(f.get(made, "Made.kind"), "itself"), lambda: f.own(x))
     shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
 
     def of_chain() -> list[Value]:

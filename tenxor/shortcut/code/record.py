@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...backend.llvm.builder import Module, Value, select
-from ...backend.llvm.types import I1, I64, POINTER, array
+from ...backend.llvm.types import I1, I32, I64, POINTER, array
 from ...node import HEAVY, LARGE, MAX_PENDING
 from ...pending import OFTEN, SMALL
 from ..objects import ITEMS, SIZE, Objects
@@ -17,6 +17,7 @@ from .tables import Table, found_at, table
 
 NUMBERED = ("node", "recipe")  # of which each has a number, in order
 MOST_OPERANDS = 8  # of what is made by rule
+LESS_OR_EQUAL, GREATER_OR_EQUAL = 1, 5  # how Python compares
 FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
 
 
@@ -290,10 +291,9 @@ def within(f: Function, number: Value, made: Value) -> None:
     low, high = f.get(made, "Made.low"), f.get(made, "Made.high")
 
     def look() -> None:
-        value, fits = f.bounded(number)
-        f.require(fits)
-        f.require(value >= f.integer(low))
-        f.require(value <= f.integer(high))
+        """Of all numbers, as they compare in Python: some are too large for an integer of C."""
+        for bound, how in ((low, GREATER_OR_EQUAL), (high, LESS_OR_EQUAL)):
+            f.require(f.call("PyObject_RichCompareBool", I32, [number, bound, f.constant(I32, how)]).equals(1))
 
     f.when(~(f.is_small(number) & f.is_beyond_small(low, below=True) & f.is_beyond_small(high)), look)
 

@@ -9,7 +9,7 @@ from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...node import MAX_RECIPES
 from ..frames import MAX_FRAMES
-from ..objects import BYTES, ITEMS, SIZE, Objects
+from ..objects import BYTES, ITEMS, SIZE, VALUE, Objects
 from ..rule import LOOP, MOST_AXES, MOST_RESULTS, MOST_SPECS, OWN
 from . import kinds
 from .function import Function
@@ -111,25 +111,32 @@ def _tuple(f: Function) -> None:
 
 
 def _sources(f: Function) -> None:
-    """What a step reads: where a dtype stands, a number of that dtype, which is the next."""
+    """What a step reads: where a dtype stands, a number of that dtype, which is the next; where a pair does, what is divided by that."""
     sources, cursor = f.arguments
 
     def is_number(k: Value) -> Value:
-        return f.is_a(f.item(sources, k), "DType")
+        item = f.item(sources, k)
+        return f.is_a(item, "DType") | f.is_a(item, "tuple")
 
     def source(k: Value) -> Value:
         item = f.item(sources, k)
 
         def number() -> list[Value]:
-            word = next_word(cursor)
-            as_float = lambda: [f.call("PyFloat_FromDouble", POINTER, [word.cast("sitofp", DOUBLE)])]  # noqa: E731
+            word, is_pair = next_word(cursor), f.is_a(item, "tuple")
+            (dtype,) = f.choose(is_pair, lambda: [f.item(item, 0)], lambda: [item])
+            as_double = word.cast("sitofp", DOUBLE)
+
+            def as_float() -> list[Value]:
+                divided = lambda: [f.at(f.item(item, 1), VALUE).load(DOUBLE) / as_double]  # noqa: E731
+                return [f.call("PyFloat_FromDouble", POINTER, f.choose(is_pair, divided, lambda: [as_double]))]
+
             as_int = lambda: [f.call("PyLong_FromLongLong", POINTER, [word])]  # noqa: E731
-            value = f.made(f.choose(f.is_a(f.get(item, "DType.lowest"), "int"), as_int, as_float)[0])
-            scalar = f.new("Scalar", value=value, dtype=f.own(item))
+            value = f.made(f.choose(f.is_a(f.get(dtype, "DType.lowest"), "int"), as_int, as_float)[0])
+            scalar = f.new("Scalar", value=value, dtype=f.own(dtype))
             f.keeps(scalar)
             return [scalar]
 
-        return f.choose(f.is_a(item, "DType"), number, lambda: [f.own(item)])[0]
+        return f.choose(is_number(k), number, lambda: [f.own(item)])[0]
 
     has_any = f.fold(f.word(sources, SIZE), f.number(0), lambda k, before: before | is_number(k).cast("zext", I64))
     f.when_giving(has_any.equals(0), lambda: f.own(sources))

@@ -1,0 +1,81 @@
+"""Methods and functions that give the tensor itself do so by machine code, too, also those of sizes that nobody has met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import spec
+from tenxor.shortcut import learn
+from tenxor.spec import called_again
+
+pytestmark = [pytest.mark.usefixtures("on"), pytest.mark.usefixtures("afresh")]
+MET = (*range(34, 60), 3, 61)
+
+
+def as_it_is(x: tx.Tensor) -> tx.Tensor:
+    return x.astype(tx.float64, copy=False)
+
+
+@pytest.mark.parametrize("seen", [lambda x: x, lambda x: x[1:], lambda x: x[::-2], lambda x: x.reshape(1, -1).T])
+def test_a_cast_to_its_own_dtype_is_the_tensor(seen: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    for n in MET:
+        x = seen(tx.asarray(np.arange(float(n))))
+        assert as_it_is(x) is x and as_it_is(x) is x
+        made = x.spec.called["astype"]
+        assert [m and m.kind for m in made.values()] == [spec.itself]
+        x[0] = 5.0
+        assert as_it_is(x)[0].item() == 5.0
+
+
+def test_sizes_that_nobody_has_met_are_known_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(34, 60):
+        as_it_is(tx.asarray(np.ones(n)))
+    learnt = list[Any]()
+    monkeypatch.setattr(learn, "learn", lambda *given: learnt.append(given))
+    for n in (61, 67, 1000):
+        x = tx.asarray(np.ones(n))
+        assert as_it_is(x) is x
+    assert not learnt
+
+
+def test_another_dtype_or_a_copy_is_none() -> None:
+    for n in MET:
+        x = tx.asarray(np.arange(n, dtype=np.float32))
+        assert as_it_is(x) is not x and as_it_is(x).dtype is tx.float64
+        copied = x.astype(tx.float32)
+        assert copied is not x
+        copied[0] = 7.0
+        assert x[0].item() == 0
+
+
+def test_a_tensor_that_others_may_write_is_itself_too() -> None:
+    for n in MET:
+        array = np.arange(float(n))
+        x = tx.asarray(array, copy=False)
+        assert as_it_is(x) is x and as_it_is(x) is x
+        array[0] = 9
+        assert as_it_is(x)[0].item() == 9
+
+
+def test_what_derivatives_follow_is_itself_too() -> None:
+    for n in MET:
+        x = tx.asarray(np.arange(float(n)))
+        g = tx.grad(lambda y: (as_it_is(y) * as_it_is(y)).sum())(x)
+        assert np.array_equal(g.to_numpy(), 2 * np.arange(float(n)))
+
+
+def test_a_part_of_a_tuple_may_be_the_tensor() -> None:
+    @called_again
+    def both(x: tx.Tensor) -> tuple[tx.Tensor, tx.Tensor]:
+        return x, x[::-1]
+
+    for n in MET:
+        x = tx.asarray(np.arange(float(n)))
+        for _ in range(3):
+            one, other = both(x)
+            assert one is x and other is not x and other.tolist() == x.tolist()[::-1]

@@ -1,0 +1,74 @@
+"""Python's integers beside tensors, up to those that only 64 bits without a sign hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.errors import OutOfBounds
+from tenxor.ops import OPS
+from tenxor.tensor import Tensor
+
+pytestmark = [pytest.mark.usefixtures("on"), pytest.mark.usefixtures("afresh")]
+LARGE = (2**62, 2**63 - 1, 2**63, 2**63 + 12345, 2**64 - 1)
+VALUES = np.array([0, 1, 5, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+
+
+def computed_by_python(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Operations that machine code leaves to Python from now on."""
+    found, own = list[Any](), Tensor._compute.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Tensor, "_compute", classmethod(lambda cls, op, *given: found.append(op) or own(cls, op, *given)))
+    return found
+
+
+@pytest.mark.parametrize("number", LARGE)
+def test_unsigned_integers_of_64_bits_take_all_numbers_that_they_hold(number: int) -> None:
+    x, beside = tx.asarray(VALUES.copy()), np.uint64(number)
+    for _ in range(4):
+        assert np.array_equal((x + number).to_numpy(), VALUES + beside)
+        assert np.array_equal((number - x).to_numpy(), beside - VALUES)
+        assert np.array_equal((x >= number).to_numpy(), beside <= VALUES)
+        assert np.array_equal((x ^ number).to_numpy(), VALUES ^ beside)
+        for op, wanted in (("bitwise_and", VALUES & beside), ("maximum", np.maximum(VALUES, beside))):
+            assert np.array_equal(x._with(OPS[op], number).to_numpy(), wanted)
+
+
+def test_machine_code_does_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tx.asarray(VALUES.copy())
+    x._with(OPS["add"], 3).realize()
+    asked = computed_by_python(monkeypatch)
+    for number in LARGE:
+        assert np.array_equal(x._with(OPS["add"], number).to_numpy(), VALUES + np.uint64(number))
+    assert not asked
+
+
+def test_what_they_do_not_hold_is_told() -> None:
+    x = tx.asarray(VALUES.copy())
+    for _ in range(3):
+        assert (x + 7).tolist()[0] == 7
+        for number in (-1, -(2**63), -(2**64), 2**64, 2**70):
+            with pytest.raises(OutOfBounds):
+                x + number
+            with pytest.raises(OutOfBounds):
+                x._with(OPS["add"], number)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "int8"])
+def test_others_take_those_that_they_hold(dtype: str) -> None:
+    x = tx.asarray(np.arange(4, dtype=dtype))
+    for _ in range(3):
+        for number in (5, -7, 2**31, 2**53, 2**53 + 1, 2**62, -(2**63), 2**63, 2**64):
+            with shortcut.aside():
+                try:
+                    wanted: Any = (x + number).tolist()
+                except OutOfBounds as error:
+                    wanted = str(error)
+            try:
+                found: Any = (x + number).tolist()
+            except OutOfBounds as error:
+                found = str(error)
+            assert found == wanted
