@@ -446,8 +446,7 @@ def _ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
             check_fits(x, DEFAULT_FLOAT, "linspace")
     are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in given])
     kind, own = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
-    first, last = [x.astype(own) if isinstance(x, Tensor) else kind(x) for x in given]
-    return first, last, own
+    return *[x.astype(own) if isinstance(x, Tensor) else kind(x) for x in given], own  # type: ignore[return-value]
 
 
 def scale_of_steps(start: complex, stop: complex) -> float:

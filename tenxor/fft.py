@@ -25,6 +25,7 @@ from .functions.hosted import BACKWARD, at_once, hosted
 from .functions.into import into
 from .functions.joining import concat, roll
 from .functions.kinds import check
+from .functions.transforms import COTANGENTS, TURNED
 from .keywords import spelled
 from .layout.coords import checked_int
 from .linalg.arguments import computed
@@ -57,7 +58,6 @@ __all__ = [
 
 Sizes = Sequence[int] | None
 Axes = int | Sequence[int] | None
-_TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
 FEW = 1 << 9  # elements that NumPy transforms along all axes sooner than it is asked for each
@@ -145,7 +145,7 @@ def hfft(
     >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
-    return into("hfft", out, _along(computed(asarray(x)).conj(), "irfft", n, axis, _TURNED[_norm("hfft", norm)], "hfft"))
+    return into("hfft", out, _along(computed(asarray(x)).conj(), "irfft", n, axis, TURNED[_norm("hfft", norm)], "hfft"))
 
 
 @called_again
@@ -161,7 +161,7 @@ def ihfft(
     >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
     [(1-0j), (2-0j), (3-0j)]
     """
-    found: Tensor = _along(_real("ihfft", x), "rfft", n, axis, _TURNED[_norm("ihfft", norm)], "ihfft").conj()
+    found: Tensor = _along(_real("ihfft", x), "rfft", n, axis, TURNED[_norm("ihfft", norm)], "ihfft").conj()
     return into("ihfft", out, found)
 
 
@@ -382,7 +382,7 @@ def _real(op: str, x: Any) -> Tensor:
 
 
 def _norm(op: str, norm: str | None) -> str:
-    if norm is not None and not (isinstance(norm, str) and norm in _TURNED):
+    if norm is not None and not (isinstance(norm, str) and norm in TURNED):
         raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {norm!r}")
     return norm or "backward"
 
@@ -411,7 +411,7 @@ def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op:
 
 def _mirrored(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Tensor:
     """The transform of real numbers, of which the later half is the conjugate of the other, from the end on."""
-    half = _one_of_several(x, "rfft", n, axis, norm if name == "fft" else _TURNED[norm], op).moveaxis(axis, -1)
+    half = _one_of_several(x, "rfft", n, axis, norm if name == "fft" else TURNED[norm], op).moveaxis(axis, -1)
     rest = half[..., 1 : (n + 1) // 2].flip(-1)
     parts = [half, rest.conj()] if name == "fft" else [half.conj(), rest]
     return concat(parts, axis=-1).moveaxis(-1, axis)
@@ -471,41 +471,4 @@ def _sizes(op: str, x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tu
     return [mine if n == -1 else n for n, mine in zip(given, own, strict=True)], places
 
 
-# --- derivatives ------------------------------------------------------------------------------------------------------
-
-# A transform is linear, and its adjoint is one, too, with the division on the other side.
-
-
-def _fitted(g: Any, size: int) -> Any:
-    """A cotangent of what was cropped, or filled up with zeros, to its size."""
-    kept = g[..., :size]
-    more = size - kept.shape[-1]
-    return kept if not more else concat([kept, zeros((*kept.shape[:-1], more), dtype=kept.dtype)], -1)
-
-
-def _back(other: str) -> Any:
-    def backward(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-        n, x = options["n"], given[0]
-        turned = hosted(other, g[0], sizes={"k": n}, n=n, norm=_TURNED[options["norm"]])[0]
-        return (_fitted(turned if x.dtype.is_complex else turned.real, x.shape[-1]),)
-
-    return backward
-
-
-def _back_of_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-    """Of `rfft`: what was left out counts as zeros."""
-    n = options["n"]
-    turned = hosted("ifft", _fitted(g[0], n), sizes={"k": n}, n=n, norm=_TURNED[options["norm"]])[0]
-    return (_fitted(turned.real, given[0].shape[-1]),)
-
-
-def _back_to_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-    """Of `irfft`: what is not there counts once more, as its conjugate."""
-    n, x = options["n"], given[0]
-    turned = hosted("rfft", g[0], sizes={"k": n // 2 + 1}, n=n, norm=_TURNED[options["norm"]])[0]
-    k = positions((n // 2 + 1,))
-    turned = turned * Tensor._compute(OPS["where"], (k == 0) | (2 * k == n), 1.0, 2.0).astype(turned.dtype.part)
-    return (_fitted(turned if x.dtype.is_complex else turned.real, x.shape[-1]),)
-
-
-BACKWARD.update(fft=_back("ifft"), ifft=_back("fft"), rfft=_back_of_half, irfft=_back_to_half)
+BACKWARD.update(COTANGENTS)

@@ -316,8 +316,7 @@ class ShortWay:
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling)
         Program.worked_out = self._function("worked_out", Kind.SOME)
         kinds, of_graphs, made_by = (self._function(name, Kind.SOME) for name in ("kind_of_call", "kind_of_graph", "made_by"))
-        forget_kinds = self._function("forget_kinds", Kind.NOTHING)
-        self.machine = likewise.Machine(kinds, of_graphs, made_by, forget_kinds, self.aside)
+        self.machine = likewise.Machine(kinds, of_graphs, made_by, self._function("forget_kinds", Kind.NOTHING), self.aside)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         creating = [self._function(name, Kind.SOME) for name in CREATING]
         self.maker = Maker(*creating, comes_again=comes_again, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
