@@ -1,8 +1,8 @@
 """Fourier transforms: the extension `fft` of the Python array API standard 2025.12, and NumPy's for two axes.
 
-The transforms are NumPy's, on our memory, along one axis after the other. They compute in the precision of what they are given:
-float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers and bools become float64; float16 and bfloat16 are computed
-in float32, and stay so, as there are no narrower complex numbers.
+The transforms are NumPy's, on our memory, along one axis after the other; of long rows of real numbers half is found, and mirrored.
+They compute in the precision of what they are given: float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers and bools
+become float64; float16 and bfloat16 are computed in float32, and stay so, as there are no narrower complex numbers.
 
 `norm` says where results are divided by the number of elements `n`: "backward" by the inverse transforms, "forward" by the others,
 "ortho" by both, by the root of `n`. `n` (or `s`, one for each axis) crops the axis to that many elements, or fills it up with zeros.

@@ -21,10 +21,12 @@ def _fitted(g: Any, size: int) -> Any:
 
 
 def _back(other: str) -> Any:
+    """Of a transform of complex numbers, as which real ones are given to it."""
+
     def backward(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-        n, x = options["n"], given[0]
+        n = options["n"]
         turned = hosted(other, g[0], sizes={"k": n}, n=n, norm=TURNED[options["norm"]])[0]
-        return (_fitted(turned if x.dtype.is_complex else turned.real, x.shape[-1]),)
+        return (_fitted(turned, given[0].shape[-1]),)
 
     return backward
 
