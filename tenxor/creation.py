@@ -63,7 +63,7 @@ def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
     """The sizes of a shape that was given, one number or several."""
     if type(shape) is int and 0 <= shape <= MAX_SIZE:  # as mostly
         return (shape,)
-    if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):
+    if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):  # 2**48 elements at most
         return shape
     sizes = ints(op, (shape,))
     for axis, n in enumerate(sizes):
