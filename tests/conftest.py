@@ -7,6 +7,7 @@ import gc
 import os
 from collections.abc import Callable, Generator, Iterator
 from functools import cache as cache_of
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis.strategies import none
 
 import tenxor as tx
-from tenxor import shortcut
+from tenxor import node, shortcut, spec
+from tenxor.backend import backend
 from tenxor.backend.llvm import cache
+from tenxor.layout import form
 from tenxor.plans import kept
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
@@ -113,6 +116,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.add_cleanup(restore)
     shortcut.start()
+
+
+def pytest_runtest_setup() -> None:
+    """Empty the tables of what was found before, where one is more than half full: that none fills up, and is emptied, within a test. What
+    is found after that is no object of before, and there are tests which count on that it is.
+    """
+    realize = import_module("tenxor.realize")  # which the function of that name hides
+    tables = form._forms, node._recipes, realize._plans
+    if any(2 * len(table) > table.most for table in tables) or 2 * backend().kernel_count() > realize.MAX_KERNELS:
+        form._forms.clear()
+        spec.forget()
+        node._recipes.clear()
+        realize.forget()
 
 
 @pytest.fixture(scope="module")
