@@ -38,11 +38,15 @@ class Size:
     # Arithmetic
 
     def __add__(self, other: Number) -> Number:
+        if type(other) is int:
+            return Size(self.trace, self.value + other, _plus(self.terms, other))
         if not isinstance(other, (int, Size)):
             return NotImplemented
         return self.trace.number(self.value + int_of(other), _summed(self.terms, terms_of(other)))
 
     def __mul__(self, other: Number) -> Number:
+        if type(other) is int and other:
+            return Size(self.trace, self.value * other, tuple([(monomial, n * other) for monomial, n in self.terms]))
         if not isinstance(other, (int, Size)):
             return NotImplemented
         products = [(tuple(sorted(m + n)), a * b) for m, a in self.terms for n, b in terms_of(other)]
@@ -168,6 +172,14 @@ def int_of(n: Number) -> int:
 def terms_of(n: Number) -> Terms:
     """What a number is the sum of."""
     return n.terms if isinstance(n, Size) else (((), n),) if n else ()
+
+
+def _plus(terms: Terms, n: int) -> Terms:
+    """A sum, and a number more."""
+    monomial, constant = terms[0]
+    if monomial:
+        return (((), n), *terms) if n else terms
+    return (((), constant + n), *terms[1:]) if constant + n else terms[1:]
 
 
 def _summed(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomial, int]]) -> Terms:

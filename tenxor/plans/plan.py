@@ -136,11 +136,12 @@ def _make_step(
     in_parts = kernel.split >= 0 and not own.scratch  # then signals are heard between two of these
     threads = target.threads if kernel.shared >= 0 else 1
     least = kernel.grain(target.sharing) * threads if in_parts else own.split
-    is_brief = call.work * least <= max(own.split, least) * target.sharing.unbroken
+    unbroken = target.sharing.unbroken  # of one part; where all work is as little no more is asked, so it is planned alike
+    is_brief = call.work <= unbroken or call.work * least <= own.split * unbroken
     may_fail = isinstance(node.op, Scatter) and not node.op.checked
     if step.irrevocable and (may_fail or not is_brief):
         step.may_take = ()  # it cannot be done again, and a signal should end what takes long
-    step.is_long = step.irrevocable and call.work > target.sharing.unbroken
+    step.is_long = step.irrevocable and call.work > unbroken
     if beside:  # of what is in memory before, nobody comes to know while the plan runs
         step.may_take = tuple([k for k in lowering.aligned(node) if k < len(nodes) and nodes[k].buffer is not None])
     elif step.nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:

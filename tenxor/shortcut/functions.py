@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -45,13 +45,17 @@ class Calling:
         self._place = _place()
         self._before = _word(Frameless(_nothing), self._place).value
         self._by = {name: library[symbol_of(name)] for name in KINDS}
+        self._words: dict[Frameless, ctypes.c_ssize_t] = {}  # of functions that were called by machine code
+        _word(Frameless, _FLAGS).value |= _HAS  # before CPython 3.12 classes do not get it from those that they are made of
 
     def stand_in(self, function: Frameless) -> None:
         """Have a function called by machine code."""
-        _word(Frameless, _FLAGS).value |= _HAS  # before CPython 3.12 classes do not get it from those that they are made of
-        _word(function, self._place).value = self._by[function.machine]
+        word = self._words.get(function)
+        if word is None:
+            word = self._words[function] = _word(function, self._place)
+        word.value = self._by[function.machine]
 
-    def leave(self, functions: Iterable[Frameless]) -> None:
-        """Have them called as before."""
-        for function in functions:
-            _word(function, self._place).value = self._before
+    def leave(self) -> None:
+        """Have all called as before."""
+        for word in self._words.values():
+            word.value = self._before

@@ -71,8 +71,7 @@ from .patience import patience
 from .reuse import stand_in
 from .rule import Program
 from .selected import Selected, finishers
-from .slots import ENTRIES, NUMBERS, WRAPPED, wrapper
-from .slots import stand_in as stand_in_for_operators
+from .slots import ENTRIES, NUMBERS, WRAPPED, Standing, wrapper
 from .updates import have_apart, learn_update
 from .writes import compute_if_small, done_again, learn_masked_write, learn_write
 
@@ -322,7 +321,7 @@ class ShortWay:
         self.maker = Maker(*creating, comes_again=comes_again, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
-        self.calling = calls.Calling(self.library)
+        self.operators, self.calling = Standing(self.library.addresses, Tensor), calls.Calling(self.library)
         for kind, counter in (("node", "_number"), ("recipe", "_recipe_number")):
             ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = getattr(nodes, counter)()
             setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # from here on numbers are in order, whoever makes what
@@ -396,7 +395,7 @@ class ShortWay:
         """Put it in the place of Python's own."""
         for name, method in self.methods.items():
             setattr(Tensor, name, method)
-        stand_in_for_operators(self.library.addresses, Tensor)
+        self.operators.stand_in()
         for function in functions:
             self.calling.stand_in(function)
         standing_in[:] = [self.calling.stand_in]
@@ -448,7 +447,7 @@ class ShortWay:
         makers.clear()
         machine.functions.clear()
         standing_in.clear()
-        self.calling.leave(functions)
+        self.calling.leave()
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)

@@ -87,20 +87,36 @@ def _place(cls: type, table: int, entry: int) -> ctypes.c_void_p:
     return ctypes.c_void_p.from_address(at + entry)
 
 
-def stand_in(library: Mapping[str, int], cls: type) -> None:
-    """Have the interpreter call machine code for a class whose methods it is. LookupError unless types are made as is believed: what
-    stands in an entry is what stands there in any class that has the method, and nothing in one that has not; and where methods are
-    wrappers, their function.
-    """
-    for name, entry in BINARY.items():
-        if _place(cls, _NUMBER, entry).value != library[f"number_{name}"]:
-            raise LookupError(f"what is called for __{name}__ is not what its methods are wrappers of")
-    nothing = type("Nothing", (), {"__slots__": ()})
-    for name, (method, table, entry) in ENTRIES.items():
-        place = _place(cls, table, entry)
-        like = _place(type("Like", (), {method: lambda *_: None, "__hash__": None}), table, entry)
-        without = _place(nothing, table, entry).value
-        if not place.value or place.value != like.value or (without and without == like.value):
-            raise LookupError(f"what is called for {method} is not where it is looked for")
-        ctypes.c_void_p.from_address(library["stood_there"] + 8 * BEFORE[name]).value = place.value
-        place.value = library[name]
+class Standing:
+    """Who has the interpreter call machine code for a class whose methods it is."""
+
+    def __init__(self, library: Mapping[str, int], cls: type) -> None:
+        self._library, self._class = library, cls
+        self._entries: list[tuple[ctypes.c_void_p, int]] = []  # with what is to stand there
+
+    def stand_in(self) -> None:
+        """Have it called; again, whenever methods were put into the class anew. LookupError the first time, if types are not made as is
+        believed.
+        """
+        self._entries = self._entries or self._proved()
+        for place, address in self._entries:
+            place.value = address
+
+    def _proved(self) -> list[tuple[ctypes.c_void_p, int]]:
+        """The entries. LookupError unless what stands in one is what stands there in any class that has the method, and nothing in one that
+        has not; and where methods are wrappers, their function.
+        """
+        library, cls, found = self._library, self._class, []
+        for name, entry in BINARY.items():
+            if _place(cls, _NUMBER, entry).value != library[f"number_{name}"]:
+                raise LookupError(f"what is called for __{name}__ is not what its methods are wrappers of")
+        nothing = type("Nothing", (), {"__slots__": ()})
+        for name, (method, table, entry) in ENTRIES.items():
+            place = _place(cls, table, entry)
+            like = _place(type("Like", (), {method: lambda *_: None, "__hash__": None}), table, entry)
+            without = _place(nothing, table, entry).value
+            if not place.value or place.value != like.value or (without and without == like.value):
+                raise LookupError(f"what is called for {method} is not where it is looked for")
+            ctypes.c_void_p.from_address(library["stood_there"] + 8 * BEFORE[name]).value = place.value
+            found.append((place, library[name]))
+        return found
