@@ -433,9 +433,8 @@ F = TypeVar("F", bound=Found)
 
 
 class Known(Generic[F]):
-    """What was found of one structure for some numbers, and holds for others: last first. It takes some times as long to find what holds
-    for others, too, so between two times that that is done others are seen to for themselves; more and more of them where that has not held
-    for many.
+    """What was found of one structure for some numbers, and holds for others: last first. It takes longer to find what holds for others,
+    too, so the first numbers are seen to for themselves; and more and more of them where what was found is for one number alone.
     """
 
     __slots__ = ("first", "general", "least", "most", "once")
@@ -460,7 +459,7 @@ class Known(Generic[F]):
 
     def is_due(self) -> bool:
         """Whether it is time to find what holds for others, too, as nothing suits some. If not, these are seen to for themselves."""
-        due = self.once >= self.first + len(self.general) and len(self.general) < self.most
+        due = self.once >= self.first + sum([found.is_pinned for found in self.general]) and len(self.general) < self.most
         self.once += not due
         return due
 
