@@ -20,7 +20,7 @@ from ..node import Recipe
 from ..remembered import Remembered
 from ..sizes import Known, Number, Trace
 from ..target import Target
-from . import ready
+from . import kept, ready
 from .call import Call
 from .pattern import Pattern, stand_ins
 from .steps import Plan, Step
@@ -61,13 +61,21 @@ def plan_for(pattern: Pattern) -> Plan:
     """The plan that computes what has this pattern."""
     found = general_for(pattern)
     if found is None:
-        return plan_for_itself(pattern)
+        return _made(pattern)
     general, numbers = found
     return general.plan(numbers)
 
 
 def plan_for_itself(pattern: Pattern) -> Plan:
-    """The same, of which nothing is taken over from others."""
+    """The same, of which nothing is taken over from others; nor is it known whether it is on disk."""
+    found = kept.read(pattern)
+    if found is None:
+        found = _made(pattern)
+        kept.write(pattern, found)
+    return found
+
+
+def _made(pattern: Pattern) -> Plan:
     found: Plan = ready.plan_of(pattern) or planning.make_plan(pattern)
     return found
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from ..backend import backend
 from ..backend.interface import Arguments
-from ..dtypes import dtype
+from ..dtypes import dtype, float64
 from ..late import LateModule
-from ..node import DATA, EMPTY, POSITION, Recipe
+from ..node import DATA, EMPTY, POSITION, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter
 from ..ops import OPS
-from ..ops.reductions import REDUCTIONS
+from ..ops.reductions import REDUCTIONS, Reduction, running
 from ..remembered import Remembered
 from . import ready
 from .call import DEBUG, Call, described, found
@@ -25,8 +25,8 @@ from .pattern import Pattern
 from .steps import Plan, Step
 
 MAGIC = b"tenxor plan 1\n"
-MOST = 16  # of a process: later ones are no first results, and what plans is loaded by then
-_SPECIAL = (DATA, EMPTY, POSITION)
+MOST = 128  # of a process: each is a file, and what is met later is likely to be of sizes that no other process meets
+_SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
 parts = LateModule("tenxor.plans.parts")
 FEW = 4  # sizes of what is computed by parts without a plan
@@ -104,15 +104,33 @@ def text_of(pattern: Pattern) -> str | None:
 
 
 def _text_of_recipe(recipe: Recipe) -> str | None:
-    op: Any = recipe.op
-    name = str(op)
-    known = any(op is each for each in (OPS.get(name), REDUCTIONS.get(name), *_SPECIAL))
+    operation = _text_of_operation(recipe.op)
+    known = operation is not None
     forms = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
     for layout in forms:
         while layout is not None:
             known = known and layout.tables is None
             layout = layout.base
-    return f"{type(op).__name__} {name} {recipe.shape} {recipe.dtype} {[*map(str, recipe.dtypes)]} {forms}" if known else None
+    return f"{operation} {recipe.shape} {recipe.dtype} {[*map(str, recipe.dtypes)]} {forms}" if known else None
+
+
+def _text_of_operation(op: Any) -> str | None:
+    """All that there is to an operation; None if it is not one of those that each process has."""
+    name, more = str(op), tuple[Any, ...]()
+    if type(op) is Gather:
+        is_known, more = True, op.axes
+    elif type(op) is Scatter:
+        is_known = op.reduction is None or _in_table(op.reduction)
+        more = op.reduction, op.axes, op.checked
+    elif type(op) is Scan:
+        is_known = op.reduction.name in REDUCTIONS and op.reduction is running(op.reduction.name, float64)
+    else:
+        is_known = OPS.get(name) is op or op in _SPECIAL or (type(op) is Reduction and _in_table(op))
+    return f"{type(op).__name__} {name} {more}" if is_known else None
+
+
+def _in_table(reduction: Reduction) -> bool:
+    return REDUCTIONS.get(reduction.name) is reduction
 
 
 # --- what is written of it --------------------------------------------------------------------------------------------
