@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import node as node_module
-from tenxor import spec
 from tenxor.backend import backend
 from tenxor.backend.llvm import cache, compiler, found
 from tenxor.backend.llvm.compiler import Compiler
 from tenxor.node import Node
-from tenxor.plans import kept
+from tenxor.plans import general, kept
 from tenxor.plans.pattern import Pattern, structured
 from tenxor.plans.plan import make_plan
 from tenxor.plans.steps import Plan
@@ -43,7 +41,9 @@ results = [
 if len(sys.argv) > 1:
     x = tx.zeros(9)
     x[1:4] = tx.arange(3.0)
-    results.append(x)
+    x[3:] = x[:-3] + 1
+    x[tx.asarray([0, 5])] += 3
+    results += [x, x.cumsum(), x[tx.asarray([7, 2, 2])] * 2, x[1:].view(tx.int64)[2:] + 1]
 print("".join([t.numpy().tobytes().hex() for t in results]), *tx.compile_counts(), "tenxor.plans.plan" in sys.modules)
 """
 
@@ -58,6 +58,22 @@ for n in range(10_000, 10_040):
     (x[:n] * 2 + x[1 : n + 1]).realize()
 rules = [rule for kind in likewise._known.values() for rule in kind.general]
 print(len(wholes.plans), sum([isinstance(rule, FrameRule) for rule in rules]), tx.compile_counts()[0])
+"""
+
+# Computes the same in sizes that it is told, and tells whether anything was planned for that, and how many kernels were compiled.
+IN_SIZES = """
+import sys
+import numpy as np
+import tenxor as tx
+a = np.linspace(-1, 1, 9000)
+t = tx.asarray(a)
+for n in map(int, sys.argv[1:]):
+    x, y = t[:n], a[:n]
+    pairs = [(x * 2 + t[1 : n + 1], y * 2 + a[1 : n + 1]), (x.sum(), y.sum()), (x @ t[1 : n + 1], y @ a[1 : n + 1])]
+    pairs += [(x.cumsum(), y.cumsum()), (t[: 3 * n].reshape(n, 3).max(axis=0), a[: 3 * n].reshape(n, 3).max(axis=0))]
+    for found, expected in pairs:
+        assert np.allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12), n
+print(int("tenxor.plans.plan" in sys.modules), *tx.compile_counts())
 """
 
 
@@ -94,10 +110,24 @@ class TestASecondProcess:
             again = run(folder, **environment)
             assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_plans_again_what_is_written(self, folder: Path) -> None:
+    def test_plans_nothing_that_is_written_picked_or_run_through(self, folder: Path) -> None:
         first = run(folder, "and written")
         again = run(folder, "and written")
-        assert (again[0], again[1], again[3]) == (first[0], 0, True)
+        assert (again[0], again[1], again[3]) == (first[0], 0, False)
+
+    @pytest.mark.parametrize("short_way", ["0", "1"])
+    def test_plans_nothing_for_other_sizes(self, folder: Path, short_way: str) -> None:
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way, "TENXOR_NUM_THREADS": "1"}
+
+        def run(*sizes: int) -> list[int]:
+            return [int(n) for n in python("-c", IN_SIZES, *map(str, sizes), env=env).stdout.split()]
+
+        assert run(40, 41, 42)[0] and run(43, 44)[:2] == [False, 0]
+        assert run(2000)[0], "sums of so many are computed by other kernels"
+        for path in folder.iterdir():
+            if b"\x7fELF" in path.read_bytes()[:100]:
+                path.unlink()
+        assert run(45, 46)[0], "without the kernels"
 
     def test_plans_again_what_is_damaged(self, folder: Path) -> None:
         first = run(folder)
@@ -135,11 +165,16 @@ class TestTexts:
         a, b = tx.asarray(A), tx.asarray(A + 1)
         assert kept.text_of(pattern_of(a * 2 + b)) == kept.text_of(pattern_of(b * 3 + a)) is not None
 
+    @pytest.mark.usefixtures("plain")
     def test_differ_where_anything_does(self) -> None:
-        node_module._recipes.clear()  # else they may be emptied in the midst, and recipes be other than those that specs know
-        spec.forget()
         a, b = tx.asarray(A), tx.asarray(A + 1)
-        c = tx.asarray(A[:, :60].copy())
+        c, where = tx.asarray(A[:, :60].copy()), tx.asarray([2, 0, 5])
+
+        def written(write: Callable[[tx.Tensor], object]) -> tx.Tensor:
+            x = tx.asarray(A) * 2
+            write(x)
+            return x
+
         stored = a * 2 + 1
         node = stored.storage.node
         assert type(node.sources[0]) is Node
@@ -149,6 +184,9 @@ class TestTexts:
             *(a.sum(), a.sum(axis=0), a.sum(axis=1), a.mean(), c.sum(axis=0), c @ c, c @ c.T, c.T @ c, a.max(), c + 1, c[0] + 1),
             *(a.astype(tx.float32), a.astype(tx.int64), tx.zeros(7) + a[0, 0], tx.arange(7), tx.arange(8), a[::2] + 1, a[::-1] + 1),
             *(a.reshape(70, 60) + 1, a.T.reshape(60, 70) + 1, tx.broadcast_to(a[:1], (60, 70)) + 1, tx.empty(5)),
+            *(a.cumsum(axis=0), a.cumsum(axis=1), a.cumprod(axis=1), a[where], a[:, where], a.take(where, 0)),
+            *(written(lambda x: x.index_add_(0, where, x[:3])), written(lambda x: x.__setitem__(where, x[:3]))),
+            *(written(lambda x: x.__setitem__(0, x[1])), written(lambda x: x.__setitem__(0, x[1] + 1)), written(lambda x: x.__iadd__(1))),
         ]
         patterns = [pattern_of(x) for x in graphs]
         texts = [kept.text_of(pattern) for pattern in patterns]
@@ -157,13 +195,24 @@ class TestTexts:
         for k, key in enumerate(keys):
             assert [text == texts[k] for text in texts] == [other == key for other in keys]
 
+        def structure_of(pattern: Pattern) -> object:
+            numbers: list[int] = []
+            return general.structure_of(pattern, numbers), general.equalities_of(numbers)[0]
+
+        structures = [structure_of(pattern) for pattern in patterns]
+        of_structures = [kept.text_of_structure(structure) for structure in structures]
+        assert None not in of_structures and 30 < len(set(of_structures)) < len(structures)
+        for k, structure in enumerate(structures):
+            assert [text == of_structures[k] for text in of_structures] == [other == structure for other in structures]
+
     @pytest.mark.parametrize(
         "make",
         [
             lambda a: tx.map(lambda x: x * x + 1, a),
-            lambda a: tx.reduce(lambda x, y: x + y, a, initial=0.0) if hasattr(tx, "reduce") else tx.map(lambda x: x, a),
-            lambda a: a[tx.asarray([2, 0, 5])] + 1,
-            lambda a: a.cumsum(axis=0),
+            lambda a: tx.reduce(lambda x, y: x + y, a, initial=0.0),
+            lambda a: a.oindex[[2, 0, 5]] + 1,
+            lambda a: tx.logcumsumexp(a),
+            lambda a: (a * 1j).cumprod(),
         ],
     )
     def test_there_are_none_of_what_is_not_in_the_tables(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
@@ -189,26 +238,40 @@ class TestWhatIsWritten:
         kept.write(pattern, plan)
         return plan, kept.read(pattern)
 
+    @staticmethod
+    def are_alike(plan: Plan, again: Plan) -> None:
+        """Whether one is the other, but that kernels are known by their facts in either."""
+        assert again.target is plan.target
+        assert set(Plan.__slots__) == {"inlined", "costly", "watched", "reads", "more", "steps", "target", "short"}
+        for name in ("inlined", "costly", "watched", "reads", "more"):
+            assert getattr(again, name) == getattr(plan, name)
+        for one, other in zip(plan.steps, again.steps, strict=True):
+            for name in set(type(one).__slots__) - {"filling", "name"}:
+                assert getattr(other, name) == getattr(one, name), name
+            assert str(other.name) == str(one.name)
+            if one.filling is None:
+                assert other.filling is None
+                continue
+            its, others = one.filling.arguments, other.filling.arguments  # type: ignore[union-attr]
+            assert [list(x) if type(x) is tuple else x for x in others] == [list(x) if type(x) is tuple else x for x in its]
+            assert not others.tables and not its.tables
+            kernel, facts = one.filling.compiled.kernel, other.filling.compiled.kernel  # type: ignore[union-attr]
+            for name in ("name", "itemsizes", "scalars", "flagged", "listens", "split", "shared"):
+                assert getattr(facts, name) == getattr(kernel, name), name
+            assert (facts.product and facts.product.twins) == (kernel.product and kernel.product.twins)
+            assert kernel.split < 0 or facts.grain(plan.target.sharing) == kernel.grain(plan.target.sharing)
+
     def test_is_the_plan(self) -> None:
-        a = tx.asarray(A)
-        for x in (a * 2 + 1, a @ a.T, tx.softmax(a), tx.arange(5), (a.T @ a).sum(axis=0)):
+        a, where = tx.asarray(A), tx.asarray([2, 0, 5])
+        in_part, added, updated = a * 2, a * 2, a * 2
+        in_part[1:, ::2] = in_part[:-1, ::2]
+        added[where] += 3
+        updated[:] = updated * updated
+        several = (a * 2 + 1, a @ a.T, tx.softmax(a), tx.arange(5), (a.T @ a).sum(axis=0))
+        for x in (*several, a.cumsum(0), a[where], a.take(where, 1) + 1, (a + 1).view(tx.int64) * 2, in_part, added, updated):
             plan, again = self.both(x)
-            assert again is not None and again.target is plan.target
-            assert set(Plan.__slots__) == {"inlined", "costly", "watched", "reads", "more", "steps", "target", "short"}
-            for name in ("inlined", "costly", "watched", "reads", "more"):
-                assert getattr(again, name) == getattr(plan, name)
-            for one, other in zip(plan.steps, again.steps, strict=True):
-                for name in set(type(one).__slots__) - {"filling", "name"}:
-                    assert getattr(other, name) == getattr(one, name), name
-                assert str(other.name) == str(one.name)
-                assert other.filling.arguments[:3] == one.filling.arguments[:3]  # type: ignore[union-attr]
-                assert other.filling.arguments[4:] == one.filling.arguments[4:]  # type: ignore[union-attr]
-                assert not other.filling.tables and not one.filling.tables  # type: ignore[union-attr]
-                kernel, facts = one.filling.compiled.kernel, other.filling.compiled.kernel  # type: ignore[union-attr]
-                for name in ("name", "itemsizes", "scalars", "flagged", "listens", "split", "shared"):
-                    assert getattr(facts, name) == getattr(kernel, name), name
-                assert (facts.product and facts.product.twins) == (kernel.product and kernel.product.twins)
-                assert kernel.split < 0 or facts.grain(plan.target.sharing) == kernel.grain(plan.target.sharing)
+            assert again is not None
+            self.are_alike(plan, again)
 
     def test_is_found_by_no_other_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
@@ -230,8 +293,32 @@ class TestWhatIsWritten:
         assert self.both(x)[1] is None
 
     def test_is_nothing_of_what_needs_tables_or_blocks(self) -> None:
-        gathered = tx.asarray(A.ravel())[tx.asarray([0, 7, 3, 11])]
-        assert self.both(gathered + 1)[1] is None
+        assert self.both(tx.asarray(A).oindex[[2, 0, 5]] + 1)[1] is None
+
+    @pytest.mark.usefixtures("plain")
+    def test_is_what_holds_for_other_sizes(self) -> None:
+        x = tx.asarray(np.arange(3000.0))
+        for make in (lambda n: x[:n] * 2 + x[1 : n + 1], lambda n: x[: 4 * n].reshape(n, 4).sum(axis=0), lambda n: x[:n].cumsum() + 1):
+            pattern = pattern_of(make(50))
+            sizes: list[int] = []
+            structure = general.structure_of(pattern, sizes)
+            same, numbers = general.equalities_of(sizes)
+            made = general.general_plan(pattern, numbers)
+            assert made is not None
+            key = structure, same
+            assert kept.read_general(key) == []
+            kept.write_general(key, [(made.outline, made.found, made.is_pinned)])
+            (again,) = [general.General(*each) for each in kept.read_general(key)]
+            assert again.is_pinned == made.is_pinned
+            for n in (50, 60, 7, 700):
+                other = pattern_of(make(n))
+                sizes.clear()
+                assert general.structure_of(other, sizes) == structure, n
+                given = general.equalities_of(sizes)[1]
+                assert again.found(*given) == made.found(*given)
+                if (suits := again.found(*given)) is not None:
+                    self.are_alike(again.plan(suits), make_plan(other))
+            assert again.found(*numbers) is not None
 
     def test_is_no_kernel_to_look_at(self) -> None:
         x = tx.asarray(A) * 2

@@ -93,10 +93,13 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
         known = _OfTarget(target)
+        known.general += [General(*each) for each in kept.read_general(key)]
         _known.keep(key, known)
     found = known.suiting(others)
     if found is None and (known.is_due() or (at_once and len(known.general) < known.most)):
         found = known.take(general_plan(pattern, others), others)
+        if found is not None:
+            kept.write_general(key, [(each.outline, each.found, each.is_pinned) for each in known.general])
     return found
 
 

@@ -1,19 +1,24 @@
 """Plans on disk, for the first results of a process: what makes plans takes longer to load than all else that it does then.
 
-A plan is written under the text of its pattern: operations of the tables, shapes, dtypes, layouts. It is numbers and names, and of each
-kernel what is asked of it when it runs: its code is found as that of any other. What has tables, runs block by block, or is made by
-functions of the user's own is planned in each process. Whatever plans are made by is part of the name that a plan is known by on disk
-(`Backend.read`), so one of other sources, or for another machine or number of threads, is never found.
+A plan is written under the text of its pattern: operations, shapes, dtypes, layouts. It is numbers and names, and of each kernel what is
+asked of it when it runs: its code is found as that of any other. What was found of a structure for all sizes (`general.py`) is written
+under the text of that: plans without numbers, with the code that says for which numbers each holds, and what it is given then. What has
+tables, runs block by block, or is made by functions of the user's own is planned in each process. Whatever plans are made by is part of
+the name that a plan is known by on disk (`Backend.read`), so one of other sources, or for another machine or number of threads, is never
+found.
 """
 
 from __future__ import annotations
 
 import marshal
+import sys
+from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 from ..backend import backend
 from ..backend.interface import Arguments
-from ..dtypes import dtype, float64
+from ..dtypes import DType, dtype, float64
 from ..late import LateModule
 from ..node import DATA, EMPTY, POSITION, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter
 from ..ops import OPS
@@ -24,8 +29,9 @@ from .call import DEBUG, Call, described, found
 from .pattern import Pattern
 from .steps import Plan, Step
 
+General = tuple[Plan, Any, bool]  # a plan without numbers, what finds these for others, and whether it is for one number alone
 MAGIC = b"tenxor plan 1\n"
-MOST = 128  # of a process: each is a file, and what is met later is likely to be of sizes that no other process meets
+MOST = 256  # questions of a process: what is met later is likely to be of sizes that no other process meets
 _SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
 parts = LateModule("tenxor.plans.parts")
@@ -37,11 +43,13 @@ _stopped = False
 
 def read(pattern: Pattern) -> Plan | None:
     """The plan for a pattern that came with the package, or that an earlier process made, if all its kernels are there."""
+    return ready.plan_of(pattern) or _read(pattern) if _may_ask() else None
+
+
+def _may_ask() -> bool:
     global _asked
-    if _asked >= MOST or DEBUG:
-        return None
     _asked += 1
-    return ready.plan_of(pattern) or _read(pattern)
+    return _asked <= MOST and not DEBUG
 
 
 def has_parts(pattern: Pattern) -> bool:
@@ -58,9 +66,13 @@ def has_parts(pattern: Pattern) -> bool:
 
 
 def _read(pattern: Pattern) -> Plan | None:
-    text = text_of(pattern)
+    words = _words_at(text_of(pattern))
+    return None if words is None else _plan(words)
+
+
+def _words_at(text: str | None) -> Any | None:
     content = None if text is None else backend().read(text)
-    return None if content is None else _plan(marshal.loads(content[len(MAGIC) :]))
+    return None if content is None else marshal.loads(content[len(MAGIC) :])
 
 
 def stop() -> None:
@@ -71,16 +83,37 @@ def stop() -> None:
 
 def write(pattern: Pattern, plan: Plan) -> None:
     """Leave a plan to later processes, if it is among the first of this one, and one that can be written."""
-    if _asked >= MOST or DEBUG:
+    if _asked < MOST and not DEBUG:
+        text = text_of(pattern)
+        _write(text, None if text is None else in_words(plan))
+
+
+def _write(text: str | None, words: Any) -> None:
+    if text is None or words is None:
         return
-    text = text_of(pattern)
-    words = None if text is None else in_words(plan)
-    if text is not None and words is not None:
-        try:
-            content = MAGIC + marshal.dumps(words)
-        except ValueError:  # sizes that remember how they were worked out
-            return
-        backend().write(text, content)
+    try:
+        content = MAGIC + marshal.dumps(words)
+    except ValueError:  # sizes that remember how they were worked out
+        return
+    backend().write(text, content)
+
+
+def read_general(structure: object) -> list[General]:
+    """What earlier processes found of a structure: each plan without numbers whose kernels are there."""
+    every = _words_at(text_of_structure(structure)) if _may_ask() else None
+    found = []
+    for words, code, is_pinned in every or ():
+        outline = _plan(words)
+        if outline is not None:
+            found.append((outline, FunctionType(code, {}), is_pinned))
+    return found
+
+
+def write_general(structure: object, found: Iterable[General]) -> None:
+    """Leave what is known of a structure to later processes."""
+    if _asked < MOST and not DEBUG:
+        every = [(in_words(outline), suits.__code__, is_pinned) for outline, suits, is_pinned in found]
+        _write(text_of_structure(structure), [words for words in every if words[0] is not None])
 
 
 # --- what a plan is known by ------------------------------------------------------------------------------------------
@@ -131,6 +164,23 @@ def _text_of_operation(op: Any) -> str | None:
 
 def _in_table(reduction: Reduction) -> bool:
     return REDUCTIONS.get(reduction.name) is reduction
+
+
+def text_of_structure(structure: object) -> str | None:
+    """Text that two structures share only if they are one, in processes of one interpreter; None if there is none."""
+    parts: list[str] = [f"general {sys.implementation.cache_tag} {sys.hexversion}"]
+    stack = [structure]
+    while stack:
+        part = stack.pop()
+        if type(part) is tuple:
+            parts.append(f"({len(part)}")
+            stack += part
+            continue
+        text = repr(part) if part is None or type(part) in (int, str) else str(part) if type(part) is DType else _text_of_operation(part)
+        if text is None:
+            return None
+        parts.append(text)
+    return " ".join(parts)
 
 
 # --- what is written of it --------------------------------------------------------------------------------------------
