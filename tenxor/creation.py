@@ -87,8 +87,7 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     `copy=True` always copies. A tensor is given back as it is if its dtype fits. Lists of elements that all have a dtype
     (NumPy's scalars, tensors) keep it; numbers of Python's are bool, int64 or float64.
 
-    Raises ShapeError for ragged lists, OutOfBounds for numbers that the dtype cannot hold, DTypeError for what are no
-    numbers.
+    Raises ShapeError for ragged lists, OutOfBounds for numbers that the dtype cannot hold, DTypeError for what are no numbers.
 
     >>> import tenxor as tx
     >>> tx.asarray([[1, 2], [3, 4]]).sum().item()
@@ -278,6 +277,7 @@ def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = N
     return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
+@made_again
 @spelled
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""

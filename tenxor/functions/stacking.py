@@ -9,6 +9,7 @@ from ..creation import asarray
 from ..dtypes import DTypeLike
 from ..errors import ArgumentError
 from ..keywords import spelled
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, check_parts
 from ..tensor.core import Operand
@@ -173,6 +174,7 @@ def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
     return concat([_joined(part, depth - 1, axes) for part in blocks], axes - depth)
 
 
+@called_again
 @spelled
 def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """Views that divide an axis into so many parts, of which the first are one longer where it does not divide

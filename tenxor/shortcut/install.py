@@ -250,6 +250,7 @@ class ShortWay:
             "recipes through": spec._through,
             "forget made": forget_made,
             "DATA": nodes.DATA,
+            "EMPTY": nodes.EMPTY,
             "with frames": frames.with_frames,
             "forget frames": frames.forget_unless_busy,
             "tables": spec._tables,

@@ -12,7 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.layout import Layout
-from tenxor.node import DATA
+from tenxor.node import DATA, EMPTY
 from tenxor.shortcut import likewise
 from tenxor.spec import spec_of
 from tenxor.tensor import making
@@ -39,6 +39,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "minus zero": lambda: tx.full(3, -0.0),
     "zero": lambda: tx.full(3, 0.0),
     "like": lambda: tx.zeros_like(tx.asarray(GRID)),
+    "no memory": lambda: tx.empty((0, 2)),
+    "negative memory": lambda: tx.empty((2, -1)),
+    "memory elsewhere": lambda: tx.empty(2, device="gpu"),
     "positions": lambda: tx.arange(7),
     "no positions": lambda: tx.arange(0),
     "fewer than none": lambda: tx.arange(-3),
@@ -229,3 +232,32 @@ def test_where_no_rule_is_found_the_very_same_call_is_learnt(monkeypatch: pytest
         for n in (50, 51, 60):
             assert np.array_equal(tx.arange(0.0, n, 0.5).to_numpy(), np.arange(0.0, n, 0.5))
         assert [args for args in asked if len(args) == 3] == [(0.0, n, 0.5) for n in (50, 51, 60)] * (k > 0)
+
+
+@pytest.mark.usefixtures("afresh")
+def test_what_has_no_content_is_memory_at_once_where_it_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(30, 50):
+        for _ in range(2):
+            tx.empty((n, 3), dtype=tx.float32)
+    learnt = list[object]()
+    monkeypatch.setattr(makers[0], "learn", lambda *given: learnt.append(given))
+    for n in (37, 61, 0, 1):
+        made = [tx.empty((n, 3), dtype=tx.float32) for _ in range(3)][-1]
+        assert (made.shape, made.dtype, made.storage.node.op) == ((n, 3), tx.float32, DATA)
+        other = tx.empty((n, 3), dtype=tx.float32)
+        made[...], other[...] = 1, 2
+        assert made.tolist() == [[1.0] * 3] * n and other.tolist() == [[2.0] * 3] * n
+    assert len(learnt) <= 2, "only of none and one, which are no sizes"
+    large = [tx.empty(1 << 18) for _ in range(3)][-1]
+    assert large.storage.node.op is EMPTY
+    large[:] = tx.arange(1 << 18)
+    assert large[-1].item() == (1 << 18) - 1
+
+
+def test_what_is_written_row_by_row_into_memory_without_content() -> None:
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 5, 40):
+        a, made = rng.random((n, 4)), tx.empty((n, 4))
+        for k, row in enumerate(tx.asarray(a)):
+            made[k] = row * 2
+        assert np.array_equal(made.numpy(), a * 2)

@@ -79,3 +79,18 @@ def test_a_part_of_a_tuple_may_be_the_tensor() -> None:
         for _ in range(3):
             one, other = both(x)
             assert one is x and other is not x and other.tolist() == x.tolist()[::-1]
+
+
+@pytest.mark.parametrize("name", ["astype", "to"])
+def test_a_copy_of_its_own_dtype_shares_memory_until_one_is_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = list[object]()
+    x = tx.asarray(np.arange(1.0, 13.0).reshape(3, 4))
+    for seen in (x, x.T, x[1:], x[0, 0], x + 1, tx.asarray([True, False])):
+        again = getattr(seen, name)(seen.dtype)
+        assert again is not seen and again.dtype is seen.dtype and again.tolist() == seen.tolist()
+        again[...] = 0
+        assert seen.numpy().any() and not again.numpy().any()
+    monkeypatch.setattr(tx.Tensor, "copy", lambda self: called.append(self))
+    assert getattr(x, name)(tx.float64).storage.node is x.storage.node and not called
+    with pytest.raises(TypeError, match="argument"):
+        getattr(x, name)(tx.float64, tx.float64)

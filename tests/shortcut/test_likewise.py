@@ -74,6 +74,7 @@ LINES: dict[str, Line] = {
     "elements by a mask": lambda x, y, n, m: x[(x > 2).realize()],
     "rows written by indices": lambda x, y, n, m: written(x, tx.asarray([*range(n)]).realize(), y),
     "split": lambda x, y, n, m: tx.split(tx.concat([x, y]).realize(), 2)[1],
+    "uneven parts": lambda x, y, n, m: tx.array_split(x, 2, axis=1)[1],
     "split where said": lambda x, y, n, m: tx.split(x, (1, m - 1), axis=1)[2],
     "a grid": lambda x, y, n, m: tx.meshgrid(x[0], y[:, 0])[1],
     "sorted": lambda x, y, n, m: tx.sort(x, axis=0),

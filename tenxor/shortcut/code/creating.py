@@ -73,7 +73,9 @@ def _created_by_name(f: Function) -> None:
 
 
 def _created(f: Function) -> None:
-    """The pending tensor that a function of this name made of these arguments, the last of which have names, as a table tells."""
+    """The pending tensor that a function of this name made of these arguments, the last of which have names, as a table tells. What has no
+    content pends only where it is large, as memory for all of it may never be needed.
+    """
     args, count, names, name, table = f.arguments
     no_names, given = f.is_null(names), given_in_all(f, count, names)
     key = f.made(f.call("PyTuple_New", POINTER, [given + f.selected(no_names, f.number(1), f.number(2))]))
@@ -91,7 +93,12 @@ def _created(f: Function) -> None:
     (made,) = f.choose(f.is_null(known), by_rule, lambda: [f.own(known)], (1, 1000))
     f.made(made)
     f.let_go(key)
-    found = f.made(f.call("in_steps", POINTER, [made, f.nothing()]))
+    spec, first = f.get(made, "Made.spec"), f.item(f.get(made, "Made.recipes"), 0)
+    has_content = ~f.is_the(f.get(first, "Recipe.op"), "EMPTY")
+    in_memory_now = lambda: [f.call("new_blank", POINTER, [f.get(first, "Recipe.done"), spec])]  # noqa: E731
+    pends = f.either(has_content, lambda: nbytes_of(f, spec) > LARGEST)
+    (found,) = f.choose(pends, lambda: [f.call("in_steps", POINTER, [made, f.nothing()])], in_memory_now, (1000, 1))
+    f.made(found)
     f.let_go(made)
     f.keeps(found)
     f.give(found)

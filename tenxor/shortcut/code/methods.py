@@ -128,14 +128,26 @@ def _power(f: Function) -> Value:
 
 def _copied(name: str) -> Callable[[Function], Value]:
     """A tensor that shares what this holds; else what the method made before."""
+    return lambda f: _copied_or(f, lambda: [_called(name, Kind.NOTHING)(f)])[0]
+
+
+def _as_dtype(name: str) -> Callable[[Function], Value]:
+    """The same where the dtype is its own."""
 
     def short(f: Function) -> Value:
-        found = f.call("copied", POINTER, f.arguments[:1])
-        again = lambda: [_called(name, Kind.NOTHING)(f)]  # noqa: E731
-        declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        return f.choose(declined, again, lambda: [found])[0]
+        x, args, count, names = f.arguments
+        again = lambda: [_called(name, Kind.ANY)(f)]  # noqa: E731
+        is_own = lambda: f.both(f.is_a(x, "Tensor"), lambda: args.load(POINTER).equals(f.get(x, "Tensor.dtype")))  # noqa: E731
+        plain = f.both(count.equals(1), lambda: f.both(f.is_null(names), is_own))
+        return f.choose(plain, lambda: _copied_or(f, again), again)[0]
 
     return short
+
+
+def _copied_or(f: Function, again: Callable[[], list[Value]]) -> list[Value]:
+    found = f.call("copied", POINTER, f.arguments[:1])
+    declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    return f.choose(declined, again, lambda: [found])
 
 
 def _of_spec(find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
@@ -220,6 +232,7 @@ _OWN: dict[str, Callable[[Function], Value]] = {
     **{name: _of_spec(find) for name, find in _SAID.items()},
     **{"realize": _plain("realized"), "to_numpy": _plain("to_numpy"), "numpy": _plain("to_numpy"), "tolist": _plain("listed")},
     **{name: _copied(name) for name in ("copy", "clone")},
+    **{name: _as_dtype(name) for name in ("astype", "to")},
     **{"__bool__": _plain("truth"), "__float__": _plain("as_float"), "__int__": _plain("as_int")},
     **{"__len__": _plain("length"), "__iter__": _plain("iterated")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
