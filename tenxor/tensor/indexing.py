@@ -105,7 +105,7 @@ class Indexing(Scattering):
         layout = self.layout
         axis = axis_of("unbind", axis, layout.ndim)
         if layout.ndim == 1:
-            return tuple(self)
+            return tuple(self)  # type: ignore[arg-type]  # which what is made of this room can
         return tuple([self._view(one) for one in layout.along(axis)])
 
     unstack = unbind
