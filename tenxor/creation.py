@@ -104,10 +104,10 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
                 found = maker.of_list(Tensor, obj)
         elif kind is float or kind is int:
             found = maker.of_number(obj)
-        elif kind is np.ndarray:
-            found = maker.array_again(obj, maker.arrays)
-            if found is None:
-                found = maker.of_array(obj)
+        elif kind is np.ndarray or issubclass(kind, np.generic):
+            array = np.asarray(obj)
+            found = maker.array_again(array, maker.arrays)
+            found = maker.of_array(array) if found is None else found
         if found is not None:
             return found  # type: ignore[no-any-return]
     _device("asarray", device)

@@ -12,16 +12,20 @@ from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.core import Operand
+from ..tensor.exchange import is_of_numpy
 from .into import into
 
 
 def _result(op: Op, *values: Any) -> Tensor:
     """The pending tensor of an operation on what a user gave; one that is no tensor stands beside those that are."""
-    for value in values:
+    first, *others = [asarray(value) if is_of_numpy(value) else value for value in values]
+    if type(first) is Tensor and all([type(value) in _PLAIN for value in others]):
+        return Tensor._with(first, op, *others)
+    for value in (first, *others):
         if isinstance(value, Tensor):
-            return Tensor._compute(op, *(value._operand(v, op.name) for v in values))
-    first = asarray(values[0])
-    return Tensor._compute(op, first, *(first._operand(v, op.name) for v in values[1:]))
+            return Tensor._compute(op, *(value._operand(v, op.name) for v in (first, *others)))
+    first = asarray(first)
+    return Tensor._compute(op, first, *(first._operand(v, op.name) for v in others))
 
 
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
-from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +14,7 @@ from .. import spec
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed, meeting
+from ..creation import asarray
 from ..dtypes import ALL, OF_NUMPY, DType, boolean
 from ..errors import TenxorError
 from ..frameless import functions, standing_in
@@ -43,7 +42,7 @@ from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
-from ..tensor.exchange import makers
+from ..tensor.exchange import is_of_numpy, makers
 from ..tensor.making import Maker
 from . import alone, frames, likewise, wholes
 from . import functions as calls
@@ -65,12 +64,13 @@ from .learn import (
 )
 from .limits import COUNTS, IN_ORDER, LARGEST
 from .methods import METHODS, Kind, Method
-from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
+from .moves import ARRAYS, frame_of_key, gathered, key_of_ours, learn_joined, learn_picked, learn_rows, learning_added
 from .objects import REUSED, Objects
 from .patience import patience
 from .reuse import stand_in
 from .rule import Program
 from .selected import Selected, finishers
+from .signatures import signature
 from .slots import ENTRIES, NUMBERS, WRAPPED, Standing, wrapper
 from .updates import have_apart, learn_update
 from .writes import compute_if_small, done_again, learn_masked_write, learn_write
@@ -128,42 +128,6 @@ class _GetSet(ctypes.Structure):
         ("doc", ctypes.c_char_p),
         ("closure", ctypes.c_void_p),
     )
-
-
-def _signature(function: Any) -> str:
-    """The signature of a method as functions of C tell theirs: without types, and with defaults that Python can read. `inspect` takes
-    three times as long to find the same.
-    """
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    code, by_name = function.__code__, function.__kwdefaults__ or {}
-    plain, named, more = code.co_varnames[: code.co_argcount], code.co_kwonlyargcount, code.co_varnames[code.co_argcount :]
-    defaults = dict(zip(reversed(plain), reversed(function.__defaults__ or ()), strict=False)) | by_name
-
-    def said(name: str) -> str:
-        return f"{name}={_literal(defaults[name])!r}" if name in defaults else name
-
-    parts = [f"${plain[0]}", *map(said, plain[1:])]
-    if code.co_posonlyargcount:
-        parts.insert(code.co_posonlyargcount, "/")
-    if code.co_flags & inspect.CO_VARARGS:
-        parts.append(f"*{more[named]}")
-    elif named:
-        parts.append("*")
-    parts += map(said, more[:named])
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        parts.append(f"**{more[named + bool(code.co_flags & inspect.CO_VARARGS)]}")
-    return f"({', '.join(parts)})"
-
-
-def _literal(default: Any) -> Any:
-    """A default of a plain type; that of a default which is told apart from the same when it is given is that."""
-    if default is None or type(default) in (bool, int, str):
-        return default
-    try:
-        return literal_eval(repr(default))
-    except (ValueError, SyntaxError):
-        return None
 
 
 _new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(("PyDescr_NewMethod", ctypes.pythonapi))
@@ -386,7 +350,7 @@ class ShortWay:
             found = _GetSet(method.name.encode(), self.library[method.symbol], None, doc.encode(), None)
             self.kept.append(found)
             return _new_attribute(Tensor, ctypes.byref(found))
-        text = f"{method.name}{_signature(self.replaced[method.name])}\n--\n\n{doc}"
+        text = f"{method.name}{signature(self.replaced[method.name])}\n--\n\n{doc}"
         if method.name in WRAPPED:
             return wrapper(Tensor, method.name, self.library[WRAPPED[method.name]], text, self.kept)
         definition = self._definition(method.name, method.symbol, method.kind.value, text)
@@ -456,7 +420,10 @@ class ShortWay:
                 setattr(Tensor, name, self.static[name])
 
     def indexed(self, x: Tensor, key: Any) -> Any:
-        """Python's own `x[key]`, which is also written down where tensors or lists are in the key."""
+        """Python's own `x[key]`, which is also written down where tensors or lists are in the key; NumPy's arrays are ours."""
+        ours = key_of_ours(x, key)
+        if ours is not key:
+            return self.methods["__getitem__"](x, ours)
         parts = key if type(key) is tuple else (key,)
         if type(x) is Tensor and Tensor in map(type, parts) and frame_of_key(x, *parts):
             found = self.gathered(x, *parts)
@@ -467,7 +434,11 @@ class ShortWay:
         return found
 
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
-        """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
+        """Python's own `x[key] = value`, which is also written down if it is a write of a view; NumPy's arrays are ours."""
+        ours = key_of_ours(x, key)
+        if ours is not key or is_of_numpy(value):
+            self.methods["__setitem__"](x, ours, asarray(value) if is_of_numpy(value) else value)
+            return
         basic = type(x) is Tensor and self.is_basic((x, key))
         masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
         if basic or masked:

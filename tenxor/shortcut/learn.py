@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from inspect import unwrap
 from typing import Any
 
+from ..creation import asarray
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..host.counts import Count
@@ -24,6 +25,7 @@ from ..spec import Made, found_with, hearers, remember
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.arguments import Default
+from ..tensor.exchange import is_of_numpy
 from . import likewise
 from .hosting import (
     Heard,
@@ -372,6 +374,9 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
     given: list[object] = []
     for x in operands:
         kind = type(x)
+        if is_of_numpy(x):
+            first, *others = [asarray(x) if is_of_numpy(x) else x for x in operands]
+            return first._with(op, *others)
         if kind is not Tensor and kind is not float and kind is not int:
             return own(*args)
         given.append(x if kind is Tensor else kind)
@@ -391,6 +396,8 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
     """
 
     def method(x: Any, y: Any) -> Any:
+        if is_of_numpy(y):
+            return again(x, asarray(y))
         if is_part(x):
             compute_if_small(x.storage)
             if type(y) in (Tensor, float, int) and _can_be_learnt(op, x, y) and _learnt(op, x, y):

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ..dtypes import DType, boolean, int8, int16, int32, int64, uint8, uint16, uint32
+import numpy as np
+
+from ..creation import asarray
+from ..dtypes import OF_NUMPY, DType, boolean, int8, int16, int32, int64, uint8, uint16, uint32
 from ..host.loops import one_step
 from ..layout import Layout
 from ..node import DATA, Recipe, recipe_of
@@ -32,6 +35,18 @@ MASK = len(INDICES)  # the kind of a key, else the number of its dtype
 # Of a key: its kind, its elements, the bytes of one and between two; of what it is of: the size of what is indexed, the bytes of an
 # element, between two rows, and of a row; and whether rows lie apart.
 KIND, COUNT, KEY_ITEM, KEY_STEP, SIZE, ITEM, STEP, WIDTH, WRITABLE = (8 * k for k in range(9))
+
+
+def key_of_ours(x: Tensor, key: Any) -> Any:
+    """The key that is the same to a tensor, of tensors and Python's integers where this has NumPy's arrays and integers; else itself."""
+    if type(key) is tuple:
+        ours = tuple([key_of_ours(x, part) for part in key])
+        return ours if any([a is not b for a, b in zip(ours, key, strict=True)]) else key
+    if isinstance(key, np.integer):
+        return int(key)
+    dtype = OF_NUMPY.get(key.dtype) if type(key) is np.ndarray and type(x) is Tensor else None
+    is_one = dtype is not None and key.ndim > 0 and key.dtype.isnative and (dtype is boolean or dtype in INDICES)
+    return asarray(key) if is_one else key
 
 
 def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:

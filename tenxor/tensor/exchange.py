@@ -52,6 +52,11 @@ class _Export:
         }
 
 
+def is_of_numpy(x: object) -> bool:
+    """Whether this is an array of NumPy's, and of no class that stands for more, or one of its numbers."""
+    return type(x) is np.ndarray or isinstance(x, np.generic)
+
+
 class Exchange(Writing):
     """Conversions from and to what others use."""
 
@@ -231,7 +236,8 @@ class Exchange(Writing):
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
         if isinstance(value, (np.ndarray, np.generic)):
-            return self._from_numpy(value)
+            found = makers[0].of_array(value) if makers and type(value) is np.ndarray else None
+            return found if type(found) is type(self) else self._from_numpy(value)
         if isinstance(value, (int, float, complex)):
             return plain_number(value)
         if isinstance(value, (list, tuple)):

@@ -93,7 +93,7 @@ def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
     if ours is None or options:
         found = _by_numpy(tx, ufunc, "__call__", inputs, {**options, **({} if dtype is None else {"dtype": dtype})})
     else:
-        given = [tx.asarray(x, dtype=dtype) if dtype is not None or type(x) in _ARRAYS else x for x in inputs]
+        given = [tx.asarray(x, dtype=dtype) if dtype is not None or type(x) in _ARRAYS or isinstance(x, np.generic) else x for x in inputs]
         found = ours(*given)
     if not out:
         return found

@@ -1,4 +1,4 @@
-"""What is read or written at a mask, or at indices along the first axis.
+"""What is read at a mask, or at indices along the first axis; and how rows are moved, also to there (`placing.py`).
 
 How keys and rows lie is known from specs, and written down as integers (`moves.py`). Where the rows lie that indices select is found out
 first, as one may be out of range; then they are copied. Of a mask it is not known how many rows it selects, so what they are together is
@@ -10,22 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...backend.llvm.builder import Module, Value, alignment, intrinsic
-from ...backend.llvm.types import DOUBLE, I1, I8, I16, I32, I64, POINTER, Type, array, vector
+from ...backend.llvm.types import DOUBLE, I1, I8, I16, I32, I64, POINTER, Type, vector
 from ...dtypes import float64, int64
-from ..moves import COUNT, INDICES, ITEM, KEY_ITEM, KEY_STEP, KIND, MASK, MOST_SELECTED, STEP, WIDTH, WRITABLE
+from ..moves import COUNT, INDICES, ITEM, KEY_ITEM, KEY_STEP, KIND, MASK, MOST_SELECTED, STEP, WIDTH
 from ..moves import SIZE as OF_KEY
 from ..objects import BYTES, SIZE, Objects
 from ..rule import MOST_AXES
 from .blocks import data_of
 from .compute import in_memory
 from .function import Function
-from .later import is_written_where, may_wait
+from .later import may_wait
 from .read import address_of
 from .record import ask_all, found_made
 from .rules import new_made, recipe_of_data
 from .specs import in_rows, nbytes_of, no_numbers, spec_with
 from .tables import found_at, table
-from .write import compute_storage, number_for, own_memory
 
 ABREAST = 8  # indices
 RUN = 4  # rows that a mask selects one after another, on average, from which on each run is copied at once
@@ -53,8 +52,6 @@ def write(module: Module, objects: Objects) -> None:
     _content(Function(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
     _picked(Function(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
     _add(Function(module, objects, "add_rows", [*rows, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
-    for name, adds in (("set_picked", False), ("add_picked", True)):
-        _set_picked(Function(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 
 
 # Where rows lie, in bytes from the first on
@@ -323,7 +320,7 @@ def _content(f: Function) -> None:
     f.give(node)
 
 
-def _found(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
+def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
     """What is known of a tensor and a key, which is held; declines if that is nothing. Indices may be `pending` if that is said."""
     f.require(f.is_a(x, "Tensor"))
     ask_all(f, x, key)
@@ -354,24 +351,24 @@ def _found(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
     return made
 
 
-def _start(f: Function, x: Value, buffer: Value, program: Value) -> Value:
+def start_of(f: Function, x: Value, buffer: Value, program: Value) -> Value:
     """Where a tensor's first element lies."""
     return address_of(f, buffer).at(f.integer(f.get(x, "Tensor.offset")) * f.word(program, ITEM), I8)
 
 
-def _content_of_key(f: Function, key: Value, instead: Value) -> Value:
+def content_of_key(f: Function, key: Value, instead: Value) -> Value:
     """The node of a key that is a tensor, or for a list another, held."""
     is_list = f.is_a(key, "list")
     return f.made(f.choose(is_list, lambda: [f.own(instead)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0])
 
 
-def _places(f: Function, program: Value) -> Value:
+def places_for(f: Function, program: Value) -> Value:
     """Memory for the places of as many rows as there are indices, held; there is little for a mask."""
     size = f.selected(f.word(program, KIND).equals(MASK), f.number(0), f.word(program, COUNT) * 8)
     return f.made(f.call("lend", POINTER, [size]))
 
 
-def _mask(f: Function, key: Value, node: Value, program: Value) -> Value:
+def mask_of(f: Function, key: Value, node: Value, program: Value) -> Value:
     """Where a mask begins; nothing for indices."""
     is_mask = f.word(program, KIND).equals(MASK)
     return f.choose(is_mask, lambda: [_start_of_key(f, key, node, program)], lambda: [f.nothing()])[0]
@@ -380,12 +377,12 @@ def _mask(f: Function, key: Value, node: Value, program: Value) -> Value:
 def _picked(f: Function) -> None:
     """`x[key]`: a new tensor of the rows that a key selects."""
     x, key = f.arguments
-    made = _found(f, x, key)
+    made = found_picked(f, x, key)
     frame = f.get(made, "Made.frame")
     program = f.at(frame, BYTES)
     node = f.made(f.call("content", POINTER, [x, f.word(program, KIND).equals(MASK)]))
-    asked = _content_of_key(f, key, node)
-    block = _places(f, program)
+    asked = content_of_key(f, key, node)
+    block = places_for(f, program)
     places = data_of(f, block)
     count = f.call("select_rows", I64, [key, asked, frame, places])
     f.require(count > 0)
@@ -400,75 +397,10 @@ def _picked(f: Function) -> None:
     f.when_giving(may_wait(f, program, node, asked), later)
     f._held[:] = held
     out = f.made(f.call("memory_for", POINTER, [f.get(rows, "Made.recipe")]))
-    start, width = _start(f, x, f.get(node, "Node.buffer"), program), f.word(program, WIDTH)
-    f.call("read_rows", I1, [address_of(f, out), start, places, _mask(f, key, asked, program), frame, count, width])
+    start, width = start_of(f, x, f.get(node, "Node.buffer"), program), f.word(program, WIDTH)
+    f.call("read_rows", I1, [address_of(f, out), start, places, mask_of(f, key, asked, program), frame, count, width])
     found = in_memory(f, f.get(rows, "Made.recipe"), out)
     spec = f.own(f.get(rows, "Made.spec"))
     f.keeps(found)
     f.let_go(block, asked, node, made, rows)
     f.give(f.call("tensor", POINTER, [found, spec]))
-
-
-def _set_picked(f: Function, adds: bool) -> None:
-    """`x[key] = value`, where a value is as many rows as the key selects, or a number for each: None, if it was written; or the same with
-    values that are added up.
-    """
-    x, key, value = f.arguments
-    made = _found(f, x, key, pending=adds)
-    ask_all(f, value)
-    frame = f.get(made, "Made.frame")
-    program = f.at(frame, BYTES)
-    f.require(f.word(program, WRITABLE).differs(0))
-    storage = f.hold(f.get(x, "Tensor.storage"))
-    f.require(f.is_a(storage, "Storage"))
-    if not adds:
-        held = list(f._held)
-
-        def done() -> Value:
-            f.let_go(storage, made)
-            return f.own(f.the("None"))
-
-        f.when_giving(is_written_where(f, x, key, value, frame), done)
-        f._held[:] = held
-    asked = _content_of_key(f, key, f.the("None"))
-    dtype, width = f.get(x, "Tensor.dtype"), f.word(program, WIDTH)
-    if adds:
-        f.require(f.is_the(dtype, float64.name) | f.is_the(dtype, int64.name))
-        f.require(f.word(program, KIND).differs(MASK))
-    one = f.local(array(I64, 2))
-
-    def of_rows() -> list[Value]:
-        f.require(f.get(value, "Tensor.dtype").equals(dtype))
-        f.refuse(f.get(value, "Tensor.storage").equals(storage))
-        node = f.call("content", POINTER, [value, f.constant(I1, True)])
-        f.refuse(f.is_null(node))
-        return [node, _start(f, value, f.get(node, "Node.buffer"), program), width]
-
-    def of_number() -> list[Value]:
-        f.require(width.equals(f.word(program, ITEM)))
-        number = number_for(f, value, dtype)
-        f.require(f.call("put_number", I1, [one, dtype, f.number(0), number]))
-        f.keeps(number)
-        return [number, one, f.number(0)]
-
-    is_tensor = f.is_a(value, "Tensor")
-    are_rows = f.both(is_tensor, lambda: f.get(f.get(value, "Tensor.spec"), "Spec.size").differs(f.the("1")))
-    source, near, along = f.choose(are_rows, of_rows, of_number)
-    f.holding(source)
-    block = _places(f, program)
-    places = data_of(f, block)
-    count = f.call("select_rows", I64, [key, asked, frame, places])
-    f.require(count > 0)
-
-    def are_as_many() -> None:
-        rows = f.made(f.call("of_rows", POINTER, [made, count]))
-        f.require(f.get(rows, "Made.spec").equals(f.get(value, "Tensor.spec")))
-        f.let_go(rows)
-
-    f.when(are_rows, are_as_many)
-    compute_storage(f, storage)
-    buffer = own_memory(f, storage, asked, dtype)
-    rows = [near, _start(f, x, buffer, program), places, _mask(f, key, asked, program), frame, count, along]
-    f.call(*("add_rows", I1, [*rows, dtype]) if adds else ("write_rows", I1, rows))
-    f.let_go(block, source, asked, storage, made)
-    f.give(f.own(f.the("None")))
