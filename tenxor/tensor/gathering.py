@@ -94,7 +94,7 @@ class Gathering(Movement):
             if array.size:
                 raise BadIndex(f"{op}: indices are integers, not {array.dtype}; for booleans use x[mask]")
             array = array.astype(np.int64)
-        return cls._from_numpy(array)
+        return cls._of_array(array)
 
     def _select(
         self,

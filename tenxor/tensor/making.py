@@ -85,7 +85,10 @@ class Maker:
             return None
         of_it = _kept(self.arrays, (array.shape, array.dtype), self._blank(array.shape, dtype))
         found = self.blank(*of_it)
-        return found if found is not None and self.copy(array, found.storage.node.buffer, nbytes) else None
+        if found is None:
+            return None
+        buffer, lies_so = found.storage.node.buffer, array.flags.c_contiguous or not array.flags.writeable
+        return found if self.copy(array if lies_so else array.copy(), buffer, nbytes) else None
 
     def of_list(self, cls: Any, numbers: list[Any]) -> Any:
         """A tensor with the numbers of a list, or of a list of rows of one length, if all are Python's floats, or all integers; None where
