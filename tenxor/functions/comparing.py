@@ -9,7 +9,7 @@ from ..dtypes import DEFAULT_FLOAT, result_type
 from ..errors import ShapeError
 from ..layout import broadcast_shapes
 from ..ops import OPS
-from ..spec import called_again
+from ..spec import EXACT, called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 from ..tensor.core import Operand
@@ -30,6 +30,8 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
     [True, False]
     """
     a, b = _inexact(x1, x2), _inexact(x2, x1)
+    if not (isinstance(x1, Tensor) and isinstance(x2, Tensor)):
+        return isclose(a, b, rtol, atol, equal_nan)  # as it is known of tensors
     far, relative = (x if type(x) in (int, float) else asarray(x) for x in (atol, rtol))
     near: Tensor = abs(a - b) <= far + relative * abs(b)
     found = Tensor._compute(OPS["where"], b.isfinite(), near, a == b)
@@ -41,6 +43,8 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
 def _inexact(x: Any, beside: Any) -> Tensor:
     """A tensor of floats or complex numbers; of Python's numbers in the dtype in which they meet what is beside."""
     weak = type(x) in (int, float, complex) and isinstance(beside, Tensor)
+    if type(x) is int and -EXACT < x < EXACT:
+        x = float(x)
     found = asarray(x, result_type(_inexact(beside, None), x)) if weak else asarray(x)
     return found if found.dtype.is_float or found.dtype.is_complex else found.astype(DEFAULT_FLOAT)
 
