@@ -14,7 +14,6 @@ from .. import spec
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed, meeting
-from ..creation import asarray
 from ..dtypes import ALL, OF_NUMPY, DType, boolean
 from ..errors import TenxorError
 from ..frameless import functions, standing_in
@@ -437,7 +436,7 @@ class ShortWay:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view; NumPy's arrays are ours."""
         ours = key_of_ours(x, key)
         if ours is not key or is_of_numpy(value):
-            self.methods["__setitem__"](x, ours, asarray(value) if is_of_numpy(value) else value)
+            self.methods["__setitem__"](x, ours, Tensor._of_array(value) if is_of_numpy(value) else value)
             return
         basic = type(x) is Tensor and self.is_basic((x, key))
         masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean

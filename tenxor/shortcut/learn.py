@@ -9,7 +9,6 @@ from functools import lru_cache, partial
 from inspect import unwrap
 from typing import Any
 
-from ..creation import asarray
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..host.counts import Count
@@ -375,7 +374,7 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
     for x in operands:
         kind = type(x)
         if is_of_numpy(x):
-            first, *others = [asarray(x) if is_of_numpy(x) else x for x in operands]
+            first, *others = [Tensor._of_array(x) if is_of_numpy(x) else x for x in operands]
             return first._with(op, *others)
         if kind is not Tensor and kind is not float and kind is not int:
             return own(*args)
@@ -397,7 +396,7 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
 
     def method(x: Any, y: Any) -> Any:
         if is_of_numpy(y):
-            return again(x, asarray(y))
+            return again(x, Tensor._of_array(y))
         if is_part(x):
             compute_if_small(x.storage)
             if type(y) in (Tensor, float, int) and _can_be_learnt(op, x, y) and _learnt(op, x, y):

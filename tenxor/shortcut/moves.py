@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import asarray
 from ..dtypes import OF_NUMPY, DType, boolean, int8, int16, int32, int64, uint8, uint16, uint32
 from ..host.loops import one_step
 from ..layout import Layout
@@ -46,7 +45,7 @@ def key_of_ours(x: Tensor, key: Any) -> Any:
         return int(key)
     dtype = OF_NUMPY.get(key.dtype) if type(key) is np.ndarray and type(x) is Tensor else None
     is_one = dtype is not None and key.ndim > 0 and key.dtype.isnative and (dtype is boolean or dtype in INDICES)
-    return asarray(key) if is_one else key
+    return Tensor._of_array(key) if is_one else key
 
 
 def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:

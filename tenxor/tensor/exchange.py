@@ -236,8 +236,7 @@ class Exchange(Writing):
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
         if isinstance(value, (np.ndarray, np.generic)):
-            found = makers[0].of_array(value) if makers and type(value) is np.ndarray else None
-            return found if type(found) is type(self) else self._from_numpy(value)
+            return self._of_array(value)
         if isinstance(value, (int, float, complex)):
             return plain_number(value)
         if isinstance(value, (list, tuple)):
@@ -258,13 +257,15 @@ class Exchange(Writing):
         return found if isinstance(found, cls) else cls._from_numpy(found, dtype, True)
 
     @classmethod
-    def _of_array(cls, array: Array) -> Self:
-        """New tensor with the elements of an array of NumPy's."""
+    def _of_array(cls, array: Any) -> Self:
+        """A tensor with the elements of an array of NumPy's, or one of its numbers, of its own unless that is read-only for good."""
+        array = np.asarray(array)
         for maker in makers:
-            found = maker.of_array(array)
+            found = maker.array_again(array, maker.arrays)
+            found = maker.of_array(array) if found is None else found
             if type(found) is cls:
                 return found
-        return cls._from_numpy(array, None, True)
+        return cls._from_numpy(array)
 
     @classmethod
     def _from_numpy(cls, array: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Self:
