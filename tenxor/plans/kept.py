@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import marshal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -121,19 +121,35 @@ def write_general(structure: object, found: Iterable[General]) -> None:
 
 def text_of(pattern: Pattern) -> str | None:
     """Text that two patterns share only if one plan computes both, in whatever process; None if there is none."""
-    parts: list[str] = []
-    stack: list[object] = [pattern.key, tuple([(node.shape, node.dtype.name) for node in pattern.nodes if node.buffer is not None])]
+    whole = pattern.key, tuple([(node.shape, node.dtype.name) for node in pattern.nodes if node.buffer is not None])
+    return _text("plan", whole, lambda x: _text_of_recipe(x) if type(x) is Recipe else None if x is None else str(x))
+
+
+def text_of_structure(structure: object) -> str | None:
+    """Text that two structures share only if they are one, in processes of one interpreter; None if there is none."""
+
+    def said(x: object) -> str | None:
+        is_plain = x is None or type(x) in (int, str)
+        return repr(x) if is_plain else str(x) if type(x) is DType else _text_of_operation(x)
+
+    return _text(f"general {sys.implementation.cache_tag} {sys.hexversion}", structure, said)
+
+
+def _text(head: str, whole: object, said: Callable[[object], str | None]) -> str | None:
+    """The text of tuples in tuples, and of all that is said of what is in them; None if of something nothing is."""
+    parts = [head]
+    stack = [whole]
     while stack:
         part = stack.pop()
         if type(part) is tuple:
             parts.append(f"({len(part)}")
             stack += part
             continue
-        text = _text_of_recipe(part) if type(part) is Recipe else None if part is None else str(part)
+        text = said(part)
         if text is None:
             return None
         parts.append(text)
-    return "plan " + " ".join(parts)
+    return " ".join(parts)
 
 
 def _text_of_recipe(recipe: Recipe) -> str | None:
@@ -164,23 +180,6 @@ def _text_of_operation(op: Any) -> str | None:
 
 def _in_table(reduction: Reduction) -> bool:
     return REDUCTIONS.get(reduction.name) is reduction
-
-
-def text_of_structure(structure: object) -> str | None:
-    """Text that two structures share only if they are one, in processes of one interpreter; None if there is none."""
-    parts: list[str] = [f"general {sys.implementation.cache_tag} {sys.hexversion}"]
-    stack = [structure]
-    while stack:
-        part = stack.pop()
-        if type(part) is tuple:
-            parts.append(f"({len(part)}")
-            stack += part
-            continue
-        text = repr(part) if part is None or type(part) in (int, str) else str(part) if type(part) is DType else _text_of_operation(part)
-        if text is None:
-            return None
-        parts.append(text)
-    return " ".join(parts)
 
 
 # --- what is written of it --------------------------------------------------------------------------------------------
