@@ -63,7 +63,17 @@ from .learn import (
 )
 from .limits import COUNTS, IN_ORDER, LARGEST
 from .methods import METHODS, Kind, Method
-from .moves import ARRAYS, frame_of_key, gathered, key_of_ours, learn_joined, learn_picked, learn_rows, learning_added
+from .moves import (
+    ARRAYS,
+    frame_of_key,
+    gathered,
+    key_of_ours,
+    learn_joined,
+    learn_picked,
+    learn_rows,
+    learning_added,
+    one_key,
+)
 from .objects import REUSED, Objects
 from .patience import patience
 from .reuse import stand_in
@@ -437,6 +447,10 @@ class ShortWay:
         ours = key_of_ours(x, key)
         if ours is not key or is_of_numpy(value):
             self.methods["__setitem__"](x, ours, Tensor._of_array(value) if is_of_numpy(value) else value)
+            return
+        rows = one_key(x, key)
+        if rows is not None:
+            self.methods["__setitem__"](*rows, value)
             return
         basic = type(x) is Tensor and self.is_basic((x, key))
         masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean

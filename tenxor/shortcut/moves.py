@@ -48,6 +48,32 @@ def key_of_ours(x: Tensor, key: Any) -> Any:
     return Tensor._of_array(key) if is_one else key
 
 
+def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
+    """A view, and indices along its first axis, at which the same is written as in a tensor at several arrays of indices, or at integers
+    and one such array; None where there are none, or an index is out of range, which Python says.
+    """
+    if type(x) is not Tensor or type(key) is not tuple or not 1 < len(key) <= x.ndim or x.spec.strides is None or x._has_past():
+        return None
+    *others, last = key
+    if type(last) is not Tensor or last.dtype not in INDICES or not last.size:
+        return None
+    if all([type(k) is int and -n <= k < n for k, n in zip(others, x.shape, strict=False)]):
+        return x[tuple(others)], last
+    axes = len(key)
+    alike = all([type(k) is Tensor and k.shape == last.shape and k.dtype in INDICES for k in others])
+    if not alike or one_step(x.shape[:axes], x.spec.strides[:axes]) is None:
+        return None
+    at: Any = None
+    fits: Any = None
+    for k, size in zip(key, x.shape, strict=False):
+        index = k if k.dtype is int64 else k.astype(int64)
+        place = index + (index < 0) * size
+        is_there = (place >= 0) & (place < size)
+        at, fits = (place, is_there) if at is None else (at * size + place, fits & is_there)
+    found = (at + 1) * fits - 1  # of what is out of range -1
+    return (x.reshape(prod(x.shape[:axes]), *x.shape[axes:]), found) if found.min().item() >= 0 else None
+
+
 def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
     """Write down where the rows lie that a key like this selects of a tensor like this; or that it is not known."""
     if type(key) is list and set(map(type, key)) != {int}:

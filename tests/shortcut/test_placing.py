@@ -92,6 +92,56 @@ def test_a_number_or_a_row_is_written_by_machine_code(monkeypatch: pytest.Monkey
             assert (x[mask] == row).all()
 
 
+SEVERAL: dict[str, tuple[Any, ...]] = {
+    "two": (np.array([1, -1, 2]), np.array([0, -2, 3])),
+    "of two dtypes": (np.array([1, 4, 2], np.uint8), np.array([0, -2, 3], np.int16)),
+    "all": (np.array([[1, -1], [2, 2]]), np.array([[0, -2], [3, 3]]), np.array([[0, 1], [-1, -1]])),
+    "an integer first": (-2, np.array([0, -2, 3, 0])),
+    "integers first": (1, -4, np.array([0, -1])),
+    "an integer last": (np.array([0, -2, 3]), 1),
+    "a column and a row": (np.array([[0], [1]]), np.array([1, 2, 3])),
+    "none": (np.array([], int), np.array([], int)),
+    "one out of range": (np.array([1, 2]), np.array([0, 4])),
+    "one below": (np.array([-6, 2]), np.array([0, 1])),
+    "the first out of range": (5, np.array([0, 1])),
+    "one beyond all others": (np.array([0, 0]), np.array([5, 0])),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.uint8])
+@pytest.mark.parametrize("seen", ["as it lies", "backwards", "transposed"])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_arrays_of_indices_are_one(name: str, seen: str, dtype: Any) -> None:
+    start = np.arange(60).reshape(3, 4, 5)[:, :, ::-1].swapaxes(0, 2).copy().astype(dtype)
+    look, key = SEEN[seen], SEVERAL[name]
+    own = start.copy()
+    try:
+        selected = look(own)[key]
+    except IndexError:
+        selected = None
+    for value in (dtype(7), *(() if selected is None else (selected[::-1].copy(), selected[..., :1].copy()))):
+        wanted, message = start.copy(), ""
+        if selected is not None:
+            look(wanted)[key] = value
+        else:
+            with shortcut.aside(), pytest.raises(tx.errors.IndexOutOfRange) as caught:
+                x = tx.asarray(start)
+                look(x)[tuple(map(tensor_of, key))] = 7
+                x.realize()
+            message = str(caught.value)
+        for _ in range(TIMES):
+            x = tx.asarray(start).realize()
+            given = value.item() if value.ndim == 0 else tx.asarray(value)
+            if message:
+                with pytest.raises(tx.errors.IndexOutOfRange) as caught:
+                    look(x)[tuple(map(tensor_of, key))] = given
+                    x.realize()
+                assert str(caught.value) == message
+            else:
+                look(x)[tuple(map(tensor_of, key))] = given
+            assert np.array_equal(x.numpy(), wanted)
+
+
 @pytest.mark.parametrize("dtype", sorted({d.name for d in OF_NUMPY.values() if not d.is_complex}))
 def test_arrays_of_numpy_are_keys_as_pythons_own_way_has_them(dtype: str) -> None:
     start = np.arange(24.0).reshape(6, 4)
