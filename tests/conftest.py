@@ -20,6 +20,7 @@ from tenxor.backend import backend
 from tenxor.backend.llvm import cache
 from tenxor.layout import form
 from tenxor.plans import kept
+from tenxor.shortcut import likewise
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
 KEPT = Path(__file__).resolve().parents[1] / ".kernels"  # removed by `make clean`
@@ -123,12 +124,13 @@ def pytest_runtest_setup() -> None:
     is found after that is no object of before, and there are tests which count on that it is.
     """
     realize = import_module("tenxor.realize")  # which the function of that name hides
-    tables = form._forms, node._recipes, realize._plans
-    if any(2 * len(table) > table.most for table in tables) or 2 * backend().kernel_count() > realize.MAX_KERNELS:
+    tables = form._forms, node._recipes, realize._plans, likewise._known
+    counts = (backend().kernel_count(), realize.MAX_KERNELS), (spec._count, spec.MAX_MADE), *[(len(table), table.most) for table in tables]
+    if any(2 * count > most for count, most in counts):
         form._forms.clear()
         spec.forget()
         node._recipes.clear()
-        realize.forget()
+        realize.forget()  # and kinds
 
 
 @pytest.fixture(scope="module")

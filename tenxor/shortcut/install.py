@@ -293,6 +293,7 @@ class ShortWay:
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         creating = [self._function(name, Kind.SOME) for name in CREATING]
         self.maker = Maker(*creating, comes_again=comes_again, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
+        forgotten.append(self.maker.forget)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         self.operators, self.calling = Standing(self.library.addresses, Tensor), calls.Calling(self.library)

@@ -57,6 +57,11 @@ class Maker:
         self.lists: dict[int, tuple[Recipe, Spec]] = {}
         self.arrays: dict[Key, tuple[Recipe, Spec]] = {}
 
+    def forget(self) -> None:
+        """Forget all, for whoever forgets forms: specs of the same numbers are others from then on."""
+        for table in (self.blanks, self.rules, self.lists, self.arrays):
+            table.clear()
+
     def learnt(self, name: str, own: Callable[..., _C], args: tuple[Any, ...], named: dict[str, Any]) -> _C:
         """What a function makes of arguments that are no tensors; note is taken of it, if that is worth the while."""
         if not self.comes_again(name, args, named):

@@ -11,7 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.layout import Layout
+from tenxor.layout import Layout, form
 from tenxor.node import DATA, EMPTY
 from tenxor.shortcut import likewise
 from tenxor.spec import spec_of
@@ -261,3 +261,18 @@ def test_what_is_written_row_by_row_into_memory_without_content() -> None:
         for k, row in enumerate(tx.asarray(a)):
             made[k] = row * 2
         assert np.array_equal(made.numpy(), a * 2)
+
+
+def test_where_forms_are_forgotten_new_tensors_are_of_the_forms_found_then() -> None:
+    makes: list[Callable[[], tx.Tensor]] = [
+        *(lambda: tx.asarray(np.ones(6)), lambda: tx.asarray([1.0] * 6), lambda: tx.asarray([[1, 2], [3, 4]])),
+        *(lambda: tx.zeros((2, 3)), lambda: tx.empty(5), lambda: tx.asarray(np.float32(2)), lambda: tx.asarray(1.5)),
+    ]
+    before = [make().spec for make in makes for _ in range(3)]
+    form._forms.clear()
+    for make in makes:
+        x = make()
+        assert x.spec is spec_of(Layout.contiguous(x.shape), x.dtype)
+        for _ in range(3):
+            x += make()
+        assert x.spec is make().spec and (x.shape == () or x.spec not in before)

@@ -76,6 +76,7 @@ def test_rows_of_its_own_are_what_they_were_before() -> None:
     assert np.array_equal(alike[0].numpy(), alike[2].numpy()) and np.array_equal(kept.numpy(), array)
 
 
+@pytest.mark.usefixtures("afresh")
 def test_a_number_or_a_row_is_written_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     x, row, key = tx.asarray(np.ones((6, 4))), tx.asarray(np.arange(4.0)), tx.asarray([1, -1])
     for mask in (key, tx.asarray([True, False] * 3)):
@@ -223,13 +224,14 @@ def test_arrays_and_numbers_of_numpy_are_operands_as_pythons_own_way_has_them() 
             assert found(function, one, two) == wanted, (function, one, two)
 
 
+@pytest.mark.usefixtures("afresh")
 def test_operands_of_numpy_are_learnt_from_no_more_than_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, own = tx.asarray(np.ones(6)), np.arange(6.0), list[object]()
     for _ in range(TIMES):
         x + y, y * x, np.float64(2) * x, tx.maximum(x, y)
         x += y
     kept = tx.Tensor._compute
-    monkeypatch.setattr(tx.Tensor, "_compute", lambda *given: own.append(given) or kept(*given))
+    monkeypatch.setattr(tx.Tensor, "_compute", staticmethod(lambda *given: own.append(given) or kept(*given)))
     monkeypatch.setattr(learn, "learn_write", None)
     assert (x + y).tolist() == (y + x).tolist() == tx.add(x, y).tolist() == (x.numpy() + y).tolist()
     assert (np.float64(2) * x).tolist() == (x.numpy() * 2).tolist()
