@@ -25,6 +25,7 @@ from .learn import keys_of
 from .likewise import Call, stand_in
 from .limits import LARGEST
 from .rule import OWN, Rule
+from .writes import compute_if_small
 
 ARRAYS = frozenset((Tensor, list))  # keys that select rows
 INDICES = (int64, int32, uint8, int16, int8, uint16, uint32)
@@ -48,19 +49,29 @@ def key_of_ours(x: Tensor, key: Any) -> Any:
     return Tensor._of_array(key) if is_one else key
 
 
+def _are_at_hand(key: object) -> bool:
+    """Whether these are indices in memory, from now on."""
+    if type(key) is not Tensor or key.dtype not in INDICES or not key.ndim or not key.size:
+        return False
+    compute_if_small(key.storage)
+    return key.storage.node.buffer is not None
+
+
 def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
     """A view, and indices along its first axis, at which the same is written as in a tensor at several arrays of indices, or at integers
     and one such array; None where there are none, or an index is out of range, which Python says.
     """
-    if type(x) is not Tensor or type(key) is not tuple or not 1 < len(key) <= x.ndim or x.spec.strides is None or x._has_past():
+    if type(x) is not Tensor or type(key) is not tuple or not 1 < len(key) <= x.ndim or not x.size or x.spec.strides is None:
+        return None
+    if x._has_past() or x.storage.node.traced:
         return None
     *others, last = key
-    if type(last) is not Tensor or last.dtype not in INDICES or not last.size:
+    if not _are_at_hand(last):
         return None
     if all([type(k) is int and -n <= k < n for k, n in zip(others, x.shape, strict=False)]):
         return x[tuple(others)], last
     axes = len(key)
-    alike = all([type(k) is Tensor and k.shape == last.shape and k.dtype in INDICES for k in others])
+    alike = all([_are_at_hand(k) and k.shape == last.shape for k in others])
     if not alike or one_step(x.shape[:axes], x.spec.strides[:axes]) is None:
         return None
     at: Any = None

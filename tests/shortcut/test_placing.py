@@ -143,6 +143,30 @@ def test_several_arrays_of_indices_are_one(name: str, seen: str, dtype: Any) -> 
             assert np.array_equal(x.numpy(), wanted)
 
 
+def test_indices_that_wait_or_have_no_value_are_written_at_too() -> None:
+    start = np.arange(12.0).reshape(3, 4)
+    for _ in range(TIMES):
+        x, array = tx.asarray(start), start.copy()
+        x[tx.arange(3), tx.arange(3) + 1] = -1
+        array[np.arange(3), np.arange(3) + 1] = -1
+        assert np.array_equal(x.numpy(), array)
+
+    def marked(i: tx.Tensor, j: tx.Tensor) -> tx.Tensor:
+        x = tx.asarray(start) * 1.0
+        x[i, j] = -1
+        return x
+
+    found = tx.vmap(marked)(tx.asarray([[0, 1], [2, 2]]), tx.asarray([[1, 1], [0, 3]]))
+    for k, (i, j) in enumerate((([0, 1], [1, 1]), ([2, 2], [0, 3]))):
+        array = start.copy()
+        array[i, j] = -1
+        assert np.array_equal(found[k].numpy(), array)
+    empty = tx.zeros((0, 4))
+    with pytest.raises(tx.errors.IndexOutOfRange, match="axis 0 of size 0"):
+        empty[tx.asarray([0]), tx.asarray([1])] = 1
+        empty.realize()
+
+
 @pytest.mark.parametrize("dtype", sorted({d.name for d in OF_NUMPY.values() if not d.is_complex}))
 def test_arrays_of_numpy_are_keys_as_pythons_own_way_has_them(dtype: str) -> None:
     start = np.arange(24.0).reshape(6, 4)
