@@ -12,13 +12,12 @@ from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.core import Operand
-from ..tensor.exchange import is_of_numpy
 from .into import into
 
 
 def _result(op: Op, *values: Any) -> Tensor:
     """The pending tensor of an operation on what a user gave; one that is no tensor stands beside those that are."""
-    first, *others = [asarray(value) if is_of_numpy(value) else value for value in values]
+    first, *others = map(Tensor._ours, values)
     if type(first) is Tensor and all([type(value) in _PLAIN for value in others]):
         return Tensor._with(first, op, *others)
     for value in (first, *others):

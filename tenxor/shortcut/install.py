@@ -447,7 +447,7 @@ class ShortWay:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view; NumPy's arrays are ours."""
         ours = key_of_ours(x, key)
         if ours is not key or is_of_numpy(value):
-            self.methods["__setitem__"](x, ours, Tensor._of_array(value) if is_of_numpy(value) else value)
+            self.methods["__setitem__"](x, ours, Tensor._ours(value))
             return
         rows = one_key(x, key)
         if rows is not None:

@@ -374,7 +374,7 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
     for x in operands:
         kind = type(x)
         if is_of_numpy(x):
-            first, *others = [Tensor._of_array(x) if is_of_numpy(x) else x for x in operands]
+            first, *others = map(Tensor._ours, operands)
             return first._with(op, *others)
         if kind is not Tensor and kind is not float and kind is not int:
             return own(*args)

@@ -268,6 +268,11 @@ class Exchange(Writing):
         return cls._from_numpy(array)
 
     @classmethod
+    def _ours(cls, x: Any) -> Any:
+        """A tensor in the place of what is NumPy's; else `x` itself."""
+        return cls._of_array(x) if is_of_numpy(x) else x
+
+    @classmethod
     def _from_numpy(cls, array: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Self:
         """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
         array = np.asarray(array)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I8, I64, POINTER
@@ -61,25 +61,29 @@ def _set_picked(f: Function, adds: bool) -> None:
         f.keeps(node)
         return [node, start_of(f, value, f.get(node, "Node.buffer"), program), width]
 
-    def of_row() -> list[Value]:
-        """A copy of it, as it may be among those that are written."""
-        node = of_tensor()
+    def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
+        """A row of our own, into which is put what the source has."""
         row = f.made(f.call("lend", POINTER, [width]))
         start = data_of(f, row)
-        f.call("memcpy", POINTER, [start, start_of(f, value, f.get(node, "Node.buffer"), program), width])
-        f.let_go(node)
+        put(start)
+        f.let_go(source)
         f.keeps(row)
         return [row, start, f.number(0)]
 
+    def of_row() -> list[Value]:
+        """A copy of it, as it may be among those that are written."""
+        node = of_tensor()
+        first = start_of(f, value, f.get(node, "Node.buffer"), program)
+        return one_row(node, lambda start: f.call("memcpy", POINTER, [start, first, width]))
+
     def of_number() -> list[Value]:
         number = number_for(f, value, dtype)
-        row = f.made(f.call("lend", POINTER, [width]))
-        start = data_of(f, row)
-        f.require(f.call("put_number", I1, [start, dtype, f.number(0), number]))
-        f.let_go(number)
-        _fill(f, start, f.word(program, ITEM), width)
-        f.keeps(row)
-        return [row, start, f.number(0)]
+
+        def put(start: Value) -> None:
+            f.require(f.call("put_number", I1, [start, dtype, f.number(0), number]))
+            _fill(f, start, f.word(program, ITEM), width)
+
+        return one_row(number, put)
 
     is_tensor = f.is_a(value, "Tensor")
     several = f.both(is_tensor, lambda: f.get(f.get(value, "Tensor.spec"), "Spec.size").differs(f.the("1")))
