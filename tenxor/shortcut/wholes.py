@@ -54,7 +54,7 @@ STORED, INLINED, MUCH, DONOR = range(4)  # what a node is that is looked at
 
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
 updates: dict[bytes, bytes] = {}  # the same of updates, which are run over what they read
-plans: dict[bytes, Plan] = {}  # which have their kernels in memory
+plans: set[Plan] = set()  # which have their kernels in memory
 
 
 def forget() -> None:
@@ -116,7 +116,8 @@ def _keep(
     if len(graphs) + len(updates) >= MAX_GRAPHS:
         forget()
     key = _key_of(pattern)
-    plans[key], known[key] = plan, frame
+    plans.add(plan)
+    known[key] = frame
     found = likewise.machine[0].kind_of_graph(known, root) if frame or known is graphs else None
     if found is None or found[0] != key:
         return

@@ -58,7 +58,7 @@ def test_others_do_not(row: int, nbytes: int) -> None:
 
 def steps_as_long_as(rows: int) -> list[object]:
     """The steps of what is computed as a whole that store something of each row."""
-    return [step for plan in wholes.plans.values() for step in plan.steps if step.shape == (rows,)]
+    return [step for plan in wholes.plans for step in plan.steps if step.shape == (rows,)]
 
 
 def test_what_takes_another_on_is_computed_when_it_is_read() -> None:

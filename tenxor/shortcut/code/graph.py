@@ -24,7 +24,7 @@ from .function import Function
 from .kinds import known_of_kind, numbers
 from .launching import number_as
 from .rules import suiting
-from .walk import BEGUN, BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table, words
+from .walk import BEGUN, BLOCK, HELD_NODE, LENT, NEW, NODE, PINNED, append, count, table
 
 FAILED, DONE, UNKNOWN, HELD, AGAIN = range(5)  # what may become of it
 SHARING = Sharing()
@@ -35,7 +35,7 @@ def write(module: Module, objects: Objects) -> None:
     module.variable("meeting", "global ptr null")  # where it is told of the threads that help
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
-    _by_rule(Function(module, objects, "framed_by_rule", [("frames", POINTER)], I1))
+    _frame_for(Function(module, objects, "frame_for", [("frames", POINTER), ("key", POINTER)]))
     _alone_by_rule(Function(module, objects, "alone_by_rule", [("node", POINTER)], I1))
     _is_framed(Function(module, objects, "is_framed", [("root", POINTER)], I1))
     _computed_whole(Function(module, objects, "computed_whole", [("root", POINTER)], I1))
@@ -60,7 +60,7 @@ def _computed_whole(f: Function) -> None:
         return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
 
     def make() -> list[Value]:
-        have_framed(f, "graphs", "have_graph_framed", root)
+        ask_for_frame(f, "have_graph_framed", root)
         return run()
 
     (found,) = run()
@@ -97,36 +97,35 @@ def _is_framed(f: Function) -> None:
 
     def look() -> Value:
         key = f.made(f.call("key_of_graph", POINTER, [root]))
-        frame = f.found_in(f.the("graphs"), key)
+        frame = f.call("frame_for", POINTER, [f.the("graphs"), key])
         f.let_go(key)
         return frame
 
-    frame = f.known(look, lambda: have_framed(f, "graphs", "have_graph_framed", root))
+    frame = f.known(look, lambda: ask_for_frame(f, "have_graph_framed", root))
     f.require(f.word(frame, SIZE) > 0)
     have_helpers_for(f, f.at(frame, BYTES))
     f.give(f.constant(I1, True))
 
 
-def have_framed(f: Function, frames: str, by_python: str, root: Value) -> None:
-    """Have a frame made of a graph that is not among these, as the walk that was just made knows: by a rule, or by Python."""
-
-    def ask() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
-        f.ask_python(by_python, root)
-
-    f.when(~f.call("framed_by_rule", I1, [f.the(frames)]), ask)
+def ask_for_frame(f: Function, by_python: str, root: Value) -> None:
+    """Have Python make a frame of a graph that has none."""
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for one
+    f.ask_python(by_python, root)
 
 
-def _by_rule(f: Function) -> None:
-    """Whether the frame of the graph that was walked last is among these now, by a rule for its kind. Python runs nothing."""
-    (frames,) = f.arguments
+def _frame_for(f: Function) -> None:
+    """The frame of the graph that was walked last, whose key is this, borrowed: among these, where it is from now on if a rule for its kind
+    gives it. Python runs nothing.
+    """
+    frames, key = f.arguments
+    (there,) = f.choose(count(f, NEW) > 0, lambda: [f.nothing()], lambda: [f.found_in(frames, key)])
+    f.when_giving(~f.is_null(there), lambda: there)
     f.require(f.call("PyDict_Size", I64, [frames]) < MAX_GRAPHS)
     _, frame, plan = _of_this_kind(f, frames)
-    key = f.made(words(f))
-    for table_of, x in ((f.the("plans of graphs"), plan), (frames, frame)):
-        f.require(f.call("PyDict_SetItem", I32, [table_of, key, x]).equals(0))
-    f.let_go(frame, key)
-    f.give(f.constant(I1, True))
+    f.require(f.call("PySet_Add", I32, [f.the("plans of graphs"), plan]).equals(0))
+    f.require(f.call("PyDict_SetItem", I32, [frames, key, frame]).equals(0))
+    f.let_go(frame)
+    f.give(frame)
 
 
 def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
@@ -162,7 +161,7 @@ def _run_graph(f: Function) -> None:
     f.require(f.integer(f.get(out, "Buffer.nbytes")).equals(f.integer(f.get(f.get(root, "Node.recipe"), "Recipe.nbytes"))))
     key = f.made(f.call("key_of_graph", POINTER, [root]))
     f.require(f.either(count(f, PINNED).equals(0), lambda: frames.equals(f.the("graphs"))))  # a write may be seen from elsewhere
-    frame = f.found_in(frames, key)
+    frame = f.call("frame_for", POINTER, [frames, key])
     f.let_go(key)
     f.when_giving(f.is_null(frame), lambda: f.number(UNKNOWN))
     f.require(f.word(frame, SIZE) > 0)

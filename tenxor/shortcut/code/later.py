@@ -11,7 +11,7 @@ from ..objects import BYTES, Objects
 from ..selected import LEAST
 from .compute import lock_is_free, settled
 from .function import Function
-from .graph import UNKNOWN, have_framed
+from .graph import UNKNOWN, ask_for_frame
 from .read import address_of
 from .record import is_eager
 from .updating import give_if_done_over
@@ -123,5 +123,5 @@ def _over(f: Function) -> None:
     f.require(f.owners(old).cast("zext", I64).equals(reads))
     done = give_if_done_over(f, node, buffer)
     f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
-    have_framed(f, "updates", "have_update_framed", node)
+    ask_for_frame(f, "have_update_framed", node)
     f.give(f.call("computed_over", I1, [node, reads, f.constant(I1, False)]))

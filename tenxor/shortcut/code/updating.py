@@ -13,7 +13,7 @@ from ..objects import ITEMS, SIZE, Objects
 from ..updates import THIN
 from .compute import lock_is_free
 from .function import Function
-from .graph import DONE, UNKNOWN, have_framed
+from .graph import DONE, UNKNOWN, ask_for_frame
 from .tables import found_at, table
 from .write import compute_storage
 
@@ -99,8 +99,7 @@ def _run(f: Function) -> None:
     f.require(f.owners(value).equals(3))
     done = give_if_done_over(f, node, buffer, node, value)
     f.require(f.both(asks, lambda: done.equals(UNKNOWN)))
-    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    have_framed(f, "updates", "have_update_framed", node)
+    ask_for_frame(f, "have_update_framed", node)
     f.let_go(node, value)
     f.give(f.call("run_update", I1, [recipe, storage, spec, offset, found, f.constant(I1, False)]))
 

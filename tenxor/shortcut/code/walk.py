@@ -33,11 +33,12 @@ _TABLES = {
     "scalars": NUMBERS,
     "places": 2 * READS,  # in memory that are read: from where on, and the next of the same node, or -1
     "lent": LENT,
-    "walked": 12,
+    "walked": 13,
 }
 # In `@walked`: the number of the walk, and how many nodes it may meet, a power of two; how many there are, and how many of the nodes are
-# pending or pinned; a node that others have, which is needed on the way, and one that is finished before.
-WALK, MOST_MET, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN = (8 * k for k in range(12))
+# pending or pinned; a node that others have, which is needed on the way, and one that is finished before; and how many recipes had no
+# number yet, as no other walk met them.
+WALK, MOST_MET, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN, NEW = (8 * k for k in range(13))
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -70,6 +71,7 @@ def _number_had_by(f: Function) -> None:
     number = f.as_object(found)
     f.set(recipe, "Recipe.number", number)
     f.keeps(number)
+    _add(f, NEW)
     f.give(found)
 
 
@@ -101,7 +103,7 @@ def _add(f: Function, which: int) -> None:
 def _begin(f: Function) -> None:
     """A new walk, which may meet so many nodes."""
     (most,) = f.arguments
-    for which in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN):
+    for which in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN, NEW):
         table(f, "walked", which).store(f.number(0))
     _add(f, WALK)
     table(f, "walked", MOST_MET).store(most)
