@@ -65,6 +65,7 @@ from .limits import COUNTS, IN_ORDER, LARGEST
 from .methods import METHODS, Kind, Method
 from .moves import (
     ARRAYS,
+    among_slices,
     frame_of_key,
     gathered,
     key_of_ours,
@@ -189,6 +190,7 @@ class ShortWay:
             "slice": slice,
             "list": list,
             "...": ...,
+            "slice(None)": slice(None),
             "TRUE": TRUE,
             "FALSE": FALSE,
             "FOLLOWED": FOLLOWED,
@@ -435,8 +437,10 @@ class ShortWay:
         if ours is not key:
             return self.methods["__getitem__"](x, ours)
         parts = key if type(key) is tuple else (key,)
-        if type(x) is Tensor and Tensor in map(type, parts) and frame_of_key(x, *parts):
-            found = self.gathered(x, *parts)
+        has_arrays = type(x) is Tensor and Tensor in map(type, parts)
+        view, *axes = (has_arrays and among_slices(x, parts)) or (x, *parts)
+        if has_arrays and frame_of_key(view, *axes):
+            found = self.gathered(view, *axes)
         else:
             found = self.replaced["__getitem__"](x, key)
         if type(found) is Tensor and type(x) is Tensor and type(key) in ARRAYS:

@@ -28,6 +28,8 @@ from .rule import OWN, Rule
 from .writes import compute_if_small
 
 ARRAYS = frozenset((Tensor, list))  # keys that select rows
+_REST = type(...)
+_OF_AXES = frozenset((int, slice, type(None), _REST, Tensor))  # parts of keys of which it is clear how many axes they are for
 INDICES = (int64, int32, uint8, int16, int8, uint16, uint32)
 MOST_PIECES, FEW_PIECES = 64, 4  # that are put together; so many are learnt from when they are met for the first time
 MOST_SELECTED = 1 << 24  # bytes of what a mask selects: to copy them takes some milliseconds
@@ -38,9 +40,11 @@ KIND, COUNT, KEY_ITEM, KEY_STEP, SIZE, ITEM, STEP, WIDTH, WRITABLE = (8 * k for 
 
 
 def key_of_ours(x: Tensor, key: Any) -> Any:
-    """The key that is the same to a tensor, of tensors and Python's integers where this has NumPy's arrays and integers; else itself."""
+    """The key that is the same to a tensor, of tensors and Python's integers where this has NumPy's arrays and integers, or in a tuple
+    lists of integers and masks of one axis; else itself.
+    """
     if type(key) is tuple:
-        ours = tuple([key_of_ours(x, part) for part in key])
+        ours = tuple([_part_of_ours(x, key, k) for k in range(len(key))])
         return ours if any([a is not b for a, b in zip(ours, key, strict=True)]) else key
     if isinstance(key, np.integer):
         return int(key)
@@ -49,40 +53,81 @@ def key_of_ours(x: Tensor, key: Any) -> Any:
     return Tensor._of_array(key) if is_one else key
 
 
-def _are_at_hand(key: object) -> bool:
-    """Whether these are indices in memory, from now on."""
-    if type(key) is not Tensor or key.dtype not in INDICES or not key.ndim or not key.size:
+def _part_of_ours(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
+    """The same of a part of a key: a list, too, which is no key of rows there, and a mask of an axis, if that is in memory."""
+    part = key_of_ours(x, key[k])
+    if type(x) is not Tensor:
+        return part
+    if type(part) is list and set(map(type, part)) == {int}:
+        array = np.array(part)
+        return Tensor._of_array(array) if array.dtype == np.int64 else part
+    is_mask = type(part) is Tensor and part.dtype is boolean and part.ndim == 1
+    return part.nonzero()[0] if is_mask and _size_at(x, key, k) == part.size and _are_at_hand(part, boolean) else part
+
+
+def _size_at(x: Tensor, key: tuple[Any, ...], k: int) -> int:
+    """How large the axis is that a mask of one axis in a key is for; -1 where that is not clear."""
+    if not _OF_AXES.issuperset(map(type, key)):
+        return -1
+    axes = [0 if part is None or part is ... else part.ndim if type(part) is Tensor and part.dtype is boolean else 1 for part in key]
+    rest = x.ndim - sum(axes) if any([part is ... for part in key[:k]]) else 0
+    axis = sum(axes[:k]) + rest
+    return x.shape[axis] if 0 <= axis < x.ndim else -1
+
+
+def _are_at_hand(key: object, *dtypes: DType) -> bool:
+    """Whether these are indices in memory, from now on; or something else, of one of these dtypes."""
+    if type(key) is not Tensor or key.dtype not in (dtypes or INDICES) or not key.ndim or not key.size:
         return False
     compute_if_small(key.storage)
     return key.storage.node.buffer is not None
 
 
 def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
-    """A view, and indices along its first axis, at which the same is written as in a tensor at several arrays of indices, or at integers
-    and one such array; None where there are none, or an index is out of range, which Python says.
+    """A view, and indices along its first axis, at which the same is written as in a tensor at several arrays of indices, or at one such
+    array and integers, or slices; None where there are none, or an index is out of range, which Python says.
     """
-    if type(x) is not Tensor or type(key) is not tuple or not 1 < len(key) <= x.ndim or not x.size or x.spec.strides is None:
+    if type(x) is not Tensor or type(key) is not tuple or not x.size or x.spec.strides is None:
         return None
     if x._has_past() or x.storage.node.traced:
         return None
-    *others, last = key
-    if not _are_at_hand(last):
+    x, *parts = among_slices(x, key) or (x, *key)
+    while parts and parts[-1] is slice:
+        parts.pop()
+    axes = len(parts)
+    if not 1 <= axes <= x.ndim or not _are_at_hand(parts[-1]):
         return None
+    *others, last = parts
+    if not others:
+        return x, last
     if all([type(k) is int and -n <= k < n for k, n in zip(others, x.shape, strict=False)]):
         return x[tuple(others)], last
-    axes = len(key)
-    alike = all([_are_at_hand(k) and k.shape == last.shape for k in others])
-    if not alike or one_step(x.shape[:axes], x.spec.strides[:axes]) is None:
+    strides = x.spec.strides
+    if strides is None or one_step(x.shape[:axes], strides[:axes]) is None:
         return None
-    at: Any = None
+    wholes = x.shape[: axes - 1]
+    if all([k is slice for k in others]) and prod(wholes) * last.size <= LOOKED_AT:  # kernels need no indices of those
+        before = np.arange(prod(wholes)).reshape(*wholes, *[1] * last.ndim)
+        places = _places_at([last], x.shape[axes - 1 :], Tensor._of_array(before))
+    elif all([_are_at_hand(k) and k.shape == last.shape for k in others]):
+        places = _places_at(parts, x.shape)
+    else:
+        return None
+    return None if places is None else (x.reshape(prod(x.shape[:axes]), *x.shape[axes:]), places)
+
+
+def _places_at(keys: Sequence[Any], sizes: Sequence[int], at: Any = None) -> Any:
+    """Which elements, in row-major order, arrays of indices select of axes of these sizes, behind an axis of which those `at` are; None
+    where some are out of range.
+    """
     fits: Any = None
-    for k, size in zip(key, x.shape, strict=False):
+    for k, size in zip(keys, sizes, strict=False):
         index = k if k.dtype is int64 else k.astype(int64)
         place = index + (index < 0) * size
         is_there = (place >= 0) & (place < size)
-        at, fits = (place, is_there) if at is None else (at * size + place, fits & is_there)
+        at, fits = place if at is None else at * size + place, is_there if fits is None else fits & is_there
     found = (at + 1) * fits - 1  # of what is out of range -1
-    return (x.reshape(prod(x.shape[:axes]), *x.shape[axes:]), found) if found.min().item() >= 0 else None
+    return found if _are_at_hand(found) and found.min().item() >= 0 else None
 
 
 def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
@@ -101,11 +146,13 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
 
 
 def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
-    """What is looked at in arrays of indices before `x[parts]` is made again (`code/gather.py`); None if there are none that lie so."""
+    """What is looked at in arrays of indices before `x[parts]` is made again (`code/gather.py`); None if there are none that lie so. The
+    class of slices stands for all of an axis.
+    """
     words: list[int] = []
     sizes = iter(x.shape)
     for part in parts:
-        if type(part) not in (Tensor, int, type(None)):
+        if type(part) not in (Tensor, int, type(None)) and part is not slice:
             return None
         size = None if part is None else next(sizes, None)
         if type(part) is not Tensor:
@@ -123,7 +170,20 @@ def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
 
 def gathered(x: Tensor, *parts: Any) -> Any:
     """What arrays of indices select, when it is needed."""
-    return x._gather(x._selection("indexing", x.layout, parts))
+    return x._gather(x._selection("indexing", x.layout, tuple([slice(None) if part is slice else part for part in parts])))
+
+
+def among_slices(x: Tensor, key: Sequence[Any]) -> tuple[Any, ...] | None:
+    """A view, and which arrays of indices select the same of its axes as of a tensor with slices among them: the class of slices stands for
+    all of an axis. None where there is more than these, or no slice; or an Ellipsis that stands for nothing: it is between arrays yet.
+    """
+    kinds = list(map(type, key))
+    rests = kinds.count(_REST)
+    if not {slice, _REST, Tensor}.issuperset(kinds) or rests > 1 or not rests + kinds.count(slice) or len(key) > x.ndim:
+        return None
+    others = [slice] * (x.ndim + 1 - len(key))
+    parts = [part for k in key for part in (others if k is ... else [k if type(k) is Tensor else slice])]
+    return (x[tuple([slice(None) if type(k) is Tensor else k for k in key])], *parts)
 
 
 def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,12 @@ KEYS: list[Callable[[Any], tuple[Any, ...]]] = [
     lambda made: (None, made([1, 1]), made([0, 1])),
     lambda made: (made([3, 2])[::-1], made([[0, 1], [2, 3]])[1]),
     lambda made: (made([1, 2]),),
+    lambda made: (slice(None), made([0, 3, -1])),
+    lambda made: (..., made([[0, 5], [-6, 2]])),
+    lambda made: (slice(3, None, -2), made([4, 0]), slice(1, -1)),
+    lambda made: (made([3, 0]), ..., slice(None, None, -1)),
+    lambda made: (made([3, 0]), slice(None), made([1, 1])),
+    lambda made: (slice(1, 3), made([1, 2]), made([[0], [5]])),
 ]
 
 
@@ -55,6 +62,36 @@ def test_the_second_time_it_is_made_by_machine_code(number: int, dtype: Any, cou
         counted.clear()
         found = x[KEYS[number](lambda numbers: tx.asarray(made(numbers)))]
         assert found.tolist() == ARRAY[key].tolist() and not counted
+
+
+def test_keys_with_slices_are_as_numpys() -> None:
+    """Also where lists, masks and arrays stand among them, and an Ellipsis, which parts arrays even where it stands for no axis."""
+    chance, rng = random.Random(3), np.random.default_rng(3)
+
+    def part(size: int) -> Any:
+        indices, mask = rng.integers(-size, size, chance.choice([(3,), (2, 2), (1,)])), rng.random(size) < 0.5
+        return chance.choice([slice(None), slice(1, None), slice(None, None, -1), indices, indices.astype(np.int8), [0, -1], mask])
+
+    done = 0
+    while done < 400:
+        shape = chance.choice([(5,), (3, 5), (2, 3, 4), (3, 1, 5), (2, 2, 3, 2)])
+        array = np.moveaxis(rng.random(shape), 0, -1) if chance.random() < 0.3 else rng.random(shape)
+        parts = [part(size) for size in array.shape[: chance.randrange(1, array.ndim + 1)]]
+        if len(parts) == array.ndim and chance.random() < 0.5:
+            parts.insert(chance.randrange(len(parts) + 1), ...)
+        try:
+            expected = array[tuple(parts)]
+        except IndexError:  # they do not broadcast
+            continue
+        done += 1
+        x = tx.asarray(array).realize()
+        key = tuple([tx.asarray(p) if type(p) is np.ndarray else p for p in parts])
+        for _ in range(3):
+            found = x[key]
+            assert found.shape == expected.shape and np.array_equal(found.numpy(), expected), parts
+        array[tuple(parts)] = 2.0
+        x[key] = 2.0
+        assert np.array_equal(x.numpy(), array), parts
 
 
 def test_what_is_out_of_range_is_told_at_the_call_or_if_it_waits_at_its_use(counted: list[object]) -> None:

@@ -106,6 +106,17 @@ SEVERAL: dict[str, tuple[Any, ...]] = {
     "one below": (np.array([-6, 2]), np.array([0, 1])),
     "the first out of range": (5, np.array([0, 1])),
     "one beyond all others": (np.array([0, 0]), np.array([5, 0])),
+    "a slice first": (slice(None), np.array([0, -2, 3])),
+    "a part first": (slice(3, None, -2), np.array([[0], [-1]])),
+    "slices around": (slice(1, None), np.array([1, 0]), slice(None, None, 2)),
+    "slices after": (np.array([4, -3]), slice(None), slice(2)),
+    "the last axis": (..., np.array([0, 1, -1])),
+    "the first axis": (np.array([-1, 2]), ...),
+    "two after a slice": (slice(None), np.array([0, 1]), np.array([2, -1])),
+    "two around a slice": (np.array([0, 1]), slice(None), np.array([2, -1])),
+    "one out of range after a slice": (slice(None), np.array([0, 4])),
+    "a mask after a slice": (slice(None), np.array([True, False, False, True])),
+    "a list after a slice": (slice(None), [0, -1]),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...backend.llvm.builder import Module, Value
@@ -34,6 +35,7 @@ def write(module: Module, objects: Objects) -> None:
     _place_of_element(Function(module, objects, "place_of_element", parameters, I64))
     _wanted(Function(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
     _is_basic(Function(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], exported=True))
+    _among_slices(Function(module, objects, "gathered_among_slices", parameters))
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
 
@@ -230,7 +232,7 @@ def _item(f: Function) -> None:
     f.when_giving(is_element, lambda: _element(f, x, place))
     f.when_giving(f.is_a(key, "list"), lambda: f.call("picked", POINTER, [x, key]))
     f.when_giving(f.is_a(key, "Tensor"), lambda: _at_indices(f, x, key))
-    f.when_giving(_has_indices(f, key), lambda: f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)]))
+    f.when_giving(_has(f, key, lambda part: f.is_a(part, "Tensor")), lambda: _at_several(f, x, key))
     found = wanted(f, x, key)
     spec = spec_in(f, found)
     offset = f.as_object(found.offset)
@@ -245,13 +247,50 @@ def _at_indices(f: Function, x: Value, key: Value) -> Value:
     return f.choose(declined, lambda: [f.call("gathered", POINTER, [x, one, f.number(1)])], lambda: [found])[0]
 
 
-def _has_indices(f: Function, key: Value) -> Value:
-    """Whether there are tensors in a tuple."""
+def _has(f: Function, key: Value, is_such: Callable[[Value], Value]) -> Value:
+    """Whether some part of a tuple is such."""
 
     def is_one(k: Value, found: Value) -> Value:
-        return found | f.is_a(f.item(key, k), "Tensor").cast("zext", I64)
+        return found | is_such(f.item(key, k)).cast("zext", I64)
 
     return f.both(f.is_a(key, "tuple"), lambda: f.fold(f.word(key, SIZE), f.number(0), is_one).differs(0))
+
+
+def _at_several(f: Function, x: Value, key: Value) -> Value:
+    """What is selected by a tuple with arrays of indices."""
+    with_slices = _has(f, key, lambda part: f.is_a(part, "slice") | f.is_the(part, "..."))
+    alone = lambda: [f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)])]  # noqa: E731
+    return f.choose(with_slices, lambda: [f.call("gathered_among_slices", POINTER, [x, key])], alone)[0]
+
+
+def _among_slices(f: Function) -> None:
+    """The same where slices are among them, and nothing else: of the view that these ask for, as `moves.among_slices` has it."""
+    x, key = f.arguments
+    count, ndim = f.word(key, SIZE), f.word(f.get(asked(f, x, "spec"), "Spec.shape"), SIZE)
+    parts, filled = f.local(array(POINTER, MOST_AXES)), f.local(I64, f.number(0))
+
+    def add(part: Value) -> None:
+        f.require(filled.load(I64) < MOST_AXES)
+        parts.at(filled.load(I64), POINTER).store(part)
+        filled.store(filled.load(I64) + 1)
+
+    def one(k: Value) -> Value:
+        part = f.item(key, k)
+        is_array, is_rest = f.is_a(part, "Tensor"), f.is_the(part, "...")
+        f.require(is_array | is_rest | f.is_a(part, "slice"))
+        axes = f.selected(is_rest, ndim + 1 - count, f.number(1))
+        f.require(axes > 0)
+        f.each(axes, lambda _: add(f.selected(is_array, part, f.the("slice"))))
+        return f.own(f.selected(is_array, f.the("slice(None)"), part))
+
+    rest = f.filled(count, one)
+    found = wanted(f, x, rest)
+    spec = spec_in(f, found)
+    offset = f.as_object(found.offset)
+    seen = view(f, f.get(x, "Tensor.storage"), spec, offset)
+    selected = f.call("gathered", POINTER, [seen, parts, filled.load(I64)])
+    f.let_go(rest, seen)
+    f.give(selected)
 
 
 def _item_at(f: Function) -> None:
