@@ -72,7 +72,7 @@ class Method(NamedTuple):
 
 METHODS = (
     *[Method(f"__{name}__", Kind.ONE, op=op) for name, op in {**_BINARY, **_COMPARISONS}.items()],
-    *[Method(f"__r{name}__", Kind.ONE, op=op, comes_last=True) for name, op in _BINARY.items()],
+    *[Method(f"__r{name}__", Kind.ONE, op=op, comes_last=True) for name, op in {**_BINARY, "pow": "pow"}.items()],
     *[Method(f"__i{name}__", Kind.ONE, in_place=op) for name, op in _BINARY.items()],
     *[Method(f"__{name}__", Kind.NOTHING, op=op) for name, op in _UNARY.items()],
     *[Method(name, Kind.NOTHING, op=name) for name in _NAMED],

@@ -376,12 +376,12 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     low, high = -LARGEST_INT, LARGEST_UNSIGNED
     for dtype in dtypes:
         if dtype.is_integer:
-            low, high = max(low, int(dtype.lowest)), min(high, int(dtype.highest))
+            low, high = max(low, 0 if op is _POW else int(dtype.lowest)), min(high, int(dtype.highest))
         elif dtype.is_float or dtype.is_complex:
             low, high = max(low, -EXACT), min(high, EXACT)
         else:
             low, high = 0, 1
-    return (max(low, 0) if op is _POW else low), high
+    return low, high
 
 
 def _check_exponent(value: Any, base: DType) -> None:

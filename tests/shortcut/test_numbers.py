@@ -72,3 +72,22 @@ def test_others_take_those_that_they_hold(dtype: str) -> None:
             except OutOfBounds as error:
                 found = str(error)
             assert found == wanted
+
+
+def test_powers_of_and_to_any_number_are_made_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what is below 0 only where the base is no integer."""
+    values = np.array([0.5, -2.0, 3.0, 1e3])
+    x, power = tx.asarray(values), OPS["pow"]
+    for number in (-1, -3, -2.5, 4):
+        x._with(power, number).realize()
+        (number**x).realize()
+    whole = tx.asarray([2, -3])
+    whole._with(power, 2).realize()
+    asked = computed_by_python(monkeypatch)
+    for number in (-1, -3, -2.5, 4):
+        with np.errstate(invalid="ignore", over="ignore"):
+            assert np.allclose(x._with(power, number).to_numpy(), values**number, rtol=1e-14, equal_nan=True)
+            assert np.allclose((number**x).to_numpy(), np.float64(number) ** values, rtol=1e-14, equal_nan=True)
+    assert whole._with(power, 3).tolist() == [8, -27] and not asked
+    with pytest.raises(tx.errors.DTypeError, match="negative power -1"):
+        whole._with(power, -1)
