@@ -66,7 +66,6 @@ from .methods import METHODS, Kind, Method
 from .moves import (
     ARRAYS,
     among_slices,
-    frame_of_key,
     gathered,
     key_of_ours,
     learn_joined,
@@ -74,6 +73,7 @@ from .moves import (
     learn_rows,
     learning_added,
     one_key,
+    words_of_key,
 )
 from .objects import REUSED, Objects
 from .patience import patience
@@ -282,7 +282,7 @@ class ShortWay:
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.finish = self._function("finish_selected", Kind.ONE)
         self.run_steps = self._function("run_steps", Kind.SOME)
-        self.gathered = learning("__getitem__", gathered, frame_of_key)
+        self.gathered = learning("__getitem__", gathered, words_of_key)
         self.again = Again(*[*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES], stretch_found])
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.looks = Looks(*[self._function(name, Kind.SOME) for name in ("count_waiting", "still_waiting", "held_by_others")])
@@ -439,7 +439,7 @@ class ShortWay:
         parts = key if type(key) is tuple else (key,)
         has_arrays = type(x) is Tensor and Tensor in map(type, parts)
         view, *axes = (has_arrays and among_slices(x, parts)) or (x, *parts)
-        if has_arrays and frame_of_key(view, *axes):
+        if has_arrays and words_of_key(view, *axes):
             found = self.gathered(view, *axes)
         else:
             found = self.replaced["__getitem__"](x, key)

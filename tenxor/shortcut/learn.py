@@ -20,6 +20,7 @@ from ..ops import Op
 from ..plans.general import Traced
 from ..realize import realize
 from ..remembered import Remembered
+from ..sizes import Number
 from ..spec import Made, found_with, hearers, remember
 from ..storage import Element, Storage
 from ..tensor import Tensor
@@ -62,10 +63,10 @@ _PLAIN = frozenset((int, str, type, DType, type(None)))
 def learning(
     name: str,
     own: Callable[..., Any],
-    frame_of: Callable[..., bytes | None] | None = None,
+    words_of: Callable[..., Sequence[Number] | None] | None = None,
 ) -> Callable[..., Any]:
-    """Python's own method, which also writes down what it made, with a frame; unless there is none for these arguments. Without frames, it
-    may be found out what it makes of others of other sizes, too.
+    """Python's own method, which also writes down what it made, and sometimes what it makes of others of other sizes; with a frame of
+    words, unless there is none for these arguments.
     """
 
     def method(*args: Any, **named: Any) -> Any:
@@ -78,8 +79,8 @@ def learning(
             return own(*args, **named)
         if any([type(t) is Tensor and t.storage.node.traced for t in (x, *given)]):  # without values it may be done otherwise
             return own(*args, **named)
-        frame = b"" if frame_of is None else frame_of(*args, **named)
-        if frame is None:
+        words = () if words_of is None else words_of(*args, **named)
+        if words is None:
             return own(*args, **named)
         with patient():
             began = next_number()
@@ -92,15 +93,15 @@ def learning(
                     _learn_hosted(hosted, Call.of(name, (x, *given), tuple(named)), own, args, named)
                 return found
             if type(found) is Tensor:
-                learn(name, key, args, named, found, own, began, frame)
+                learn(name, key, args, named, found, own, began, struct.pack(f"={len(words)}q", *words))
             elif isinstance(found, tuple):
                 parts = found
                 if any(map(_is_pinned, (x, *given))):
                     _, parts, began = _told_apart(own, args, named)
                 remember(x.spec.called, name, key, several(x, args, named, parts, began))
-            like = None if frame_of is not None else Call.of(name, (x, *given), tuple(named), followed=_followed_in(key))
+            like = Call.of(name, (x, *given), tuple(named), followed=_followed_in(key))
             if like is not None:
-                like.learn(x.spec.called.get(name, {}).get(key), own, args, named)
+                like.learn(x.spec.called.get(name, {}).get(key), own, args, named, words_of)
         return found
 
     return method

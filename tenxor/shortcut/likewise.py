@@ -26,13 +26,13 @@ from ..plans.pattern import Pattern
 from ..realize import lock
 from ..records import NamedTuple
 from ..remembered import Remembered
-from ..sizes import Known
+from ..sizes import Known, Number
 from ..spec import Made, Spec, itself
 from ..storage import Storage
 from ..tensor import Tensor
 from .frames import NEVER, Alone, SizedFrame, frame_of_sizes
 from .madeof import several, steps_of, view_of
-from .rule import FrameRule, Program, Rule, Words
+from .rule import OWN, FrameRule, Program, Rule, Words
 
 MAX_KINDS = 1024
 MOST = 48  # rules of one kind
@@ -111,12 +111,19 @@ class Call(NamedTuple):
                 return made
         return None
 
-    def learn(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any] = NOTHING) -> None:
-        """Python's own method has `made` something of these arguments, for which nothing was known: sometimes look what it would make of
-        others.
+    def learn(
+        self,
+        made: Made | None,
+        own: Callable[..., Any],
+        args: Sequence[Any],
+        named: Mapping[str, Any] = NOTHING,
+        words_of: Callable[..., Sequence[Number] | None] | None = None,
+    ) -> None:
+        """Python's own method has `made` something of these arguments, for which nothing was known, maybe with a frame of words: sometimes
+        look what it would make of others.
         """
         if made is not None:
-            self.learn_made(made, lambda: _traced(made, self.numbers, own, args, named))
+            self.learn_made(made, lambda: _traced(made, self.numbers, own, args, named, words_of))
 
     def learn_operation(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any]) -> None:
         """The same of an operation, for which numbers are no sizes, even if some tensor has the same."""
@@ -173,7 +180,14 @@ class Call(NamedTuple):
             lock.release()
 
 
-def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Rule | None:
+def _traced(
+    like: Made,
+    numbers: Iterable[int],
+    own: Callable[..., Any],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    words_of: Callable[..., Sequence[Number] | None] | None,
+) -> Rule | None:
     """The rule by which Python's own method makes something of such arguments, of which the result is its only one."""
     traced = Traced(numbers)
     given, by_name, tensors = stand_ins(traced, args, named)
@@ -188,8 +202,11 @@ def _traced(like: Made, numbers: Iterable[int], own: Callable[..., Any], args: S
         return None
     if (made.kind is itself) != (like.kind is itself):
         return None
-    own_frames = _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
-    return Rule(traced.trace, made, like, own_frames, [t.spec for t in tensors])
+    frames = _frames(like, made, [x for x in (*args, *named.values()) if type(x) is Tensor], tensors)
+    words = None if words_of is None else words_of(*given, **by_name)
+    if words is not None:
+        frames.append((OWN, None, words, None))
+    return Rule(traced.trace, made, like, frames, [t.spec for t in tensors])
 
 
 def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> list[Words]:

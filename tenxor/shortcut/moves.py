@@ -145,11 +145,11 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
         like.learn_made(made, lambda: _picked_rule(like.numbers, x.spec, by, made))
 
 
-def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
+def words_of_key(x: Tensor, *parts: object) -> list[Number] | None:
     """What is looked at in arrays of indices before `x[parts]` is made again (`code/gather.py`); None if there are none that lie so. The
     class of slices stands for all of an axis.
     """
-    words: list[int] = []
+    words: list[Number] = []
     sizes = iter(x.shape)
     for part in parts:
         if type(part) not in (Tensor, int, type(None)) and part is not slice:
@@ -165,7 +165,7 @@ def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
             return None
         item = key.dtype.itemsize
         words += INDICES.index(key.dtype), count if count <= LOOKED_AT else 0, item, step * item, size
-    return struct.pack(f"={len(words)}q", *words) if words and x.size else None
+    return words if words and x.size else None
 
 
 def gathered(x: Tensor, *parts: Any) -> Any:

@@ -15,7 +15,7 @@ from ..dtypes import DEFAULT_INT
 from ..errors import BadIndex, ShapeError
 from ..keywords import spelled
 from ..late import Late
-from ..layout import Layout
+from ..layout import Layout, broadcast_shapes
 from ..layout.indexing import counted
 from ..memory import Buffer
 from ..node import Node, gather
@@ -109,8 +109,8 @@ class Gathering(Movement):
         shape = indices[0].layout.shape if indices else ()
         if len(indices) > 1:
             try:
-                shape = np.broadcast_shapes(*(i.layout.shape for i in indices))
-            except ValueError:
+                shape = broadcast_shapes(*[i.layout.shape for i in indices])
+            except ShapeError:
                 raise BadIndex(
                     f"{op}: index arrays of shapes {[i.layout.shape for i in indices]} do not broadcast together"
                 ) from None

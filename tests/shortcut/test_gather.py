@@ -39,13 +39,13 @@ KEYS: list[Callable[[Any], tuple[Any, ...]]] = [
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What Python's own was asked for."""
     asked: list[object] = []
-    own = Indexing._get_advanced
+    own = Indexing._selection
 
-    def get(self: Any, parts: Any, *more: Any) -> Any:
-        asked.append(parts)
-        return own(self, parts, *more)
+    def selection(self: Any, op: str, layout: Any, key: Any) -> Any:
+        asked.append(key)
+        return own(self, op, layout, key)
 
-    monkeypatch.setattr(Indexing, "_get_advanced", get)
+    monkeypatch.setattr(Indexing, "_selection", selection)
     return asked
 
 
@@ -146,3 +146,27 @@ def test_what_is_nowhere_in_memory_has_no_value() -> None:
     assert tx.vmap(lambda row: row[i, i])(tx.asarray(ARRAY)).tolist() == ARRAY[:, [0, 1], [0, 1]].tolist()
     with shortcut.aside():
         assert x[i, i].tolist() == [0.0, 7.0]
+
+
+@pytest.mark.usefixtures("afresh")
+def test_other_sizes_are_not_learnt_from(counted: list[object]) -> None:
+    rng = np.random.default_rng(7)
+
+    def look(n: int) -> None:
+        array = rng.random((n + 3, 2 * n + 1))
+        x, rows, columns = tx.asarray(array).realize(), rng.integers(-n, n, n + 1), rng.integers(0, n, n + 1).astype(np.int32)
+        one, other = tx.asarray(rows), tx.asarray(columns)
+        for key, its in (((one, other), (rows, columns)), ((slice(None), one), (slice(None), rows)), ((slice(1, None), other[1:]),) * 2):
+            expected = array[its] if key is not its else array[1:, columns[1:]]
+            assert np.array_equal(x[key].numpy(), expected)
+        for wrong, axis in ((n + 3, 0), (2 * n + 1, 1)):
+            beyond = tx.asarray(np.where(np.arange(n + 1) == n, wrong, rows))
+            key = (beyond, other) if axis == 0 else (slice(None), beyond)
+            with pytest.raises(IndexOutOfRange, match=f"index {wrong} .* axis {axis} of size"):
+                x[key]
+
+    for n in range(3, 20):
+        look(n)
+    counted.clear()
+    look(25)
+    assert len(counted) == 2, "for what is out of range"
