@@ -121,6 +121,8 @@ def interp(
     >>> tx.interp(tx.asarray([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
     [5.0, 25.0, 40.0]
     """
+    if type(xp) is Tensor and type(fp) is Tensor and (type(x) is float or (type(x) is int and abs(x) < MOST)):
+        return interp(asarray(float(x)), xp, fp, left, right, period)  # as it is known of tensors
     at, points, heights = asarray(x), asarray(xp), asarray(fp)
     if points.ndim != 1 or heights.shape != points.shape or points.size == 0:
         raise ShapeError(

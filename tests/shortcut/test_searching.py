@@ -129,6 +129,20 @@ def test_heights_of_other_dtypes(dtypes: tuple[str, ...]) -> None:
     same(lambda: tx.interp(given[0], given[1], given[2] * 1j))
 
 
+def test_one_place_among_many_points_is_found_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(3)
+    for size in (100, 900, 3000):
+        points, heights = np.sort(draw.random(size)), draw.random(size)
+        given = [tx.asarray(a).realize() for a in (points, heights)]
+        for x in (0.25, 1, -3.0, np.inf):
+            wanted = np.interp(x, points, heights)
+            for _ in range(2):
+                assert tx.interp(tx.asarray([float(x)]), *given).tolist() == [wanted] and tx.interp(x, *given).item() == wanted
+            with monkeypatch.context() as patch:
+                patch.setattr(np, "interp", None)
+                assert tx.interp(tx.asarray([float(x)]), *given).tolist() == [wanted] and tx.interp(x, *given).item() == wanted
+
+
 def test_points_in_no_order_are_left_to_numpy() -> None:
     x, points, heights = (tx.asarray(a).realize() for a in points_of(10, 1))
     tx.interp(x, points, heights)

@@ -18,6 +18,7 @@ from .ordering import KINDS
 SIDE_BY_SIDE = 8  # of numbers that are looked for, as each waits for memory and for itself
 LANES, VECTORS = 8, 4  # of those that are compared with each of a few
 MOST_FEW = 64  # that are soonest compared with all
+LOOKED_AT = 1 << 17  # points of a line, whose order is found out each time, as long as that is sooner done than NumPy is asked
 _LIE = [("sorted", POINTER), ("size", I64), ("between", I64), ("wanted", POINTER), ("count", I64), ("apart", I64), ("to", POINTER)]
 _HEIGHTS = [("heights", POINTER), ("beside", I64), ("has_left", I64), ("left", DOUBLE), ("has_right", I64), ("right", DOUBLE)]
 
@@ -258,7 +259,7 @@ def _interpolate_any(f: Function) -> None:
     has_left, left, has_right, right = (f.word(program, 8 * k) for k in range(1, 5))
     memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), f.word(program, 40)]))
     (x, count, apart), (points, size, between), (heights, _, beside) = (_doubles(f, 48 + 48 * k, memory) for k in range(3))
-    f.require(size < count * 16 + MOST_FEW)  # of which each is looked at
+    f.require(size < count * 16 + LOOKED_AT)
     lie = [points, size, between, x, count, apart, result_at(f, found, 0)]
     given = [*lie, heights, beside, has_left, left.as_float(), has_right, right.as_float()]
     f.require(f.call("interpolate", I64, given).differs(0))
