@@ -233,14 +233,14 @@ _FIRST = {
 }
 _FIRST_PROGRAM = """
 import time
-a = time.perf_counter()
+began = time.perf_counter()
 import {library} as xp
-b = time.perf_counter()
+imported = time.perf_counter()
 {ready}
-c = time.perf_counter()
+called = time.perf_counter()
 {call}
-d = time.perf_counter()
-print(b - a, d - c)
+done = time.perf_counter()
+print(imported - began, done - called)
 """
 
 
