@@ -278,7 +278,8 @@ def test_first_results_are_put_together_by_line_and_contender(monkeypatch: pytes
     assert "| import | 100 ms | 125 ms | 125 ms | – | 1.25 |" in report._first({"first results": found}), "of an earlier run"
 
 
-def test_first_results_are_those_of_programs_that_run() -> None:
+def test_first_results_are_those_of_programs_that_run(capsys: pytest.CaptureFixture[str]) -> None:
     for ready, theirs, ours in overhead._FIRST.values():
         for library, call in (("numpy", theirs), ("tenxor", ours)):
             exec(overhead._FIRST_PROGRAM.format(library=library, ready=ready, call=call), {})
+            assert len([float(figure) for figure in capsys.readouterr().out.split()]) == 2
