@@ -62,7 +62,7 @@ def _part_of_ours(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
         array = np.array(part)
         return Tensor._of_array(array) if array.dtype == np.int64 else part
     is_mask = type(part) is Tensor and part.dtype is boolean and part.ndim == 1
-    return part.nonzero()[0] if is_mask and _size_at(x, key, k) == part.size and _are_at_hand(part, boolean) else part
+    return part.nonzero()[0] if is_mask and _size_at(x, key, k) == part.size and _are_at_hand(part, (boolean,)) else part
 
 
 def _size_at(x: Tensor, key: tuple[Any, ...], k: int) -> int:
@@ -75,9 +75,9 @@ def _size_at(x: Tensor, key: tuple[Any, ...], k: int) -> int:
     return x.shape[axis] if 0 <= axis < x.ndim else -1
 
 
-def _are_at_hand(key: object, *dtypes: DType) -> bool:
-    """Whether these are indices in memory, from now on; or something else, of one of these dtypes."""
-    if type(key) is not Tensor or key.dtype not in (dtypes or INDICES) or not key.ndim or not key.size:
+def _are_at_hand(key: object, dtypes: Sequence[DType] = INDICES) -> bool:
+    """Whether these are indices, or something else of one of these dtypes, in memory from now on."""
+    if type(key) is not Tensor or key.dtype not in dtypes or not key.ndim or not key.size:
         return False
     compute_if_small(key.storage)
     return key.storage.node.buffer is not None
@@ -87,23 +87,21 @@ def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
     """A view, and indices along its first axis, at which the same is written as in a tensor at several arrays of indices, or at one such
     array and integers, or slices; None where there are none, or an index is out of range, which Python says.
     """
-    if type(x) is not Tensor or type(key) is not tuple or not x.size or x.spec.strides is None:
-        return None
-    if x._has_past() or x.storage.node.traced:
+    if type(x) is not Tensor or type(key) is not tuple or not x.size or x._has_past() or x.storage.node.traced:
         return None
     x, *parts = among_slices(x, key) or (x, *key)
+    strides = x.spec.strides
     while parts and parts[-1] is slice:
         parts.pop()
     axes = len(parts)
-    if not 1 <= axes <= x.ndim or not _are_at_hand(parts[-1]):
+    if strides is None or not 1 <= axes <= x.ndim or not _are_at_hand(parts[-1]):
         return None
     *others, last = parts
     if not others:
         return x, last
     if all([type(k) is int and -n <= k < n for k, n in zip(others, x.shape, strict=False)]):
         return x[tuple(others)], last
-    strides = x.spec.strides
-    if strides is None or one_step(x.shape[:axes], strides[:axes]) is None:
+    if one_step(x.shape[:axes], strides[:axes]) is None:
         return None
     wholes = x.shape[: axes - 1]
     if all([k is slice for k in others]) and prod(wholes) * last.size <= LOOKED_AT:  # kernels need no indices of those
