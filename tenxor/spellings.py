@@ -226,14 +226,9 @@ def of_arguments(name: str, by_place: Iterable[str], by_name: Iterable[str], our
     return f"there are {', '.join(sorted(known))}"
 
 
-def of_tensors(name: str, attributes: Iterable[str], functions: Mapping[str, object]) -> str:
-    """What to use instead of an attribute that tensors do not have."""
-    ours = ON_TENSORS.get(name)
-    if ours is not None:
-        return f"use {ours}"
-    if callable(functions.get(name)):
-        return f"use the function tx.{name}(x, ...)"
-    return _near(name, attributes, "x.")
+def of_tensors(functions: Iterable[str]) -> dict[str, str]:
+    """What to use instead of each attribute that tensors do not have, but elsewhere, or that is a function of this name."""
+    return {**{name: f"the function tx.{name}(x, ...)" for name in functions}, **ON_TENSORS}
 
 
 def of_the_module(name: str, names: Iterable[str], numpys: Container[str]) -> str:
@@ -241,9 +236,7 @@ def of_the_module(name: str, names: Iterable[str], numpys: Container[str]) -> st
     ours = IN_THE_MODULE.get(name)
     if ours is None and name in numpys:
         ours = f"np.{name}, which gives tensors for tensors"
-    return f"use {ours}" if ours is not None else _near(name, names, "tx.")
-
-
-def _near(name: str, names: Iterable[str], prefix: str) -> str:
+    if ours is not None:
+        return f"use {ours}"
     near = difflib.get_close_matches(name, [n for n in names if not n.startswith("_")], 1, _ALIKE)
-    return f"did you mean {prefix}{near[0]}?" if near else f"dir({prefix[:-1]}) lists what there is"
+    return f"did you mean tx.{near[0]}?" if near else "dir(tx) lists what there is"

@@ -188,8 +188,6 @@ SPELLINGS = {
     "masked_fill": Wrong(lambda: table().masked_fill, UnknownAttribute, ("masked_fill", "where")),
     "type": Wrong(lambda: table().type, UnknownAttribute, ("type", "astype")),
     "a function sought as a method": Wrong(lambda: table().roll, UnknownAttribute, ("roll", "tx.roll(x")),
-    "a slip of the pen": Wrong(lambda: table().unsqueezee, UnknownAttribute, ("unsqueezee", "unsqueeze")),
-    "nothing of the kind": Wrong(lambda: table().quux, UnknownAttribute, ("quux", "dir(x)")),
     "what NumPy does in place": Wrong(lambda: table().sort, UnknownAttribute, ("sort", "tx.sort(x)", "x[...] =")),
     "torch's name for a product": Wrong(lambda: table().matmul, UnknownAttribute, ("matmul", "x @ y")),
     "torch's function": Wrong(lambda: tx.from_numpy, UnknownAttribute, ("from_numpy", "copy=False")),

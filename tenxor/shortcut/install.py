@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,10 @@ from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
+from ..tensor.core import FOUND_OUT, Core, found_out
 from ..tensor.exchange import is_of_numpy, makers
 from ..tensor.making import Maker
-from . import alone, frames, likewise, wholes
+from . import alone, attributes, frames, likewise, wholes
 from . import functions as calls
 from .frames import NEVER
 from .hosting import hears
@@ -168,6 +170,7 @@ class ShortWay:
         self.static = {m.name: next(vars(cls)[m.name] for cls in Tensor.__mro__ if m.name in vars(cls)) for m in METHODS}
         self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
+        self.replaced |= {name: partial(found_out, name=name) for name in FOUND_OUT}
         own = {f"own {m.name}": self._own(m) for m in METHODS}
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         own["own index_add_"] = learning_added(self.replaced["index_add_"])
@@ -298,6 +301,7 @@ class ShortWay:
         forgotten.append(self.maker.forget)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
+        attributes.tell()
         self.operators, self.calling = Standing(self.library.addresses, Tensor), calls.Calling(self.library)
         for kind, counter in (("node", "_number"), ("recipe", "_recipe_number")):
             ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = getattr(nodes, counter)()
@@ -357,7 +361,7 @@ class ShortWay:
         return make(ctypes.cast(self._definition(name, name, kind.value), ctypes.c_void_p), None, None)
 
     def _method(self, method: Method) -> Any:
-        doc = self.static[method.name].__doc__ or ""
+        doc = self.static[method.name].__doc__ or Core.__slots__.get(method.name) or ""
         if method.kind is Kind.ATTRIBUTE:
             found = _GetSet(method.name.encode(), self.library[method.symbol], None, doc.encode(), None)
             self.kept.append(found)
@@ -372,6 +376,7 @@ class ShortWay:
         """Put it in the place of Python's own."""
         for name, method in self.methods.items():
             setattr(Tensor, name, method)
+        attributes.go()
         self.operators.stand_in()
         for function in functions:
             self.calling.stand_in(function)
@@ -425,6 +430,7 @@ class ShortWay:
         machine.functions.clear()
         standing_in.clear()
         self.calling.leave()
+        attributes.come_back()
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)

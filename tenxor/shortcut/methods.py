@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from ..records import NamedTuple
+from ..tensor.core import FOUND_OUT
 
 _BINARY = {
     "add": "add",
@@ -80,7 +81,7 @@ METHODS = (
     *[Method(name, Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS)],
     *[Method(name, Kind.ONE, True) for name in ("__matmul__", "__pow__")],
     *[Method(name, Kind.ATTRIBUTE, True) for name in ("T", "mT")],
-    *[Method(name, Kind.ATTRIBUTE) for name in _SAID],
+    *[Method(name, Kind.ATTRIBUTE) for name in (*_SAID, *FOUND_OUT)],
     *[Method(name, Kind.NOTHING) for name in ("realize", "to_numpy", "numpy", "tolist")],
     *[Method(name, Kind.NOTHING, True) for name in ("copy", "clone")],
     *[Method(f"__{name}__", Kind.NOTHING) for name in ("bool", "float", "int", "len", "iter")],

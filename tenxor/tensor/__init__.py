@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
 from ..late import LateModule
 from .arguments import into
-from .core import Operand
+from .core import FOUND_OUT, Operand, found_out
 from .movement import resized
 from .ordering import Ordering
 
 contraction = LateModule("tenxor.tensor.contraction")
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
-
-
-_FOUND = frozenset(("layout", "spec", "offset"))  # when they are asked for
 
 
 class Tensor(Ordering):
@@ -88,19 +86,25 @@ class Tensor(Ordering):
     if not TYPE_CHECKING:  # who know all attributes
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            if name in _FOUND:
-                return super().__getattr__(name)
-            raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {_advice(name)}")
+            if name in FOUND_OUT:
+                return found_out(self, name)
+            if not name.startswith("__") and name in elsewhere():
+                raise no_attribute(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
-@lru_cache(maxsize=256)  # whoever asks by `hasattr` asks again, and to look for what is meant takes a millisecond
-def _advice(name: str) -> str:
+@cache
+def elsewhere() -> dict[str, str]:
+    """Attributes that tensors have elsewhere, or that are functions here, and what to use instead."""
     import sys
 
-    from ..spellings import of_tensors
+    from ..spellings import SAME, of_tensors
 
-    functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
-    return of_tensors(name, dir(Tensor), functions)
+    package = vars(sys.modules["tenxor"])
+    functions = [n for n in package["__all__"] if n in package["_HOMES"] or isinstance(package.get(n), FunctionType)]
+    return of_tensors((*functions, *SAME))
 
+
+def no_attribute(name: str) -> UnknownAttribute:
+    """What whoever asks for an attribute that is elsewhere is told."""
+    return UnknownAttribute(f"a Tensor has no attribute {name!r}; use {elsewhere()[name]}")

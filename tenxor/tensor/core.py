@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, prod
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
@@ -45,7 +45,19 @@ _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
-class Core:
+class Elsewhere:
+    """The last class that tensors inherit, without attributes of its own: names that are known elsewhere may be put there, so that who asks
+    for one is told what to write instead. They are none of a tensor's.
+    """
+
+    __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        own = {name for cls in type(self).__mro__ if cls is not Elsewhere for name in vars(cls)}
+        return [name for name in super().__dir__() if name in own or name not in vars(Elsewhere)]
+
+
+class Core(Elsewhere):
     """A storage seen through a layout; see `Tensor`.
 
     The same is said by `spec` and `offset`. Either is found out from the other when it is first asked for.
@@ -73,24 +85,6 @@ class Core:
         _set_layout(self, layout)
         _set_dtype(self, dtype)
         _set_offset(self, layout.offset)
-
-    if not TYPE_CHECKING:  # which else believes that there is everything
-
-        def __getattr__(self, name: str) -> Any:
-            """What was not asked for yet."""
-            found: Any
-            if name == "layout":
-                found = _spec_of(self, type(self)).layout.at(_offset_of(self, type(self)))
-                _set_layout(self, found)
-            elif name == "spec":
-                found = spec_of(_layout_of(self, type(self)), self.dtype)
-                _set_spec(self, found)
-            elif name == "offset":
-                found = _layout_of(self, type(self)).offset
-                _set_offset(self, found)
-            else:
-                raise AttributeError(name)
-            return found
 
     def __setattr__(self, name: str, value: object) -> None:
         setter = getattr(getattr(type(self), name, None), "fset", None)
@@ -317,6 +311,24 @@ _set_storage, _set_layout, _set_dtype, _set_spec, _set_offset = [
     Core.__dict__[name].__set__ for name in ("storage", "layout", "dtype", "spec", "offset")
 ]
 _layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in ("layout", "spec", "offset")]  # if there is one
+
+
+FOUND_OUT = ("layout", "spec", "offset")
+
+
+def found_out(x: Core, name: str) -> Any:
+    """What a tensor has under one of these names, that nobody has asked for yet."""
+    found: Any
+    if name == "layout":
+        found = _spec_of(x, type(x)).layout.at(_offset_of(x, type(x)))
+        _set_layout(x, found)
+    elif name == "spec":
+        found = spec_of(_layout_of(x, type(x)), x.dtype)
+        _set_spec(x, found)
+    else:
+        found = _layout_of(x, type(x)).offset
+        _set_offset(x, found)
+    return found
 
 
 def reads_pinned(node: Node) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER, VOID, array
+from ...tensor.core import FOUND_OUT
 from ..methods import METHODS, Kind, Method
 from ..objects import SIZE, Objects
 from . import (
@@ -161,6 +162,16 @@ def _of_spec(find: Callable[[Function, Value], Value]) -> Callable[[Function], V
     return short
 
 
+def _kept(name: str) -> Callable[[Function], Value]:
+    """What a tensor has in a slot, if somebody has asked already."""
+
+    def short(f: Function) -> Value:
+        found = f.get(f.arguments[0], f"Tensor.{name}")
+        return f.choose(f.is_null(found), lambda: [f.nothing()], lambda: [f.own(found)])[0]
+
+    return short
+
+
 def _with_two(function: str) -> Callable[[Function], Value]:
     """A function of the tensor and just two more."""
 
@@ -231,6 +242,7 @@ def _with(f: Function) -> Value:
 _OWN: dict[str, Callable[[Function], Value]] = {
     "__pow__": _power,
     **{name: _of_spec(find) for name, find in _SAID.items()},
+    **{name: _kept(name) for name in FOUND_OUT},
     **{"realize": _plain("realized"), "to_numpy": _plain("to_numpy"), "numpy": _plain("to_numpy"), "tolist": _plain("listed")},
     **{name: _copied(name) for name in ("copy", "clone")},
     **{name: _as_dtype(name) for name in ("astype", "to")},

@@ -1,0 +1,91 @@
+"""Attributes that tensors do not have, and those that are found out when they are first asked for; with machine code, and without."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.errors import UnknownAttribute
+from tenxor.layout import Layout
+
+TOLD = {"roll": "tx.roll(x, ...)", "absolute": "tx.absolute(x, ...)", "masked_fill": "tx.where(mask, value, x)"}
+
+
+@pytest.fixture(params=["aside", "on"], autouse=True)
+def machine_code(request: pytest.FixtureRequest) -> Iterator[bool]:
+    if request.param == "on":
+        shortcut.start()
+        assert shortcut.state == "on"
+        yield True
+    else:
+        with shortcut.aside():
+            yield False
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_who_asks_for_what_is_elsewhere_is_told(name: str) -> None:
+    x = tx.zeros(2)
+    with pytest.raises(UnknownAttribute, match=re.escape(f"a Tensor has no attribute {name!r}; use") + ".*" + re.escape(TOLD[name])):
+        getattr(x, name)
+    assert not hasattr(x, name) and not hasattr(tx.Tensor, name) and name not in dir(x)
+
+
+def test_of_all_others_python_says_what_it_says() -> None:
+    x = tx.zeros(2)
+    with pytest.raises(AttributeError, match=re.escape("'Tensor' object has no attribute 'unsqueezee'")) as caught:
+        x.unsqueezee
+    assert type(caught.value) is AttributeError and (caught.value.name, caught.value.obj is x) == ("unsqueezee", True)
+    assert getattr(x, "float32", 3) == 3 and getattr(x, "__cuda_array_interface__", None) is None
+
+
+def test_methods_are_listed() -> None:
+    assert {"reshape", "sum", "T", "layout", "spec", "storage"} <= set(dir(tx.zeros(2)))
+
+
+def test_a_class_has_attributes_of_its_own() -> None:
+    class Rolling(tx.Tensor):
+        def roll(self, by: int) -> tx.Tensor:
+            return tx.roll(self, by)
+
+    class Asking(tx.Tensor):
+        def __getattr__(self, name: str) -> str:
+            return f"no {name}"
+
+    x = tx.arange(3)
+    rolling = Rolling(x.storage, x.layout, x.dtype)
+    assert rolling.roll(1).tolist() == [2, 0, 1] and "roll" in dir(rolling) and "masked_fill" not in dir(rolling)
+    asking = Asking(x.storage, x.layout, x.dtype)
+    assert (asking.quux, asking.roll) == ("no quux", "no roll")  # type: ignore[attr-defined]
+
+
+def test_what_is_found_out_when_it_is_asked_for() -> None:
+    for x in (tx.ones((3, 4))[1:, ::2], (tx.ones((3, 4)) + 1).realize()[1:, ::2]):
+        expected = Layout((2, 2), (4, 2), 4)
+        assert x.layout == expected and x.layout is x.layout
+        assert x.spec is x.spec and x.spec.layout.at(4) == expected and x.offset == 4
+    for name in ("layout", "spec", "offset"):
+        assert inspect.getdoc(getattr(tx.Tensor, name))
+        with pytest.raises(UnknownAttribute, match="cannot be set"):
+            setattr(tx.ones(2), name, None)
+
+
+def test_the_interpreter_finds_attributes_by_itself(machine_code: bool) -> None:
+    assert any("__getattr__" in vars(cls) for cls in tx.Tensor.__mro__) is not machine_code
+
+
+@pytest.mark.parametrize("short_way", ["0", "1"])
+def test_python_says_what_may_be_meant(short_way: str) -> None:
+    for meant, written in (("unsqueeze", "unsqueezee"), (None, "rolls")):
+        program = f"import tenxor as tx\n(tx.ones(2) + 1).realize().{written}"
+        given = {**os.environ, "TENXOR_SHORT_WAY": short_way}
+        run = subprocess.run([sys.executable, "-c", program], env=given, capture_output=True, text=True, check=False)
+        suggested = f". Did you mean: '{meant}'?" if meant else ""
+        assert run.stderr.splitlines()[-1] == f"AttributeError: 'Tensor' object has no attribute '{written}'" + suggested
