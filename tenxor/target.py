@@ -115,7 +115,6 @@ class Fusing(NamedTuple):
 class Loops(NamedTuple):
     """Loops through memory: how much at a time."""
 
-    vectors: int = 16  # in a step through a short row that is reduced into states: it is best read whole
     singly: int = 4  # elements loaded one by one from one place in memory, before the place is moved on
     columns: int = 4096  # in a block: their states, of four bytes, fill half of the nearest cache
     short_rows: int = 256  # columns in a block where there are no more: whole rows are read one after the other
@@ -305,6 +304,13 @@ class Target(NamedTuple):
     def halves(self) -> bool:
         """Whether vectors of half the length may take half the time."""
         return self.vector_bytes >= 64
+
+    @property
+    def states_abreast(self) -> int:
+        """Vectors in a step through a short row that is reduced into states: it is best read whole, but half of the registers have a sum
+        of the next few rows each.
+        """
+        return self.registers // 2
 
     @property
     def with_the_same(self) -> int:

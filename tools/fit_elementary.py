@@ -8,6 +8,7 @@ from the constant term up, rounded to the format, with the error that is left as
 
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -157,6 +158,12 @@ def octave_quarters(first: float, count: int, last: float) -> list[tuple[float, 
     return list(zip([0.0, *edges[1:]], [*edges[1:], last], strict=True))
 
 
+def around_multiples(per_unit: float, count: int, last: float) -> list[tuple[float, float]]:
+    """Intervals of what is nearest to each of the first multiples of 1 / `per_unit`, from 0 on; the last ends at `last`."""
+    edges = [0.0, *[(k + 0.5) / per_unit for k in range(count - 1)], last]
+    return list(pairwise(edges))
+
+
 def accurate_centre(function: Real, low: float, high: float) -> float:
     """The float32 next to the middle of an interval, in small steps, whose function is nearly a float32; 0 if it begins at 0."""
     return 0.0 if low == 0 else accurate_near(function, (low + high) / 2, (high - low) / 2**16)
@@ -176,8 +183,8 @@ def accurate_near(function: Real, middle: float, step: float) -> float:
 
 TANH_INTERVALS = octave_quarters(0.0390625, 32, 9.5)
 TANH_CENTRES = [accurate_centre(mp.tanh, low, high) for low, high in TANH_INTERVALS]
-ERF_INTERVALS = octave_quarters(0.25, 16, 3.99)
-ERF_CENTRES = [accurate_centre(mp.erf, low, high) for low, high in ERF_INTERVALS]
+ERF_INTERVALS = around_multiples(1.9, 8, 3.93)
+ERF_CENTRES = [accurate_near(mp.erf, k / 1.9, 1 / 2**17) if k else 0.0 for k in range(8)]
 HALVING = mpf("1.3671875")
 GELU_INTERVALS = [(max(low, 1.0) - 1, high - 1) for low, high in octave_quarters(1.0, 16, 15.5)]
 # Where 1/(a + 1) is halfway between its values at both ends: the function is like that, so its steps to either side are about equal.
@@ -305,5 +312,5 @@ if __name__ == "__main__":
     if not sys.argv[1:]:
         print("centres of tanh:", ", ".join(str(np.float32(c)) for c in TANH_CENTRES))
         print("centres of erf:", ", ".join(str(np.float32(c)) for c in ERF_CENTRES))
-        show_near_centres("erf", mp.erf, [1.0] * 16, ERF_INTERVALS, ERF_CENTRES, 6)
+        show_near_centres("erf", mp.erf, [1.0] * 8, ERF_INTERVALS, ERF_CENTRES, 7)
         show_gelu()

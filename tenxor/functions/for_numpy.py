@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, DTypeError
+from ..records import NamedTuple
+from ..remembered import Remembered
 from ..tensor import Tensor
 from ..tensor.ufuncs import for_numpy
 from .into import into
@@ -28,6 +30,7 @@ tx: Any = sys.modules["tenxor"]
 _MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft", "numpy.lib.stride_tricks": "lib.stride_tricks"}
 # About NumPy's memory and algorithms, not about values.
 _IGNORED = frozenset(("order", "subok", "overwrite_input", "kind", "casting", "optimize", "assume_unique", "like", "copy", "device"))
+_BY_VALUE = frozenset(("order", "stable"))  # which are not passed on where they are None
 _RENAMED = {"a_min": "min", "a_max": "max"}
 # What asks or prints, or writes into files: answered by NumPy, on the same memory.
 _ASKED = frozenset(
@@ -40,8 +43,25 @@ _ASKED = frozenset(
 _WRITE_INTO_THE_FIRST = frozenset((np.copyto, np.put, np.putmask))  # others of the kind do by indices, which arrays know, too
 
 
+class _Way(NamedTuple):
+    """How a call of a function of NumPy's became one of ours: the first arguments by their places, the others by these names."""
+
+    ours: Callable[..., Any]
+    by_place: int
+    names: tuple[str, ...]
+
+
+_ways: Remembered[_Way] = Remembered(1024)  # by the function, how many arguments had no names, and the names of the others
+_NUMBERS = frozenset((Tensor, float, int, bool))
+
+
 def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function of NumPy's gives for tensors. DTypeError for one that we have not."""
+    way = _ways.get((function, len(args), *kwargs))
+    if way is not None:
+        values = (*args, *kwargs.values())
+        if all([_is_plain(x) for x in values]):
+            return way.ours(*values[: way.by_place], **dict(zip(way.names, values[way.by_place :], strict=True)))
     if not all(issubclass(t, Tensor) or t is np.ndarray for t in types) or isinstance(kwargs.get("out"), np.ndarray):
         return function(*for_numpy(args), **for_numpy(kwargs))  # others decide, or get their array
     if isinstance(kwargs.get("dst", kwargs.get("a", args[0] if args else None)), np.ndarray) and function in _WRITE_INTO_THE_FIRST:
@@ -62,6 +82,14 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
             f"{module}.{name}: Tenxor has no such function; with np.asarray(x) in place of a tensor x NumPy computes it on the same memory"
         )
     return _called(f"np.{name}", ours, function, args, kwargs)
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether an argument is no array of NumPy's, nor has any, and says what it says wherever it stands."""
+    kind = type(x)
+    if kind is tuple or kind is list:
+        return _NUMBERS.issuperset(map(type, x))
+    return kind in _NUMBERS or kind is str or x is None
 
 
 def _holds_objects(x: Any) -> bool:
@@ -98,7 +126,10 @@ def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], a
     its, own = _parameters(function), _parameters(ours)
     if its is None or own is None or own.many:
         taken = own.by_name if own is not None else ()
-        return ours(*args, **{key: value for key, value in kwargs.items() if key in taken or key not in _IGNORED})
+        passed = {key: value for key, value in kwargs.items() if key in taken or key not in _IGNORED}
+        if len(passed) == len(kwargs):
+            _ways.keep((function, len(args), *kwargs), _Way(ours, len(args), tuple(kwargs)))
+        return ours(*args, **passed)
     given = its.signature.bind(*args, **kwargs).arguments
     given.update(given.pop("kwargs", {}))
     if isinstance(given.get("out"), np.ndarray):
@@ -123,6 +154,10 @@ def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], a
     if by_name.get("stable", True) is None:
         del by_name["stable"]
     found = ours(*by_place, **by_name)
+    all_said = len(by_place) <= len(args) and len(by_place) + len(by_name) == len(given)  # and nothing that depends on a value
+    if all_said and out is dtype is None and not its.many and _BY_VALUE.isdisjoint(given):
+        named = [*given][len(by_place) : len(args)]
+        _ways.keep((function, len(args), *kwargs), _Way(ours, len(by_place), tuple([_RENAMED.get(n, n) for n in (*named, *kwargs)])))
     if dtype is not None:
         found = found.astype(dtype, copy=False)
     return into(name, out, found) if isinstance(found, Tensor) else found

@@ -43,7 +43,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
 from ..tensor.core import FOUND_OUT, Core, found_out
-from ..tensor.exchange import is_of_numpy, makers
+from ..tensor.exchange import UFUNCS, is_of_numpy, makers
 from ..tensor.making import Maker
 from . import alone, attributes, frames, likewise, wholes
 from . import functions as calls
@@ -206,6 +206,7 @@ class ShortWay:
             "'spec'": "spec",
             "'offset'": "offset",
             "'picked'": "picked",
+            "'__call__'": "__call__",
             "'rows'": "rows",
             "None": None,
             "True": True,
@@ -232,6 +233,7 @@ class ShortWay:
             "with frames": frames.with_frames,
             "forget frames": frames.forget_unless_busy,
             "tables": spec._tables,
+            "ufuncs": UFUNCS,
             "remembered": spec.remembered,
             "empty array": np.empty,
             "is_computed": is_computed,

@@ -91,4 +91,5 @@ METHODS = (
     Method("index_add_", Kind.ANY),
     Method("round", Kind.ANY, True),
     Method("_with", Kind.SOME),
+    Method("__array_ufunc__", Kind.ANY),
 )

@@ -6,6 +6,7 @@ nothing pending may read it, and what we write goes to that very memory at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ nested, ownership, waiting = LateModule("tenxor.tensor.nested"), LateModule("ten
 Array = np.ndarray[Any, Any]
 CPU = (1, 0)  # as DLPack calls it: kDLCPU, the first
 _NUMBERS = frozenset((int, float, bool, complex))
+UFUNCS: dict[Any, Callable[..., Any]] = {}  # NumPy's that were called with tensors, and our functions that do the same (`ufuncs.py`)
 makers: list[Maker] = []  # one, or none: machine code that makes tensors like others before (`making.py`)
 
 

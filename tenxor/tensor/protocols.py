@@ -11,7 +11,7 @@ import numpy as np
 from ..dtypes import dtype as dtype_of
 from ..layout.portions import PORTION
 from .differentiating import Differentiating
-
+from .exchange import UFUNCS, is_of_numpy
 
 class Protocols(Differentiating):
     """What Python, NumPy and notebooks ask of an object."""
@@ -31,6 +31,11 @@ class Protocols(Differentiating):
         """`array + tensor`, `np.sin(tensor)` and `np.add.reduce(tensor)` are tensors, `np.add.at(tensor, key, values)` and
         `np.add(x, y, out=tensor)` work in place.
         """
+        ours = UFUNCS.get(ufunc)
+        if ours is not None and method == "__call__" and not out and not options:
+            plain = (type(self), float, int)
+            if all([type(x) in plain or is_of_numpy(x) for x in inputs]):
+                return ours(*map(self._ours, inputs))
         from .ufuncs import applied
 
         return applied(self._namespace(), ufunc, method, inputs, out, options)

@@ -14,6 +14,7 @@ from ..dtypes import can_cast
 from ..errors import ArgumentError, DerivativeError, DTypeError
 from ..ops import OPS
 from .core import Core
+from .exchange import UFUNCS
 
 # NumPy's names that have another here.
 _NAMES = {
@@ -76,12 +77,18 @@ def for_numpy(x: Any) -> Any:
 
 def _ours(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
     """Our function that does what a ufunc does, if there is one."""
+    known = UFUNCS.get(ufunc)
+    if known is not None:
+        return known
     name = ufunc.__name__
     of_numpy: Any = getattr(np, name, None)
     if of_numpy is not ufunc:  # another library's, of the same name
         return None
     name = _NAMES.get(name, name)
-    found: Callable[..., Any] | None = getattr(tx, name) if name in OPS or name in _MORE else None
+    if name not in OPS and name not in _MORE:
+        return None
+    found: Callable[..., Any] = getattr(tx, name)
+    UFUNCS[ufunc] = found
     return found
 
 

@@ -346,12 +346,7 @@ class TestMaking:
 
 
 def test_to_ask_whether_there_is_an_attribute_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Dask does all the time: what was meant is looked for once."""
-    looked: list[str] = []
-    monkeypatch.setattr("tenxor.spellings.difflib.get_close_matches", lambda name, *rest: looked.append(name) or [])
-    counts = []
-    for _ in range(3):
-        with pytest.raises(TenxorError, match="no attribute 'owndata_of_flags'"):
-            tx.ones(3).owndata_of_flags
-        counts.append(len(looked))
-    assert counts[0] and len(set(counts)) == 1
+    """As Dask does all the time: what may have been meant is not looked for, as Python does so where nobody catches the error."""
+    monkeypatch.setattr("tenxor.spellings.difflib.get_close_matches", None)
+    with pytest.raises(AttributeError, match="no attribute 'owndata_of_flags'"):
+        tx.ones(3).owndata_of_flags

@@ -160,7 +160,7 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
         em.lanes = around
         return
     short = bool(changed) and em.spans[s.axis].size <= em.target.loops.short_rows
-    widest = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else em.target.loops.vectors
+    widest = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else em.target.states_abreast
     for unroll in (around.unroll,) if around is not None and across else widths.unrollings(s, em.target, short_rows=short):
         unroll = min(unroll, widest)
         em.lanes = Lanes(s.axis, width, unroll)

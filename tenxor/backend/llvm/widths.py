@@ -58,7 +58,7 @@ def unrollings(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...
     cost = sum(map(work, roots))
     cost += sum(_cost_of_lanes(e, loop.axis, costs) for e in parts if isinstance(e, Load))
     if short_rows and cost <= costs.cheap and sum(isinstance(e, State) for e in parts) == 1:
-        return target.loops.vectors, 4
+        return target.states_abreast, 4
     return (4,) if cost <= costs.cheap else (2,) if cost <= costs.moderate else (1,)
 
 

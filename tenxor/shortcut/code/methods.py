@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...backend.llvm.builder import Module, Value
-from ...backend.llvm.types import I1, I64, POINTER, VOID, array
+from ...backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from ...tensor.core import FOUND_OUT
 from ..methods import METHODS, Kind, Method
 from ..objects import SIZE, Objects
@@ -239,6 +239,24 @@ def _with(f: Function) -> Value:
     return f.choose(count.equals(1), one, lambda: f.choose(count.equals(2), two, more))[0]
 
 
+def _ufunc(f: Function) -> None:
+    """What our function gives that does what a ufunc of NumPy's does, if that is called with tensors and numbers alone."""
+    _, args, count, names = f.arguments
+    f.require(f.both(count > 2, lambda: f.is_null(names)))
+    method = args.at(1, POINTER).load(POINTER)
+    f.require(f.is_a(method, "str"))
+    f.require(f.call("PyUnicode_Compare", I32, [method, f.the("'__call__'")]).equals(0))  # NumPy's is another text
+    ours = f.found_in(f.the("ufuncs"), args.load(POINTER))
+    f.refuse(f.is_null(ours))
+    inputs = args.at(2, POINTER)
+    f.each(count - 2, lambda k: f.require(slots.is_plain(f, inputs.at(k, POINTER).load(POINTER))))
+    f.hold(ours)
+    found = f.made(f.call("PyObject_Vectorcall", POINTER, [ours, inputs, count - 2, f.nothing()]))
+    f.let_go(ours)
+    f.keeps(found)
+    f.give(found)
+
+
 _OWN: dict[str, Callable[[Function], Value]] = {
     "__pow__": _power,
     **{name: _of_spec(find) for name, find in _SAID.items()},
@@ -251,6 +269,7 @@ _OWN: dict[str, Callable[[Function], Value]] = {
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _with_two("set_item"),
     **{"item": _item, "index_add_": _index_add, "round": _rounded, "_with": _with},
+    "__array_ufunc__": lambda f: f.call("ufunc_called", POINTER, f.arguments),
 }
 
 
@@ -292,6 +311,7 @@ def module(objects: Objects, made: Module) -> Module:
         )
     )
     _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)]))
+    _ufunc(Function(made, objects, "ufunc_called", _PARAMETERS[Kind.ANY]))
     for method in METHODS:
         _method(Function(made, objects, method.symbol, _PARAMETERS[method.kind], exported=True), method)
     slots.write(made, objects)

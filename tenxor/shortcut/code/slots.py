@@ -45,7 +45,7 @@ def _own(f: Function, method: str, *given: Value) -> Value:
     return f.call(f"Tensor.{method}", POINTER, list(given))
 
 
-def _is_plain(f: Function, y: Value) -> Value:
+def is_plain(f: Function, y: Value) -> Value:
     """Whether this is a tensor, a float or an integer, and not of a subclass."""
     kind = f.type_of(y)
     others = lambda: f.either(f.is_the(kind, "float"), lambda: f.is_the(kind, "int"))  # noqa: E731
@@ -113,7 +113,7 @@ def _bool(f: Function) -> None:
 def _compared(f: Function) -> None:
     """`x < y` and the like."""
     x, y, which = f.arguments
-    plain = f.both(f.is_a(x, "Tensor"), lambda: _is_plain(f, y))
+    plain = f.both(f.is_a(x, "Tensor"), lambda: is_plain(f, y))
     f.when_giving(~plain, lambda: _stood_there(f, "slot_compared"))
     for k, name in enumerate(COMPARED):
         f.when_giving(which.equals(k), lambda name=name: _own(f, f"__{name}__", x, y))  # type: ignore[misc]
@@ -123,7 +123,7 @@ def _compared(f: Function) -> None:
 def _in_place(f: Function, name: str) -> None:
     """`x += y` and the like."""
     x, y = f.arguments
-    f.when_giving(f.both(f.is_a(x, "Tensor"), lambda: _is_plain(f, y)), lambda: _own(f, f"__{name}__", x, y))
+    f.when_giving(f.both(f.is_a(x, "Tensor"), lambda: is_plain(f, y)), lambda: _own(f, f"__{name}__", x, y))
     f.give(_stood_there(f, f"slot_{name}"))
 
 

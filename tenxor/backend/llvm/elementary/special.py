@@ -6,43 +6,37 @@ from ..builder import Value, fma, select, smaller
 from ..formats import SINGLE
 from .core import exact_product, polynomial
 from .exponential import exp_near_zero, reduce_by_ln2, scaled
-from .tables import intervals
+from .tables import nearest_multiple
 
-# In float32, sizes are counted by 16 intervals, four to a doubling, from FIRST on. The centre of each is a float32
-# whose erf is very nearly a float32, too; that of the first is 0, and serves smaller sizes.
-FIRST = SINGLE.to_bits(0.25)
-CENTRES = (
-    0.0, 0.34315777, 0.40637589, 0.46852684, 0.562294, 0.6875229, 0.81173325, 0.93795013, 1.1255531, 1.3742485,
-    1.6245575, 1.8747559, 2.250061, 2.748497, 3.248352, 3.7439833,
-)  # fmt: skip
+# In float32, sizes are counted by the nearest multiple of 1 / PER_UNIT: eight, which one register of AVX2 holds. The centre of each is a
+# float32 whose erf is very nearly a float32, too; that of the first is 0.
+PER_UNIT = 1.9
+CENTRES = (0.0, 0.5198842, 1.0525858, 1.5774292, 2.1044087, 2.6288095, 3.1587417, 3.691138)
 ERFS = tuple(SINGLE.rounded(math.erf(SINGLE.rounded(c))) for c in CENTRES)
-# (erf(centre + d) - erf(centre)) / d - 1 in terms of d, from the constant terms up: relative error of erf 2**-26.7.
+# (erf(centre + d) - erf(centre)) / d - 1 in terms of d, from the constant terms up: relative error of erf 2**-27.9.
 ERF_NEAR_CENTRES = (
     (
-        0.12837918, 0.0030295637, -0.043389644, -0.09401739, -0.17748809, -0.2966534, -0.4161602, -0.5318508,
-        -0.682122, -0.8292879, -0.91941196, -0.96642345, -0.99285966, -0.99940884, -0.9999705, -0.9999991,
+        0.12837917, -0.13885929, -0.6273646, -0.90628535, -0.98653626, -0.99887484, -0.9999476, -0.9999986,
     ),
     (
-        -2.482517e-06, -0.3441974, -0.38874337, -0.42447716, -0.4624935, -0.48356688, -0.4739222, -0.43910062,
-        -0.3577886, -0.23460087, -0.13091993, -0.06294784, -0.016066166, -0.0016247516, -9.584102e-05, -3.4529294e-06,
+        -2.0260439e-08, -0.44769287, -0.3922311, -0.14782833, -0.028333161, -0.0029577494, -0.00016548081,
+        -5.0423046e-06,
     ),
     (
-        -0.37603277, -0.2556005, -0.21355283, -0.16940825, -0.10079922, -0.012806887, 0.061852075, 0.11851969,
-        0.16251205, 0.1580295, 0.11492993, 0.06748342, 0.021722188, 0.0027778607, 0.00019712088, 8.255592e-06,
+        -0.37612522, -0.1318825, 0.15102598, 0.124221124, 0.035261877, 0.004808507, 0.00033100578, 1.195685e-05,
     ),
     (
-        -0.0012944539, 0.15858813, 0.17297247, 0.18117853, 0.18250374, 0.16559148, 0.13286996, 0.0907844, 0.027807174,
-        -0.03038381, -0.04971362, -0.04227427, -0.019085944, -0.003278873, -0.0002888238, -1.4349292e-05,
+        -2.5679139e-05, 0.18346141, 0.051288452, -0.048692074, -0.02766587, -0.00533464, -0.00046706124, -2.0310867e-05,
     ),
     (
-        0.12097264, 0.054897692, 0.03594466, 0.01687243, -0.010739914, -0.04158329, -0.061568152, -0.06949937,
-        -0.061012592, -0.030742345, -0.002341239, 0.011322146, 0.010581637, 0.0028408235, 0.00033525637,
-        2.0882731e-05,
+        0.11309781, 0.001445537, -0.06688794, -0.006552465, 0.012704699, 0.0041680615, 0.0004912112, 2.6247435e-05,
     ),
     (
-        -0.023821864, -0.04857025, -0.050966848, -0.050924044, -0.046579823, -0.03459639, -0.018665882, -0.0025427868,
-        0.015308093, 0.022018999, 0.014399243, 0.0041556214, -0.0027681675, -0.0016691928, -0.0002748677,
-        -2.138999e-05,
+        -0.0012835737, -0.047908247, 0.009080675, 0.016259918, -0.0013464165, -0.002223928, -0.0004065623,
+        -2.894824e-05,
+    ),
+    (
+        -0.02420562, 0.0064639733, 0.012853842, -0.0055956626, -0.0021351234, 0.000657497, 0.00024256374, 2.5591287e-05,
     ),
 )  # fmt: skip
 
@@ -61,7 +55,7 @@ SCALED_ERFC = (
     -0.0001389830477214007, -5.3459977633676024e-05, -1.0401599462190563e-06,
 )  # fmt: skip
 
-ERF_IS_ONE = {32: 3.99, 64: 6.0}  # here erf rounds to 1, and so do the formulas
+ERF_IS_ONE = {32: 3.93, 64: 6.0}  # here erf rounds to 1, and so do the formulas
 
 
 def erf(x: Value) -> Value:
@@ -73,7 +67,7 @@ def erf(x: Value) -> Value:
 
 def erf_from_table(size: Value) -> Value:
     """A polynomial around the nearest of some centres: in float32."""
-    entry = intervals(size, FIRST)
+    entry = nearest_multiple(size, PER_UNIT)
     d = size - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
     for table in ERF_NEAR_CENTRES[-2::-1]:

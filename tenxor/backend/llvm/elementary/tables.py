@@ -7,7 +7,7 @@ lanes from one of them, or two. Elsewhere it lies in memory, and the lanes are l
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
-from ..builder import Value, larger, select
+from ..builder import Value, fma, larger, select
 from ..types import DOUBLE, FLOAT, POINTER, array, vector
 
 STEP_BITS = 21  # the lowest of a float32, which do not count in its interval: there are four to a doubling
@@ -25,6 +25,12 @@ def intervals_from(size: Value, first: int) -> Callable[[Sequence[float]], Value
     return turned_to(size.as_bits(), first)
 
 
+def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
+    """What looks tables up that have an entry for each of the first multiples of 1 / `per_unit`, by the nearest one of a size."""
+    place = fma(size, per_unit, size.format.rounder).as_bits()  # whose lowest bits are the integer that it was rounded to
+    return lambda table: look_up(table, place)
+
+
 def turned_to(size_bits: Value, first: int) -> Callable[[Sequence[float]], Value]:
     place = size_bits >> STEP_BITS
 
@@ -36,7 +42,7 @@ def turned_to(size_bits: Value, first: int) -> Callable[[Sequence[float]], Value
 
 
 def look_up(table: Sequence[float], places: Value) -> Value:
-    """The entries of a table, 16 or 32 of them, at integer places; these count modulo its length."""
+    """The entries of a table, 8, 16 or 32 of them, at integer places; these count modulo its length."""
     bits, vector_bits = places.format.bits, places.type.bits
     target = places.b.module.target
     if (vector_bits == 512 and target.has("avx512f")) or (vector_bits == 256 and bits == 32 and target.has("avx2")):
@@ -52,6 +58,7 @@ def permuted(table: Sequence[float], places: Value) -> Value:
         half = len(table) // 2
         low, high = (permuted(part, places) for part in (table[:half], table[half:]))
         return select((places & half).differs(0), high, low)
+    table = [*table] * max(1, lanes // len(table))
     kind = vector(FLOAT if letter == "s" else DOUBLE, lanes)
     first, *second = (b.constants(kind, table[k : k + lanes]) for k in range(0, len(table), lanes))
     if second:
