@@ -60,7 +60,7 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
     way = _ways.get((function, len(args), *kwargs))
     if way is not None:
         values = (*args, *kwargs.values())
-        if all([_is_plain(x) for x in values]):
+        if all([_is_plain(x) for x in args]) and all([x is None or _is_plain(x) for x in kwargs.values()]):
             return way.ours(*values[: way.by_place], **dict(zip(way.names, values[way.by_place :], strict=True)))
     if not all(issubclass(t, Tensor) or t is np.ndarray for t in types) or isinstance(kwargs.get("out"), np.ndarray):
         return function(*for_numpy(args), **for_numpy(kwargs))  # others decide, or get their array
@@ -89,7 +89,7 @@ def _is_plain(x: Any) -> bool:
     kind = type(x)
     if kind is tuple or kind is list:
         return _NUMBERS.issuperset(map(type, x))
-    return kind in _NUMBERS or kind is str or x is None
+    return kind in _NUMBERS or kind is str
 
 
 def _holds_objects(x: Any) -> bool:

@@ -13,6 +13,7 @@ from ..layout.portions import PORTION
 from .differentiating import Differentiating
 from .exchange import UFUNCS, is_of_numpy
 
+
 class Protocols(Differentiating):
     """What Python, NumPy and notebooks ask of an object."""
 

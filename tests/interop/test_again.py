@@ -98,6 +98,8 @@ def test_what_depends_on_values_is_found_out_each_time() -> None:
         np.testing.assert_allclose(np.asarray(found), A.sum(0))
     for initial in (np._NoValue, 1.0, np._NoValue):
         agree(np.sum(x, axis=0, initial=initial), np.sum(A, axis=0, initial=initial))  # type: ignore[call-overload]
+    for pair in ((x, x), (x, None), (x, x)):
+        assert np.broadcast_arrays(*pair)[1] is not None  # an array of objects for None
     for given in ([x, x], [x, A], [x, x]):
         agree(np.concatenate(given), np.concatenate([A, A]))
     agree(np.sort(x, axis=0, order=None), np.sort(A, axis=0))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DTypeError, IndexOutOfRange, TenxorError
+from tenxor.errors import DTypeError, IndexOutOfRange
 
 pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'tenxor[dask]' to have tensors for chunks")
 
