@@ -44,10 +44,7 @@ def take(
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
     [[8, 9, 10, 11], [0, 1, 2, 3]]
     """
-    x = asarray(x)
-    if not isinstance(indices, Tensor):
-        return take(x, x._indices("take", indices), axis, mode=mode, out=out)  # as it is known of tensors
-    return x.take(indices, axis, mode=mode, out=out)
+    return asarray(x).take(indices, axis, mode=mode, out=out)
 
 
 @called_again

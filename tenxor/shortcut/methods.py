@@ -33,14 +33,15 @@ _NAMED_BINARY = (
 )
 _VIEWS = (
     *("permute", "permute_dims", "transpose", "swapaxes", "moveaxis", "movedim", "reshape", "flatten", "ravel", "unflatten"),
-    *("squeeze", "unsqueeze", "expand_dims", "expand", "flip", "diagonal", "view", "split", "unbind"),
+    *("squeeze", "unsqueeze", "expand_dims", "expand", "broadcast_to", "flip", "diagonal", "windows", "unfold"),
+    *("view", "split", "unbind", "unstack"),
 )
 _REDUCTIONS = (
     *("sum", "prod", "max", "min", "amax", "amin", "any", "all", "count_nonzero", "argmax", "argmin", "mean", "var", "std"),
     *("cumulative_sum", "cumulative_prod", "cumsum", "cumprod", "_extremes"),
 )
 _SAID = ("shape", "size", "ndim")
-_OTHERS = ("astype", "to", "dot", "clip", "clamp")
+_OTHERS = ("astype", "to", "dot", "clip", "clamp", "take", "index_add", "pow", "contiguous")
 
 
 class Kind(Enum):

@@ -74,6 +74,8 @@ class Gathering(Movement):
         >>> tx.arange(12).reshape(3, 4).take([2, 0], axis=0).tolist()
         [[8, 9, 10, 11], [0, 1, 2, 3]]
         """
+        if not isinstance(indices, Core):
+            return self.take(self._indices("take", indices), axis, mode=mode, out=out)  # as it is known of tensors
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
         places: Any = self._indices("take", indices)

@@ -42,6 +42,14 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "__matmul__": (("turned",), ("other",), (2,), ("x",)),
     "__pow__": ((2,), (0.5,), (-1,), ("other",), ("same",), ("x",), (2**80,)),
     "index_add_": ((0, "indices", "other"), (0, "indices", 2), (0, "pending indices", "same"), (1, "indices", 2.5), (0, [9], 1)),
+    "index_add": ((0, "indices", "other"), (0, "indices", 2), (0, "pending indices", "same"), (1, "indices", 2.5), (0, [9], 1)),
+    "take": (("indices",), ("indices", 0), ("pending indices", 1), ([0, 1],), ([9],), (1,), ("x",), ("row",), ("indices", 9)),
+    "pow": ((2,), (0.5,), (-1,), ("other",), ("same",), ("x",)),
+    "contiguous": ((), ("x",)),
+    "windows": ((0, 1), (1, 2), (1, 2, 1), (0, 9), (9, 1), ("x", 1), (0,)),
+    "unfold": ((0, 1, 1), (1, 2, 1), (0, 9, 1)),
+    "broadcast_to": (((4, 2, 3),), (5,)),
+    "unstack": ((), (1,), (9,)),
     "item": ((), (0, 1), (0, 9), (5,), ("x",)),
 }
 IMAGE, KERNEL = tx.ones((1, 2, 5, 5)).realize(), tx.ones((2, 2, 3, 3)).realize()

@@ -104,7 +104,13 @@ def quick(x: Tensor, y: Tensor, mask: Tensor) -> None:
     tx.where(mask, x, 0.0), tx.where(mask, x, y)
     tx.sum(x), tx.sum(x, axis=0), tx.max(x, 0), tx.mean(x, keepdims=True)
     tx.clip(x, 0.5, 1.5), tx.matmul(x, y), tx.softmax(x)
+    np.exp(x), np.add(x, y), np.maximum(x, 0.5)
     [*map(tx.exp, (x, y))], tx.exp(*[x]), tx.sum(*[x], **{"axis": 0})
+
+
+def quick_methods(x: Tensor, indices: Tensor) -> None:
+    x.sum(), x.reshape(-1), x.astype(tx.float32), x.copy(), x.pow(2), x.contiguous(), x.T.contiguous()
+    x.take(indices), x.take(indices, 0), x.windows(0, 1), x.unstack(), x.broadcast_to((3, 2, 2)), x.index_add(0, indices, x)
 
 
 def test_there_is_no_frame_of_pythons() -> None:
@@ -113,8 +119,12 @@ def test_there_is_no_frame_of_pythons() -> None:
     for _ in range(3):
         quick(x, y, mask)
     assert not frames(lambda: quick(x, y, mask))[1:]  # but for that of `quick`
+    indices = tx.asarray([1, 0]).realize()
+    for _ in range(3):
+        quick_methods(x, indices)
+    assert not frames(lambda: quick_methods(x, indices))[1:]
     with shortcut.aside():
-        assert len(frames(lambda: quick(x, y, mask))) > 30
+        assert len(frames(lambda: quick(x, y, mask))) > 30 < len(frames(lambda: quick_methods(x, indices)))
 
 
 def test_those_who_took_hold_of_a_function_before_it_woke_have_the_same() -> None:
