@@ -147,6 +147,18 @@ def plain() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(params=["aside", "on"])
+def machine_code(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Without the short way and with it, one after the other: whether it is there."""
+    if request.param == "on":
+        shortcut.start()
+        assert shortcut.state == "on"
+        yield True
+    else:
+        with shortcut.aside():
+            yield False
+
+
 @pytest.fixture
 def unobserved() -> Iterator[None]:
     """Without what others have the garbage collector call, as Hypothesis does: what a signal's handler raises there, nobody hears."""

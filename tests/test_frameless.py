@@ -10,28 +10,16 @@ import pickle
 import pydoc
 import typing
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut
 from tenxor.frameless import Frameless, frameless, functions, standing_in
 from tenxor.functions import elementwise, statistics
 
+pytestmark = pytest.mark.usefixtures("machine_code")
 FUNCTIONS = (tx.exp, tx.add, tx.where, tx.round, tx.sum, tx.clip, tx.matmul, tx.softmax, tx.linalg.inv, tx.fft.fft, tx.conv2d)
-
-
-@pytest.fixture(params=["aside", "on"], autouse=True)
-def machine_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.param == "on":
-        shortcut.start()
-        assert shortcut.state == "on"
-        yield
-    else:
-        with shortcut.aside():
-            yield
 
 
 def told(x: Any, kind: int, /, *, name: str = "a", **others: Any) -> tuple[Any, ...]:

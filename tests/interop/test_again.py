@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut
 from tenxor.errors import DTypeError, ShapeError
 from tenxor.tensor import ufuncs
 
@@ -55,17 +54,6 @@ WITH_ARRAYS: dict[str, Callable[[Any], Any]] = {
     "a number of NumPy's": lambda x: np.multiply(np.float64(2), x),
     "an integer array": lambda x: np.arange(4) + x,
 }
-
-
-@pytest.fixture(params=["aside", "on"])
-def machine_code(request: pytest.FixtureRequest) -> Any:
-    if request.param == "on":
-        shortcut.start()
-        assert shortcut.state == "on"
-        yield True
-    else:
-        with shortcut.aside():
-            yield False
 
 
 def agree(found: Any, expected: Any) -> None:

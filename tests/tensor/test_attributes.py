@@ -7,27 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut
 from tenxor.errors import UnknownAttribute
 from tenxor.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("machine_code")
 TOLD = {"roll": "tx.roll(x, ...)", "absolute": "tx.absolute(x, ...)", "masked_fill": "tx.where(mask, value, x)"}
-
-
-@pytest.fixture(params=["aside", "on"], autouse=True)
-def machine_code(request: pytest.FixtureRequest) -> Iterator[bool]:
-    if request.param == "on":
-        shortcut.start()
-        assert shortcut.state == "on"
-        yield True
-    else:
-        with shortcut.aside():
-            yield False
 
 
 @pytest.mark.parametrize("name", TOLD)
