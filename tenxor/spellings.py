@@ -7,7 +7,6 @@ the same is in `OTHERWISE`, for the pages.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Iterable, Mapping
 
 _ALIKE = 0.8  # how near a name must be to be taken for a slip of the pen
@@ -220,7 +219,7 @@ def of_arguments(name: str, by_place: Iterable[str], by_name: Iterable[str], our
     if name in by_place and name not in by_name:
         return f"{name} is given by its place alone"
     known = [known for known in by_name if known not in ours]
-    near = difflib.get_close_matches(name, [*by_name], 1, 0.6)
+    near = _nearest(name, by_name, 0.6)
     if near:
         return f"did you mean {ours.get(near[0], near[0])}?"
     return f"there are {', '.join(sorted(known))}"
@@ -238,5 +237,12 @@ def of_the_module(name: str, names: Iterable[str], numpys: Container[str]) -> st
         ours = f"np.{name}, which gives tensors for tensors"
     if ours is not None:
         return f"use {ours}"
-    near = difflib.get_close_matches(name, [n for n in names if not n.startswith("_")], 1, _ALIKE)
+    near = _nearest(name, [n for n in names if not n.startswith("_")], _ALIKE)
     return f"did you mean tx.{near[0]}?" if near else "dir(tx) lists what there is"
+
+
+def _nearest(name: str, names: Iterable[str], alike: float) -> list[str]:
+    """The name that is most like another, if any is like it."""
+    import difflib
+
+    return difflib.get_close_matches(name, list(names), 1, alike)

@@ -347,6 +347,6 @@ class TestMaking:
 
 def test_to_ask_whether_there_is_an_attribute_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Dask does all the time: what may have been meant is not looked for, as Python does so where nobody catches the error."""
-    monkeypatch.setattr("tenxor.spellings.difflib.get_close_matches", None)
+    monkeypatch.setattr("difflib.get_close_matches", None)
     with pytest.raises(AttributeError, match="no attribute 'owndata_of_flags'"):
         tx.ones(3).owndata_of_flags
