@@ -16,6 +16,7 @@ from .specs import nbytes_of
 VIEW = 10  # words of a `Py_buffer`, at the beginning of which stands where the bytes begin; and LENGTH further on how many they are
 LENGTH = 16
 WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # as C's PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
+MOST_LISTED = 256  # elements whose numbers are made one by one: NumPy makes many sooner
 _INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
 
 
@@ -26,6 +27,8 @@ def write(module: Module, objects: Objects) -> None:
     _realized(Function(module, objects, "realized", [("x", POINTER)]))
     _length(Function(module, objects, "length", [("x", POINTER)]))
     _to_numpy(Function(module, objects, "to_numpy", [("x", POINTER)]))
+    four = [(name, POINTER) for name in ("buffer", "dtype", "shape", "strides")]
+    _lists(Function(module, objects, "lists", [*four, ("axis", I64), ("offset", I64)]))
     _listed(Function(module, objects, "listed", [("x", POINTER)]))
     _iterated(Function(module, objects, "iterated", [("x", POINTER)]))
     _truth(Function(module, objects, "truth", [("x", POINTER)]))
@@ -157,9 +160,47 @@ def _to_numpy(f: Function) -> None:
     f.give(found)
 
 
+def _lists(f: Function) -> None:
+    """The elements of all axes from one on in nested lists, or of none as a number; null for a dtype of whose elements machine code makes
+    no numbers.
+    """
+    buffer, dtype, shape, strides, axis, offset = f.arguments
+
+    def number(at: Value) -> Value:
+        return f.call("number_at", POINTER, [buffer, dtype, at])
+
+    f.when_giving(f.word(shape, SIZE).equals(axis), lambda: number(offset))
+    is_last = f.word(shape, SIZE).equals(axis + 1)
+    count, step = [f.integer(f.at(numbers, ITEMS).at(axis, POINTER).load(POINTER)) for numbers in (shape, strides)]
+    found = f.made(f.call("PyList_New", POINTER, [count]))
+
+    def one(k: Value) -> None:
+        at = offset + k * step
+        inner = lambda: [f.call("lists", POINTER, [buffer, dtype, shape, strides, axis + 1, at])]  # noqa: E731
+        (x,) = f.choose(is_last, lambda: [number(at)], inner)
+        f.refuse(f.is_null(x))
+        f.call("PyList_SetItem", I32, [found, k, x])
+
+    f.each(count, one)
+    f.keeps(found)
+    f.give(found)
+
+
 def _listed(f: Function) -> None:
-    """The elements in nested lists, as NumPy makes them of an array."""
+    """The elements in nested lists: those that NumPy makes of an array, where machine code does not."""
     (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
+    nbytes, strides = nbytes_of(f, spec), f.get(spec, "Spec.strides")
+    f.require((nbytes > 0) & (nbytes <= LARGEST))  # no element is a matter of its own
+    f.refuse(f.is_the(strides, "None"))
+    node = node_of(f, x)
+    parts = [f.get(node, "Node.buffer"), f.get(spec, "Spec.dtype"), f.get(spec, "Spec.shape"), strides]
+    listed = lambda: [f.call("lists", POINTER, [*parts, f.number(0), f.integer(offset)])]  # noqa: E731
+    (found,) = f.choose(f.integer(f.get(spec, "Spec.size")) <= MOST_LISTED, listed, lambda: [f.nothing()])
+    f.let_go(node)
+    f.when_giving(~f.is_null(found), lambda: found)
+    f.refuse(~f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     held = f.local(POINTER, f.made(f.call("to_numpy", POINTER, [x])))
     (array_,) = f._held
     name = f.the("'tolist'")
