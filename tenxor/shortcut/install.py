@@ -85,7 +85,7 @@ from .selected import Selected, finishers
 from .signatures import signature
 from .slots import ENTRIES, NUMBERS, WRAPPED, Standing, wrapper
 from .updates import have_apart, learn_update
-from .writes import compute_if_small, done_again, learn_masked_write, learn_write
+from .writes import compute_if_small, done_again, filling, learn_masked_write, learn_write
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -174,6 +174,7 @@ class ShortWay:
         own = {f"own {m.name}": self._own(m) for m in METHODS}
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         own["own index_add_"] = learning_added(self.replaced["index_add_"])
+        own["own fill_"] = filling(self.replaced["fill_"], lambda x, key, value: self.methods["__setitem__"](x, key, value))
         points = {d: spec_of(Layout.contiguous(()), d) for d in ALL}
         named = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, Past)},

@@ -90,6 +90,7 @@ METHODS = (
     Method("__setitem__", Kind.SOME),
     Method("item", Kind.SOME),
     Method("index_add_", Kind.ANY),
+    Method("fill_", Kind.ANY),
     Method("round", Kind.ANY, True),
     Method("_with", Kind.SOME),
     Method("__array_ufunc__", Kind.ANY),

@@ -8,7 +8,7 @@ from threading import get_ident
 from typing import Any
 
 from ..dtypes import DType
-from ..errors import IndexOutOfRange
+from ..errors import IndexOutOfRange, TenxorError
 from ..layout import Layout
 from ..layout.coords import Shape
 from ..memory import allocate
@@ -33,6 +33,19 @@ _at_it: set[int] = set()  # the threads that are in `done_again`
 def is_part(x: Any) -> bool:
     """Whether this is a small part of what its storage holds."""
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
+
+
+def filling(own: Callable[..., Any], written: Callable[[Tensor, Any, Any], object]) -> Callable[..., Any]:
+    """Python's own `fill_` of what is no number, or none that fits; others are `written` as `x[...] = number` is."""
+
+    def method(x: Tensor, *given: Any, **named: Any) -> Any:
+        if type(x) is Tensor and len(given) == 1 and type(given[0]) in (float, int, bool) and not named:
+            with suppress(TenxorError):
+                written(x, ..., given[0])
+                return x
+        return own(x, *given, **named)
+
+    return method
 
 
 def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:

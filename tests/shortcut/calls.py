@@ -46,6 +46,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "take": (("indices",), ("indices", 0), ("pending indices", 1), ([0, 1],), ([9],), (1,), ("x",), ("row",), ("indices", 9)),
     "pow": ((2,), (0.5,), (-1,), ("other",), ("same",), ("x",)),
     "contiguous": ((), ("x",)),
+    "fill_": ((2,), (2.5,), (True,), (-1,), (2**80,), ("x",), ("other",), (float("nan"),), ()),
     "windows": ((0, 1), (1, 2), (1, 2, 1), (0, 9), (9, 1), ("x", 1), (0,)),
     "unfold": ((0, 1, 1), (1, 2, 1), (0, 9, 1)),
     "broadcast_to": (((4, 2, 3),), (5,)),

@@ -110,7 +110,7 @@ def quick(x: Tensor, y: Tensor, mask: Tensor) -> None:
 
 def quick_methods(x: Tensor, indices: Tensor) -> None:
     x.sum(), x.reshape(-1), x.astype(tx.float32), x.copy(), x.pow(2), x.contiguous(), x.T.contiguous()
-    x.take(indices), x.take(indices, 0), x.windows(0, 1), x.unstack(), x.broadcast_to((3, 2, 2)), x.index_add(0, indices, x)
+    x.take(indices), x.take(indices, 0), x.windows(0, 1), x.unstack(), x.broadcast_to((3, 2, 2)), x.index_add(0, indices, x), x.fill_(2)
 
 
 def test_there_is_no_frame_of_pythons() -> None:

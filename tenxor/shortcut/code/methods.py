@@ -207,6 +207,20 @@ def _index_add(f: Function) -> Value:
     return f.choose(plain, add, lambda: [f.nothing()])[0]
 
 
+def _filled(f: Function) -> Value:
+    """The tensor itself, in which a number is written everywhere."""
+    x, args, count, names = f.arguments
+    value = args.load(POINTER)
+    is_number = lambda: f.either(f.is_a(value, "float"), lambda: f.is_a(value, "int"))  # noqa: E731
+    plain = f.both(count.equals(1), lambda: f.both(f.is_null(names), is_number))
+
+    def fill() -> list[Value]:
+        found = f.call("set_item", POINTER, [x, f.the("..."), value])
+        return f.choose(f.is_null(found), lambda: [found], lambda: [_instead(f, found, x)])
+
+    return f.choose(plain, fill, lambda: [f.nothing()])[0]
+
+
 def _instead(f: Function, found: Value, x: Value) -> Value:
     f.drop(found)
     return f.own(x)
@@ -268,7 +282,7 @@ _OWN: dict[str, Callable[[Function], Value]] = {
     **{"__len__": _plain("length"), "__iter__": _plain("iterated")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _with_two("set_item"),
-    **{"item": _item, "index_add_": _index_add, "round": _rounded, "_with": _with},
+    **{"item": _item, "index_add_": _index_add, "fill_": _filled, "round": _rounded, "_with": _with},
     "__array_ufunc__": lambda f: f.call("ufunc_called", POINTER, f.arguments),
 }
 
