@@ -24,6 +24,8 @@ class Instead:
         self.name = name
 
     def __get__(self, x: object, owner: type) -> Any:
+        if x is None:  # whoever goes through all of a class meets it, as all descriptors
+            return self
         raise no_attribute(self.name)
 
     def __repr__(self) -> str:
