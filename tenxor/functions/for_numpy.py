@@ -52,7 +52,7 @@ class _Way(NamedTuple):
 
 
 _ways: Remembered[_Way] = Remembered(1024)  # by the function, how many arguments had no names, and the names of the others
-_NUMBERS = frozenset((Tensor, float, int, bool))
+_PLAIN = frozenset((Tensor, float, int, bool))
 
 
 def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -88,8 +88,8 @@ def _is_plain(x: Any) -> bool:
     """Whether an argument is no array of NumPy's, nor has any, and says what it says wherever it stands."""
     kind = type(x)
     if kind is tuple or kind is list:
-        return _NUMBERS.issuperset(map(type, x))
-    return kind in _NUMBERS or kind is str
+        return _PLAIN.issuperset(map(type, x))
+    return kind in _PLAIN or kind is str
 
 
 def _holds_objects(x: Any) -> bool:

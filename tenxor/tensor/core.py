@@ -307,13 +307,10 @@ class Core(Elsewhere):
 
 
 # A tensor never becomes another view: only its construction sets these, and what asks for them.
-_set_storage, _set_layout, _set_dtype, _set_spec, _set_offset = [
-    Core.__dict__[name].__set__ for name in ("storage", "layout", "dtype", "spec", "offset")
-]
-_layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in ("layout", "spec", "offset")]  # if there is one
-
-
-FOUND_OUT = ("layout", "spec", "offset")
+FOUND_OUT = ("layout", "spec", "offset")  # when they are first asked for
+_set_storage, _set_dtype = [Core.__dict__[name].__set__ for name in ("storage", "dtype")]
+_set_layout, _set_spec, _set_offset = [Core.__dict__[name].__set__ for name in FOUND_OUT]
+_layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in FOUND_OUT]  # if there is one
 
 
 def found_out(x: Core, name: str) -> Any:

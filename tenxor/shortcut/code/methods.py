@@ -152,22 +152,12 @@ def _copied_or(f: Function, again: Callable[[], list[Value]]) -> list[Value]:
     return f.choose(declined, again, lambda: [found])
 
 
-def _of_spec(find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
-    """What the spec of a tensor says, if it has one already."""
+def _of_slot(name: str, find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
+    """What is found by what a tensor has in a slot, if somebody has asked for that already."""
 
     def short(f: Function) -> Value:
-        spec = f.get(f.arguments[0], "Tensor.spec")
-        return f.choose(f.is_null(spec), lambda: [f.nothing()], lambda: [find(f, spec)])[0]
-
-    return short
-
-
-def _kept(name: str) -> Callable[[Function], Value]:
-    """What a tensor has in a slot, if somebody has asked already."""
-
-    def short(f: Function) -> Value:
-        found = f.get(f.arguments[0], f"Tensor.{name}")
-        return f.choose(f.is_null(found), lambda: [f.nothing()], lambda: [f.own(found)])[0]
+        there = f.get(f.arguments[0], f"Tensor.{name}")
+        return f.choose(f.is_null(there), lambda: [f.nothing()], lambda: [find(f, there)])[0]
 
     return short
 
@@ -273,8 +263,8 @@ def _ufunc(f: Function) -> None:
 
 _OWN: dict[str, Callable[[Function], Value]] = {
     "__pow__": _power,
-    **{name: _of_spec(find) for name, find in _SAID.items()},
-    **{name: _kept(name) for name in FOUND_OUT},
+    **{name: _of_slot("spec", find) for name, find in _SAID.items()},
+    **{name: _of_slot(name, Function.own) for name in FOUND_OUT},
     **{"realize": _plain("realized"), "to_numpy": _plain("to_numpy"), "numpy": _plain("to_numpy"), "tolist": _plain("listed")},
     **{name: _copied(name) for name in ("copy", "clone")},
     **{name: _as_dtype(name) for name in ("astype", "to")},
