@@ -229,7 +229,7 @@ class _Binder:
                 side.packed,
                 side.fixed,
                 side.runs,
-                self.size(side.block),
+                -1 if side.block < 0 else self.size(side.block),
             )
             for side in (s.left, s.right)
         )

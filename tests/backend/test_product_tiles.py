@@ -6,17 +6,27 @@ Blocks and chunks are made small here, so that the interpreter sees several of t
 from __future__ import annotations
 
 import itertools
+import re
+from collections import Counter
 
+import numpy as np
 import pytest
 
 import tenxor as tx
 from tenxor.backend.llvm.emit import emit
 from tenxor.target import Target
-from tests.machines import current, use, vectors
+from tests.machines import current, tuned, use, vectors
 
 from .pairs import PACKED, SMALL, blocks, whole
 from .test_products import VECTORS, kernel_of, normal, product
 from .twins import emitted
+
+
+def stores(t: tx.Tensor, target: Target) -> dict[str, int]:
+    """How many stores the kernel of a tensor has of vectors of so many floats, and of masked ones, on a target."""
+    text = emit(kernel_of(t)[0], target)
+    kinds = re.findall(r" store <(\d) x float>| store (float)|call void @llvm\.(masked)\.store", text)
+    return dict(Counter((wide or masked or "1") for wide, _, masked in kinds))
 
 
 class TestTiles:
@@ -35,12 +45,46 @@ class TestTiles:
             product(a @ b)
             product(a[:, 1:] @ b.T[:, 1:].T)
 
-    def test_whole_ones_store_without_masks_unless_these_cost_nothing(self) -> None:
-        kernel, _ = kernel_of(normal(20, 20) @ normal(20, 20))
-        texts = [emit(kernel, Target(32, features)) for features in (frozenset[str](), frozenset({"avx512f"}))]
+    def test_there_are_no_masks_where_they_cost_much_and_work_can_be_done_twice(self) -> None:
+        a, b = normal(20, 20), normal(20, 20)
         assert Target(32).tile(1) == ((6, 4), 2)
-        assert [text.count("store <8 x float>") for text in texts] == [(6 + 4) * 2, 0]
-        assert [text.count("call void @llvm.masked.store") for text in texts] == [(6 + 4) * (2 + 1)] * 2
+        high = 6 + 4
+        without, registers = Target(32), Target(32, frozenset({"avx512f"}))
+        assert stores(a @ b, without) == {"8": high * (2 + 1), "4": high * 2, "2": high * 2, "1": high}
+        assert stores(a @ b, registers) == {"8": high, "masked": high * 2}
+        assert stores(a @ b + normal(20), without) == stores(a @ b, without)
+        twice = normal(20, 20, seed=2)  # the result may be put where this is
+        assert stores(a @ b + twice, without) == {"8": high * (2 + 1 + 1), "masked": high * 2}
+
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    @pytest.mark.parametrize("dtype", [tx.float32, tx.float64, tx.float16, tx.int32, tx.complex64])
+    def test_nothing_beside_the_results_is_written(
+        self, nbytes: int, dtype: tx.DType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use(monkeypatch, current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, registers=16))
+        for columns in (*range(1, 20), 31, 32, 33, 47):
+            rows = columns % 8 + 1
+            a, b = (whole(*shape, seed=columns).astype(dtype).realize() for shape in ((3, rows, 4), (3, 4, columns)))
+            expected = np.einsum("bij,bjk->bik", a.to_numpy(), b.to_numpy())
+            around = tx.full((3, rows + 2, columns + 4), 7, dtype=dtype)
+            around[:, 1:-1, 2:-2] = a @ b
+            assert np.array_equal(around.to_numpy()[:, 1:-1, 2:-2], expected)
+            around[:, 1:-1, 2:-2] = 7
+            assert tx.all(around == 7)
+
+    @pytest.mark.usefixtures("plain")
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_a_result_takes_the_memory_of_what_is_added_to_it(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        machine = current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, registers=16)
+        use(monkeypatch, tuned(machine, sharing={"in_place": 0}))
+        for rows, columns in itertools.product((2, 5, 40), (2, 3, 8, 9, 12, 17, 23, 40)):
+            a, b = whole(rows, 4, seed=rows).realize(), whole(4, columns, seed=columns).realize()
+            c = (whole(rows, columns, seed=3) * 2).realize()
+            expected, memory = a.to_numpy() @ b.to_numpy() + c.to_numpy(), c.storage.node.buffer.address  # type: ignore[union-attr]
+            c = a @ b + c
+            c.realize()
+            assert c.storage.node.buffer.address == memory  # type: ignore[union-attr]
+            assert np.array_equal(c.to_numpy(), expected)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
     def test_of_two_states(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:

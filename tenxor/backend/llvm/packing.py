@@ -30,10 +30,13 @@ Masks = Sequence[Value | None]  # for each vector of columns, the lanes that are
 
 
 class Columns(NamedTuple):
-    """So many vectors of a tile's columns, the lanes of each, and whether the lanes of each are known to lie `together`."""
+    """The vectors of a tile's columns: the lanes of each, how far behind the first column of a panel each begins, whether all lanes of all
+    are `whole`, there and to be written, and whether those of each are known to lie `together`.
+    """
 
-    vectors: int
     width: int
+    offsets: tuple[Value | int, ...]
+    whole: bool = False
     together: bool = False
 
 
@@ -322,25 +325,24 @@ class Panels:
         return loaded
 
     def columns(
-        self, begin: tuple[Value, Value | int], end: Value, wide: Columns, masks: Masks, first: Value, steps: tuple[Value, Value]
+        self, panel: tuple[Value, Value], wide: Columns, masks: Masks, first: Value, steps: tuple[Value, Value]
     ) -> Vectors:
-        """The elements of some vectors of columns at some steps, none beyond the `end`, as these masks say, in a block that begins at
-        `first`. They `begin` with a panel, or so much further.
-        """
-        (panel, further), width = begin, wide.width
-        starts = [self.packed_at(index, (panel, end), wide, first, steps) for index in range(len(self.side.values))]
-        there = [self.pieces(e, panel + further, wide) if start is None else [] for e, start in zip(self.side.values, starts, strict=True)]
+        """The elements of some vectors of the columns of a panel at some steps, as these masks say, in a block that begins at `first`."""
+        starts = [self.packed_at(index, panel, wide, first, steps) for index in range(len(self.side.values))]
+        there = [self.pieces(e, panel[0], wide) if start is None else [] for e, start in zip(self.side.values, starts, strict=True)]
 
         def loaded(k: Value, index: int) -> Parts:
             e, start = self.side.values[index], starts[index]
             dtype = e.dtype.compute
             if start is not None:
-                return [load(place, dtype, width) for place in places(start, k * self.panel + further, dtype, width, wide.vectors)]
+                element = memory_type(dtype)
+                row = start.at(k * self.panel, element)
+                return [load(row.at(offset, element), dtype, wide.width) for offset in wide.offsets]
             assert isinstance(e, Load)
             element, at = memory_type(e.dtype), self.step_to(e, k)
             its = [place.at(at, element) for place in there[index]]
             return [
-                load(place, e.dtype, width) if mask is None else masked(place, e.dtype, width, mask)
+                load(place, e.dtype, wide.width) if mask is None else masked(place, e.dtype, wide.width, mask)
                 for place, mask in zip(its, masks, strict=True)
             ]
 
@@ -377,17 +379,18 @@ class Panels:
                     found &= length.equals(em.width)
         return found
 
-    def pieces(self, e: Expr, at: Value, wide: Columns) -> list[Value]:
-        """Where each of some vectors of columns lies before the first step; those of a value in runs lie together."""
+    def pieces(self, e: Expr, panel: Value, wide: Columns) -> list[Value]:
+        """Where each of some vectors of a panel's columns lies before the first step; those of a value in runs lie together."""
         em = self.em
         assert isinstance(e, Load)
-        term = self.table_of(e)
+        term, element = self.table_of(e), memory_type(e.dtype)
         em.inmost()
         if term is None:
-            return places(self.where_it_lies(e, at), 0, e.dtype, wide.width, wide.vectors)
+            first = self.where_it_lies(e, panel)
+            return [first.at(offset, element) for offset in wide.offsets]
         base, table = self.where_it_lies(e, None), table_at(em, term.value)
         em.inmost()
-        return [base.at(table.at(at + u * wide.width, I64).load(I64), memory_type(e.dtype)) for u in range(wide.vectors)]
+        return [base.at(table.at(panel + offset, I64).load(I64), element) for offset in wide.offsets]
 
     def where_it_lies(self, e: Expr, at: Value | None) -> Value:
         """The place of the element at an index of the side's axis, before the first step; without an index, that of what tables

@@ -33,6 +33,7 @@ from . import mirror, packing, reductions
 from .access import prefetch, prefetch_lanes
 from .ahead import columns_ahead, rows_ahead
 from .builder import Value, select, smaller
+from .columns import Taken, ways
 from .emitter import Emitter
 from .memory import lanes_before
 from .packing import Columns, Masks
@@ -57,16 +58,17 @@ class _Work:
         self.width = em.width
         self.tile = em.target.tile(len(self.accumulator.states))
         self.high, self.wide = self.tile.mr[0], self.tile.nr * self.width
-        halves = em.target.halves and not s.right.runs
-        self.half = self.width // 2 if halves else self.width  # the columns that the last vector may have
         self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
         reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
-        self.beside: list[Load | Store] = []  # what lies as results do, and is to be asked for before the steps of a tile
-        if not self.direct:
-            self.beside += [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
+        alike = [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]  # what lies as results do
+        self.beside: list[Load | Store] = [] if self.direct else [*alike]  # what is to be asked for before the steps of a tile
         if s.ahead >= 0:
             self.beside += [each for each in s.body if isinstance(each, Store)]
+        half = self.width // 2 if em.target.halves and not s.right.runs else self.width
+        repeatable = not (self.direct and alike)  # a result may be put into the memory of what it is made of
+        alone = s.right.packed or s.right.in_runs or not self.once
+        self.taken = Taken(self.tile.nr, self.width, half, repeatable, alone)
         self.steps, self.per_outer = self.steps_within(0), self.steps_within(1)
         self.depth = self.steps  # of what is packed at a time
         if s.steps_first:
@@ -120,6 +122,9 @@ class _Work:
         """All blocks of columns with all blocks of rows."""
         em, s = self.em, self.s
         rows, columns = em.range(s.left.axis), em.range(s.right.axis)
+        if s.at_once:
+            self.unless_stopped(partial(self.block, rows, columns))
+            return
 
         def column_block(first: Value, last: Value) -> None:
             self.unless_stopped(partial(columns_of, first, last))
@@ -166,7 +171,10 @@ class _Work:
         s, zero, (first, last) = self.s, self.em.b.constant(I64, 0), columns
 
         def panel(left: Value, right: Value) -> None:
-            self.unless_stopped(partial(whole, left, right))
+            if s.at_once:
+                whole(left, right)
+            else:
+                self.unless_stopped(partial(whole, left, right))
 
         def whole(left: Value, right: Value) -> None:
             def some_steps(begin: Value, end: Value) -> None:
@@ -236,20 +244,17 @@ class _Work:
             self.em.only_if(self.symmetric, lambda: mirror.copied(self.em, self.s, its, columns))
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, or half of one for the last columns;
-        the last rows take a lower tile. Where each vector is whole and lies in one run, they need no masks.
-        """
+        """Some steps of all tiles in a column panel, whose columns are taken in some vectors; the last rows take a lower tile."""
         em, (first, left, right) = self.em, columns
         rows = top, bottom = self.above(rows, right)
 
-        def all_rows(columns: Columns, further: Value | int) -> None:
+        def all_rows(columns: Columns) -> None:
             em.inmost()
-            j = left + further if isinstance(further, Value) else left
-            masks: Masks = [None] * columns.vectors
-            if not columns.together:  # these made here, as tiles would have LLVM make them anew: stores wait for that
-                masks = lanes_before(right, j, columns.vectors, columns.width)
-            vectors = self.right.columns((left, further), right, columns, masks, first, steps)
-            wide = _Wide(columns.width, further, j, masks, vectors)
+            starts = [left + offset if isinstance(offset, Value) or offset else left for offset in columns.offsets]
+            masks: list[Value | None] = [None] * len(starts)
+            if not columns.whole:  # only the last may not be; made here, as tiles would have LLVM make it anew: stores wait for that
+                masks[-1:] = lanes_before(right, starts[-1], 1, columns.width)
+            wide = _Wide(columns, starts, masks, self.right.columns((left, right), columns, masks, first, steps))
             row: Value = top
             for k, mr in enumerate(self.tile.mr):
                 last = k + 1 == len(self.tile.mr)
@@ -261,23 +266,9 @@ class _Work:
 
                 row = em.repeated(self.s.left.axis, row, bottom, tile, needs=1 if last else mr, inside=False)
 
-        em.inmost()
-        count, width, half = right - left, self.width, self.half
-        for nr in range(self.tile.nr, 0, -1):
+        for fits, its in ways(em, self.right, self.taken, (left, right), first):
+            em.only_if(fits, partial(all_rows, its))
             em.inmost()
-            fits = count > nr * width - half
-            if nr < self.tile.nr:
-                fits &= count <= (nr + 1) * width - half
-            elif self.s.right.in_runs or not em.target.stores_under_masks:
-                together = self.right.are_together(left, right, nr) if self.s.right.in_runs else count >= nr * width
-                em.only_if(together, partial(all_rows, Columns(nr, width, together=True), 0))
-                em.inmost()
-                fits &= ~together
-            em.only_if(fits, partial(all_rows, Columns(nr, width), 0))
-        if half < width:
-            em.inmost()
-            done = (count + (half - 1)) & -width
-            em.only_if(done < count, partial(all_rows, Columns(1, half), done))
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
@@ -310,13 +301,12 @@ class _Work:
 
 
 class _Wide(NamedTuple):
-    """The columns of tiles, one above the other: in vectors of some `width`, so much `further` than their panel begins, that is from `at`
-    on, with a mask for each vector that may not be whole; and what loads their elements.
+    """The columns of tiles, one above the other: where each vector of them begins, with a mask for each that may not be whole; and what
+    loads their elements.
     """
 
-    width: int
-    further: Value | int
-    at: Value
+    columns: Columns
+    starts: list[Value]
     masks: Masks
     loaded: packing.Vectors
 
@@ -338,7 +328,7 @@ class _Tile:
     ) -> None:
         self.product, self.em, self.s = product, product.em, product.s
         (self.mr, self.whole), self.wide = high, wide
-        self.nr, self.width, self.j, self.further = len(wide.masks), wide.width, wide.at, wide.further
+        self.nr, self.width = len(wide.masks), wide.columns.width
         self.i, self.steps, self.right = i, steps, right
         self.top, self.bottom = rows
 
@@ -358,7 +348,7 @@ class _Tile:
         asking = []
         if s.ahead >= 0:
             asking.append(rows_ahead(em, self.product.left, s.ahead, self.i, self.mr))
-            asking.append(columns_ahead(em, self.product.right, s.ahead, self.j, self.nr * self.width))
+            asking.append(columns_ahead(em, self.product.right, s.ahead, self.wide.starts[0], self.nr * self.width))
 
         def step(k: Value) -> Value:
             for ask in asking:
@@ -414,11 +404,11 @@ class _Tile:
         """What is done with the results of one row."""
         em, s = self.em, self.s
         with em.standing(s.left.axis, i):
-            for u, mask in enumerate(self.wide.masks):
-                with em.standing(s.right.axis, self.j + u * self.width):
+            for u, (j, mask) in enumerate(zip(self.wide.starts, self.wide.masks, strict=True)):
+                with em.standing(s.right.axis, j):
                     em.lanes = Lanes(s.right.axis, self.width, 1)
                     if mask is not None:
-                        working = self.right - self.j - u * self.width
+                        working = self.right - j
                         em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask, working=working)
                     found = [parts[u : u + 1] for parts in states]
                     em.states[s.accumulator], em.results[s.accumulator] = found, (len(em.scopes) - 1, found)
@@ -426,8 +416,7 @@ class _Tile:
 
     def waiting(self) -> list[Value]:
         """Where each part of the states of the first row waits."""
-        states = enumerate(self.product.accumulator.states)
-        return [self.product.place_of(k, self.top, self.i).at(self.further, memory_type(dtype)) for k, dtype in states]
+        return [self.product.place_of(k, self.top, self.i) for k, _ in enumerate(self.product.accumulator.states)]
 
     def prefetch_states(self) -> None:
         """Ask for the lines in which the states wait, as there is time until they are needed."""
@@ -443,7 +432,7 @@ class _Tile:
         for row in range(self.mr) if self.product.beside else ():
             em.inmost()
             i = self.i + row if row else self.i
-            with em.standing(s.left.axis, i), em.standing(s.right.axis, self.j):
+            with em.standing(s.left.axis, i), em.standing(s.right.axis, self.wide.starts[0]):
                 for e in self.product.beside:
                     prefetch_lanes(em, e)
 
@@ -452,9 +441,9 @@ class _Tile:
         em, accumulator = self.em, self.product.accumulator
         em.inmost()
         later = (self.steps[0] > 0).splat(self.width)
-        offsets = [row * self.product.wide + u * self.width for row in range(self.mr) for u in range(self.nr)]
+        offsets = [(row * self.product.wide, offset) for row in range(self.mr) for offset in self.wide.columns.offsets]
         places = [
-            [first.at(o, memory_type(dtype)) for o in offsets]
+            [first.at(row, memory_type(dtype)).at(offset, memory_type(dtype)) for row, offset in offsets]
             for first, dtype in zip(self.waiting(), accumulator.states, strict=True)
         ]
         before = [

@@ -185,6 +185,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
         scratch += _scratch(blocks, depth, accumulator.states, nbytes, target, steps_first=stretch >= 0) + aside
 
+    if small and k <= AT_ONCE and not any(packed) and m <= b.rows[1]:
+        blocks = -1, -1  # all is near, and nothing waits
     same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
     if k < b.mirrored or n <= wide:
         same = ()  # to copy results would take as long, or all of a row are computed together

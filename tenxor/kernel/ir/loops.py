@@ -133,7 +133,7 @@ class Side(NamedTuple):
     packed: bool
     fixed: bool
     runs: bool
-    block: int  # a size parameter
+    block: int  # a size parameter; -1: all are one block
 
     @property
     def in_runs(self) -> bool:
@@ -163,6 +163,11 @@ class Product(NamedTuple):
     stretch: int = -1
     twins: tuple[tuple[int, int], ...] = ()
     ahead: int = -1
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all rows and columns are one block."""
+        return self.left.block < 0
 
     @property
     def steps_first(self) -> bool:

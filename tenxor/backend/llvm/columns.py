@@ -1,0 +1,86 @@
+"""In which vectors the columns of a panel are taken: as many as a tile is wide, or fewer for the last ones.
+
+Where masks cost nothing, the last vector has one. Elsewhere a store under a mask takes a dozen cycles, as long as a row of a small product
+does. If work can be done twice, there are vectors without masks for any number of columns: the last begins as early as it must, and does
+some of that of the one before again, which gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...records import NamedTuple
+from .builder import Value, smaller
+from .emitter import Emitter
+from .packing import Columns, Panels
+from .types import I1
+
+Way = tuple[Value, Columns]  # when columns may be taken so
+
+
+class Taken(NamedTuple):
+    """How columns may be taken: in `most` vectors of some `width` at once, and of those that are left over in one that has no more than
+    `half` of its lanes; whether work is `repeatable`; and whether a vector may begin before its panel does, as nothing is kept of one
+    panel `alone`.
+    """
+
+    most: int
+    width: int
+    half: int
+    repeatable: bool
+    alone: bool
+
+    def vectors(self, count: int) -> tuple[Value | int, ...]:
+        """Where so many vectors begin, one behind the other."""
+        return tuple([u * self.width for u in range(count)])
+
+
+def ways(em: Emitter, side: Panels, taken: Taken, panel: tuple[Value, Value], first: Value) -> Iterator[Way]:
+    """The ways to take the columns of a panel, in a block that begins at `first`; of any one of them."""
+    em.inmost()
+    left, right = panel
+    count, rest = right - left, em.b.constant(I1, 1)
+    if side.side.in_runs:
+        together = side.are_together(left, right, taken.most)
+        yield together, Columns(taken.width, taken.vectors(taken.most), whole=True, together=True)
+        rest = ~together
+    if not em.target.stores_under_masks:
+        for fits, columns in _whole(taken, count, right - first):
+            yield rest & fits, columns
+            rest &= ~fits
+    if em.target.stores_under_masks or not taken.repeatable:
+        for fits, columns in _masked(taken, count):
+            yield rest & fits, columns
+
+
+def _masked(taken: Taken, count: Value) -> Iterator[Way]:
+    """The same with a mask for the last vector; no two of them serve."""
+    most, width, half = taken.most, taken.width, taken.half
+    for nr in range(most, 0, -1):
+        fits = count > nr * width - half
+        if nr < most:
+            fits &= count <= (nr + 1) * width - half
+        yield fits, Columns(width, taken.vectors(nr))
+    if half < width:
+        done = (count + (half - 1)) & -width
+        yield done < count, Columns(half, (done,))
+
+
+def _whole(taken: Taken, count: Value, before: Value) -> list[Way]:
+    """The same with all vectors whole, each where none before serves: for `count` columns, the last of so many `before` their end. What
+    is less than a vector is done by two halves of it, or halves of these.
+    """
+    width, most, found = taken.width, taken.most, list[Way]()
+    for nr in range(most, 0, -1):
+        whole, offsets = nr * width, taken.vectors(nr)
+        if taken.repeatable and nr > 1:
+            fits, offsets = count > whole - width, (*offsets[:-1], smaller(count - width, whole - width))
+        elif taken.repeatable and not taken.alone:
+            fits, offsets = before >= width, (count - width,)
+        else:
+            fits = count >= whole if nr == most else count.equals(whole)
+        found.append((fits, Columns(width, offsets, whole=True)))
+    while taken.repeatable and width > 1:
+        width //= 2
+        found.append((count >= width, Columns(width, (0, count - width) if width > 1 else (0,), whole=True)))
+    return found
