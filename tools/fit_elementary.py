@@ -149,6 +149,13 @@ def gelu_fit(terms: int, centre: mpf, last: mpf) -> Fit:
     )
 
 
+def octave_halves(first: float, count: int, slope: float, last: float) -> Intervals:
+    """Intervals of sizes a by `slope` a + `first`, two to a doubling of that. They begin at 0, and the last ends at `last`."""
+    bits = np.float32(first).view(np.uint32) + (np.arange(count, dtype=np.uint32) << 22)
+    edges = [(float(edge) - first) / slope for edge in bits.view(np.float32)]
+    return list(pairwise([*edges, last]))
+
+
 def octave_quarters(first: float, count: int, last: float) -> list[tuple[float, float]]:
     """Intervals that differ in the exponent and two more bits of float32, from that of `first` on; the first one is led
     on to 0, and the last ends at `last`.
@@ -186,12 +193,10 @@ TANH_CENTRES = [accurate_centre(mp.tanh, low, high) for low, high in TANH_INTERV
 ERF_INTERVALS = around_multiples(1.9, 8, 3.93)
 ERF_CENTRES = [accurate_near(mp.erf, k / 1.9, 1 / 2**17) if k else 0.0 for k in range(8)]
 HALVING = mpf("1.3671875")
-GELU_INTERVALS = [(max(low, 1.0) - 1, high - 1) for low, high in octave_quarters(1.0, 16, 15.5)]
-# Where 1/(a + 1) is halfway between its values at both ends: the function is like that, so its steps to either side are about equal.
-GELU_CENTRES = [
-    accurate_near(gelu_over_power, 2 / (1 / (low + 1) + 1 / (high + 1)) - 1, (high - low) / 2**16)
-    for low, high in GELU_INTERVALS
-]
+GELU_INTERVALS = octave_halves(0.85, 8, 0.879, 14.5)
+# Near the middle; float32s whose function is nearly one, too, and the constant term of the polynomial around them, so that of all float32s
+# none is wrong by a unit in the last place.
+GELU_CENTRES = [float(np.float32(c)) for c in (0.15502265, 0.624548, 1.2883059, 2.2300959, 3.5528798, 5.4271073, 8.080947, 11.82323)]
 FARTHEST = mpf(max(max(c - low, high - c) for (low, high), c in zip(TANH_INTERVALS, TANH_CENTRES, strict=True)))
 POW_LOG, POW_EXP = mpf("0.0232"), mp.log(2) / 64 * mpf("1.001")
 
@@ -221,8 +226,7 @@ def show_near_centres(name: str, function: Real, slopes: list[float], intervals:
 
 
 def show_gelu() -> None:
-    """Print what float32's gelu(-a) is made of: centres, and around each (f(c + d) / f(c) - 1) / d."""
-    print("centres of gelu:", ", ".join(str(np.float32(c)) for c in GELU_CENTRES))
+    """Print what float32's gelu(-a) is made of: at centres, and around each (f(c + d) / f(c) - 1) / d."""
     print("at centres:", ", ".join(str(np.float32(str(gelu_over_power(mpf(c))))) for c in GELU_CENTRES))
     rows = []
     for (low, high), c in zip(GELU_INTERVALS, GELU_CENTRES, strict=True):
@@ -232,7 +236,7 @@ def show_gelu() -> None:
             return (gelu_over_power(c + d) / at - 1) / d
 
         fit = Fit(ratio, mpf(low - c), mpf(high - c), {}, lambda d, c=c, at=at: abs(d) * at / gelu_over_power(c + d))
-        coefficients, error = remez(fit, 6)
+        coefficients, error = remez(fit, 7)
         rows.append(coefficients)
         print(f"gelu around {c!r}, float32: error 2**{float(mp.log(error, 2)):.1f}")
     show_columns(rows)
@@ -277,7 +281,7 @@ FITS = {
     "erf": Fit(erf_tail, TINY, mpf(1), {64: 12}, erf_weight),
     "gelu": gelu_fit(26, mpf("3.5"), mpf("38.7")),
     "power of gelu": Fit(
-        lambda r: (mp.power(2, -r / HALVING) - 1) / r, -HALVING / 32, HALVING / 32, {32: 3}, lambda r: abs(r) * mp.power(2, r / HALVING)
+        lambda r: (mp.power(2, -r / HALVING) - 1) / r, -HALVING / 16, HALVING / 16, {32: 4}, lambda r: abs(r) * mp.power(2, r / HALVING)
     ),
     "(2**f - 1) / f": Fit(
         lambda f: mp.expm1(f * mp.log(2)) / f,

@@ -277,11 +277,11 @@ def test_inverses_of_pow_lose_nothing() -> None:
 
 
 def test_tables_of_gelu_lose_nothing() -> None:
-    """What is taken for exact: multiples of HALVING by sixteenths, the power and its rest, and the numbers at the centres."""
-    sixteenths = int(activation.GELU_IS_0[32] ** 2 / activation.HALVING * 16) + 2
-    assert all(SINGLE.rounded(k / 16 * activation.HALVING) == k / 16 * activation.HALVING for k in range(sixteenths))
+    """What is taken for exact: multiples of HALVING by eighths, the power and its rest, and the numbers at the centres."""
+    eighths = int(activation.GELU_IS_0[32] ** 2 / activation.HALVING * 8) + 2
+    assert all(SINGLE.rounded(k / 8 * activation.HALVING) == k / 8 * activation.HALVING for k in range(eighths))
     for k, (nearest, rest) in enumerate(zip(activation.POWERS, activation.RESTS, strict=True)):
-        exact = mp.power(2, mpf(k) / 16)
+        exact = mp.power(2, mpf(k) / 8)
         assert abs(nearest * (1 + mpf(SINGLE.rounded(rest))) / exact - 1) < mpf(2) ** -47
     for centre, value in zip(activation.CENTRES, activation.AT_CENTRES, strict=True):
         a = mpf(SINGLE.rounded(centre))

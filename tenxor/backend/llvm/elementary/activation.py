@@ -19,7 +19,7 @@ from .exponential import (
     scaled,
 )
 from .logarithm import log1p_tail
-from .tables import intervals_from, look_up
+from .tables import look_up, steps_of_halves
 
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
@@ -36,49 +36,38 @@ GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # over it, all gelu(-a) are normal
 # In float32, -gelu(-a) is a m(a) 2**(-a**2/HALVING), 0 <= a < GELU_IS_0, with a smooth m. So few bits of HALVING make its multiples exact;
 # it is a little less than 2 ln 2, which makes m flatter.
 HALVING = 1.3671875
-# (2**(-r/HALVING) - 1) / r, |r| <= HALVING/32: relative error of the power 2**-29.2.
-POWER_STEP = (-0.50698763, 0.1285224, -0.021718293)
-# The powers of 2 by sixteenths, and by how much of each the float32 is less.
-POWERS = tuple(SINGLE.rounded(2.0 ** (k / 16)) for k in range(16))
-RESTS = tuple(2.0 ** (k / 16) / power - 1.0 for k, power in enumerate(POWERS))
-# Sizes are counted by a + 1 in 16 intervals, four to a doubling. The centre of each is a float32 whose m is very nearly a float32, too.
-CENTRES = (
-    0.11039776, 0.36362875, 0.61642224, 0.8668345, 1.2203683, 1.7262962, 2.227069, 2.7298315, 3.4451768, 4.4540267,
-    5.45809, 6.4740977, 7.8910556, 9.910861, 11.920116, 13.724979,
-)  # fmt: skip
-AT_CENTRES = (
-    0.4588736, 0.38289422, 0.32591626, 0.28251353, 0.2365242, 0.1909551, 0.16034335, 0.13855511, 0.11715483,
-    0.09833633, 0.087248005, 0.08074599, 0.0769179, 0.0791714, 0.089706294, 0.10784109,
-)  # fmt: skip
-# (m(centre + d) / m(centre) - 1) / d in terms of d: relative error of m 2**-28.1.
+# (2**(-r/HALVING) - 1) / r, |r| <= HALVING/16: relative error of the power 2**-33.5.
+POWER_STEP = (-0.50698763, 0.12851824, -0.021721592, 0.0027526885)
+# The powers of 2 by eighths, and by how much of each the float32 is less.
+POWERS = tuple(SINGLE.rounded(2.0 ** (k / 8)) for k in range(8))
+RESTS = tuple(2.0 ** (k / 8) / power - 1.0 for k, power in enumerate(POWERS))
+# Sizes are counted by SLOPE_OF_SIZE a + SIZE_0 in 8 intervals, two to a doubling: a register of AVX2 holds a number of each. The centre of
+# each is a float32 whose m is very nearly a float32, too.
+SIZE_0, SLOPE_OF_SIZE = 0.85, 0.879
+CENTRES = (0.15502265, 0.624548, 1.2883059, 2.2300959, 3.5528798, 5.4271073, 8.080947, 11.82323)
+AT_CENTRES = (0.44377586, 0.32432795, 0.2292381, 0.16018936, 0.114626646, 0.087510504, 0.07677246, 0.088989265)
+# (m(centre + d) / m(centre) - 1) / d in terms of d: relative error of m 2**-27.1. The first ones are very nearly float32s, too.
 NEAR_CENTRES = (
     (
-        -0.7575281, -0.67416507, -0.6022812, -0.5406025, -0.46690822, -0.38273373, -0.31759873, -0.2652252,
-        -0.20640083, -0.14387257, -0.09630716, -0.057365682, -0.012668617, 0.039564952, 0.083836764, 0.1197047,
+        -0.7419343, -0.60013926, -0.4542871, -0.31724867, -0.19876066, -0.097618945, -0.0072855763, 0.08182292,
     ),
     (
-        0.4639178, 0.38005188, 0.31347716, 0.26080826, 0.20357224, 0.14628315, 0.1083036, 0.08205962, 0.057408977,
-        0.037065115, 0.025738362, 0.019128708, 0.014412955, 0.012573649, 0.013880407, 0.016725544,
+        0.44770166, 0.3115779, 0.19441839, 0.10811524, 0.054594915, 0.02600256, 0.014045208, 0.01376699,
     ),
     (
-        -0.2407525, -0.18358546, -0.14112793, -0.10964771, -0.07789333, -0.04918306, -0.032237314, -0.021731328,
-        -0.012958134, -0.006692534, -0.0036443737, -0.00199047, -0.00075098587, 0.00017160186, 0.00078574754,
-        0.0013091402,
+        -0.22940432, -0.13995822, -0.073083125, -0.03215728, -0.012034719, -0.003711669, -0.00063609134, 0.0007581238,
     ),
     (
-        0.110871084, 0.07941422, 0.057395883, 0.04199087, 0.0274664, 0.015471178, 0.009112823, 0.0055549666,
-        0.00290921, 0.0012860941, 0.00062778895, 0.0003313314, 0.00015951323, 8.8213805e-05, 8.78235e-05,
-        0.00011460863,
+        0.10447135, 0.056805488, 0.02535926, 0.009081923, 0.0026501946, 0.00064061536, 0.00014692686, 8.697702e-05,
     ),
     (
-        -0.046485875, -0.03147303, -0.0215127, -0.014900579, -0.009080923, -0.0046026944, -0.0024514485,
-        -0.0013570784, -0.00063065736, -0.00023476577, -9.7225326e-05, -4.2933556e-05, -1.4682958e-05, -1.743213e-06,
-        3.2739642e-06, 6.8121903e-06,
+        -0.043270685, -0.021223985, -0.008225201, -0.002438128, -0.00055934396, -9.9595796e-05, -1.2495483e-05, 3.0455574e-06,
     ),
     (
-        0.017284889, 0.011217259, 0.0073400987, 0.0048447708, 0.0026420923, 0.0012346903, 0.0006025287, 0.00030734073,
-        0.00012147821, 3.9553648e-05, 1.4477581e-05, 5.8427618e-06, 1.7987865e-06, 5.465373e-07, 3.8046127e-07,
-        4.821258e-07,
+        0.016572017, 0.0074129556, 0.0025296875, 0.00063237303, 0.00011624659, 1.5921329e-05, 1.711302e-06, 3.8295815e-07,
+    ),
+    (
+        -0.0052733016, -0.0021084896, -0.00062185683, -0.00012912192, -1.873023e-05, -1.9404342e-06, -1.4336707e-07, 8.725774e-09,
     ),
 )  # fmt: skip
 
@@ -182,23 +171,25 @@ def gelu_from_tables(x: Value) -> Value:
     """
     size, middle = x.abs(), GELU_SCALE[32] ** 0.5  # by its inverse, twice, nothing on the way is subnormal
     counts, most = size < GELU_IS_0[32], larger(x, -0.0)
-    power, change = power_by_sixteenths(size, 1 / middle)
+    power, change = power_by_eighths(size, 1 / middle)
     power = select(counts, power, 0.0)  # beyond, its bits say nothing
-    entry = intervals_from(size + 1.0, SINGLE.to_bits(1.0))
+    entry = steps_of_halves(fma(size, SLOPE_OF_SIZE, SIZE_0), SIZE_0)
     d = size - entry(CENTRES)
-    change = fma(polynomial(d, [entry(table) for table in NEAR_CENTRES]), fma(d, change, d), change)
+    slope, *bends = [entry(table) for table in NEAR_CENTRES]
+    bend = polynomial(d, bends) * d
+    change = fma(d, slope, fma(d, fma(slope + bend, change, bend), change))  # the largest term last: none of it is lost before
     part, part_low = exact_product(size, entry([value / middle for value in AT_CENTRES]))
     tail = fma(part, power, power * fma(part, change, part_low))
     return select(counts, fma(tail, -middle * middle, most), most)
 
 
-def power_by_sixteenths(size: Value, times: float) -> tuple[Value, Value]:
-    """2**(-size**2/HALVING) times a power of 2, as that power of 2 whose exponent is the next sixteenth, and what it changes by."""
-    rounder = SINGLE.rounder / len(POWERS)  # adding it rounds to sixteenths, which are the lowest bits of the sum
+def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
+    """2**(-size**2/HALVING) times a power of 2, as that power of 2 whose exponent is the next eighth, and what it changes by."""
+    rounder = SINGLE.rounder / len(POWERS)  # adding it rounds to eighths, which are the lowest bits of the sum
     shifted = fma(size * size, -1 / HALVING, rounder)
     rest = fma(size, size, fma(shifted, HALVING, -rounder * HALVING))
-    # These bits say which sixteenth, and go into the fraction where whole powers go into the exponent; so the table is without them.
-    place, at = shifted.as_bits(), SINGLE.fraction_bits - 4
+    # These bits say which eighth, and go into the fraction where whole powers go into the exponent; so the table is without them.
+    place, at = shifted.as_bits(), SINGLE.fraction_bits - 3
     table = [SINGLE.from_bits(SINGLE.to_bits(power * times) - (k << at)) for k, power in enumerate(POWERS)]
     power = (look_up(table, place).as_bits() + (place << at)).as_float()
     return power, fma(polynomial(rest, POWER_STEP), rest, look_up(RESTS, place))

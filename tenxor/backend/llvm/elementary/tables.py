@@ -8,37 +8,36 @@ from collections.abc import Callable, Sequence
 from zlib import crc32
 
 from ..builder import Value, fma, larger, select
+from ..formats import SINGLE
 from ..types import DOUBLE, FLOAT, POINTER, array, vector
 
-STEP_BITS = 21  # the lowest of a float32, which do not count in its interval: there are four to a doubling
+QUARTER_BITS = 21  # the lowest of a float32, of which those above it begin four steps to a doubling
+HALF_BITS = QUARTER_BITS + 1
 
 
 def intervals(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
-    """What looks tables up that have an entry for each interval of float32, from the one on that begins with the bits `first`; the first
-    serves smaller sizes, too. Intervals are numbered by their bits, and tables turned until the numbers are places in them.
+    """What looks tables up that have an entry for each interval of float32, four to a doubling, from the one on that begins with the bits
+    `first`; that serves smaller sizes, too. Intervals are numbered by their bits, and tables turned until the numbers are places in them.
     """
-    return turned_to(larger(size.as_bits(), first), first)
+    place = larger(size.as_bits(), first) >> QUARTER_BITS
+
+    def entry(table: Sequence[float]) -> Value:
+        begin = -(first >> QUARTER_BITS) % len(table)
+        return look_up((*table[begin:], *table[:begin]), place)
+
+    return entry
 
 
-def intervals_from(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
-    """The same for sizes of which none is smaller."""
-    return turned_to(size.as_bits(), first)
+def steps_of_halves(size: Value, first: float) -> Callable[[Sequence[float]], Value]:
+    """The same of two intervals to a doubling, from `first` on; no size is smaller."""
+    number = (size.as_bits() - SINGLE.to_bits(first)) >> HALF_BITS
+    return lambda table: look_up(table, number)
 
 
 def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
     """What looks tables up that have an entry for each of the first multiples of 1 / `per_unit`, by the nearest one of a size."""
     place = fma(size, per_unit, size.format.rounder).as_bits()  # whose lowest bits are the integer that it was rounded to
     return lambda table: look_up(table, place)
-
-
-def turned_to(size_bits: Value, first: int) -> Callable[[Sequence[float]], Value]:
-    place = size_bits >> STEP_BITS
-
-    def entry(table: Sequence[float]) -> Value:
-        begin = -(first >> STEP_BITS) % len(table)
-        return look_up((*table[begin:], *table[:begin]), place)
-
-    return entry
 
 
 def look_up(table: Sequence[float], places: Value) -> Value:
