@@ -6,6 +6,7 @@ before they are stored they are put together, two whole vectors side by side.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from ...kernel.ir import Load, Prefetch, Store
@@ -66,16 +67,17 @@ def _loaded(em: Emitter, e: Load) -> Parts:
 def store(em: Emitter, s: Store) -> None:
     """Write elements to an operand at an address; nothing of it where none of them changes."""
     if s.changes is None:
-        _store(em, s)
+        ready(em, s)()
         return
     first, *others = em.value(s.changes)
     em.inmost()
     for other in others:
         first = first | other
-    em.only_if(any_lane(first), lambda: _store(em, s), here=True)
+    em.only_if(any_lane(first), lambda: ready(em, s)(), here=True)
 
 
-def _store(em: Emitter, s: Store) -> None:
+def ready(em: Emitter, s: Store) -> Callable[[], None]:
+    """Compute what a store writes, and find its place: what is emitted now reads, what the answer emits writes."""
     em.inmost()
     term = moves_along_lanes(s.address, em.lanes)
     known = [em.value(e) for e in s.values]
@@ -85,22 +87,29 @@ def _store(em: Emitter, s: Store) -> None:
     near = term is not None and term.how == "near" and dtype.part.itemsize >= em.target.loops.masked
     if term is not None and s.address.then is None and (near or term.how == "unit"):
         place, index = unit_place(em, s.address, term, pointer, element)
-        for u, parts in enumerate(zip(*values, strict=True)):
-            its = [to_memory(dtype, x) for x in parts]
-            if near:
-                store_near(em, place, index, u, element, its, term.value)
-            else:
-                store_vector(em, place, index, u, element, its, s.streamed)
-        return
+        vectors = [[to_memory(dtype, x) for x in parts] for parts in zip(*values, strict=True)]
+
+        def side_by_side() -> None:
+            for u, its in enumerate(vectors):
+                if near:
+                    store_near(em, place, index, u, element, its, term.value)
+                else:
+                    store_vector(em, place, index, u, element, its, s.streamed)
+
+        return side_by_side
     offsets = position(em, s.address)
     starts = [pointer.at(k, element.element) if k else pointer for k in range(len(values))]
-    for start, its in zip(starts, values, strict=True):
-        for offset, x in zip(offsets, its, strict=True):
-            if term is not None:
-                scattered(em, start, offset, element, to_memory(dtype, x))
-            else:
-                one = to_memory(dtype, x.lane(0) if x.lanes else x)
-                start.at(offset, element).store(one)
+
+    def anywhere() -> None:
+        for start, its in zip(starts, values, strict=True):
+            for offset, x in zip(offsets, its, strict=True):
+                if term is not None:
+                    scattered(em, start, offset, element, to_memory(dtype, x))
+                else:
+                    one = to_memory(dtype, x.lane(0) if x.lanes else x)
+                    start.at(offset, element).store(one)
+
+    return anywhere
 
 
 def prefetch_row(em: Emitter, s: Prefetch) -> None:

@@ -1,8 +1,8 @@
 """In which vectors the columns of a panel are taken: as many as a tile is wide, or fewer for the last ones.
 
 Where masks cost nothing, the last vector has one. Elsewhere a store under a mask takes a dozen cycles, as long as a row of a small product
-does. If work can be done twice, there are vectors without masks for any number of columns: the last begins as early as it must, and does
-some of that of the one before again, which gives the same.
+does. So there are vectors without masks for any number of columns: the last begins as early as it must, and does some of the work of the
+one before again, which gives the same.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ Way = tuple[Value, Columns]  # when columns may be taken so
 
 
 class Taken(NamedTuple):
-    """How columns may be taken: in `most` vectors of some `width` at once, and of those that are left over in one that has no more than
-    `half` of its lanes; whether work is `repeatable`; and whether a vector may begin before its panel does, as nothing is kept of one
-    panel `alone`.
+    """How columns may be taken: in `most` vectors of some `width` at once, what is left over in one that has `half` of its lanes; and each
+    panel `alone`, so that no vector begins before its panel does.
     """
 
     most: int
     width: int
     half: int
-    repeatable: bool
     alone: bool
 
     def vectors(self, count: int) -> tuple[Value | int, ...]:
@@ -44,13 +42,13 @@ def ways(em: Emitter, side: Panels, taken: Taken, panel: tuple[Value, Value], fi
         together = side.are_together(left, right, taken.most)
         yield together, Columns(taken.width, taken.vectors(taken.most), whole=True, together=True)
         rest = ~together
-    if not em.target.stores_under_masks:
+    if em.target.stores_under_masks:
+        for fits, columns in _masked(taken, count):
+            yield rest & fits, columns
+    else:
         for fits, columns in _whole(taken, count, right - first):
             yield rest & fits, columns
             rest &= ~fits
-    if em.target.stores_under_masks or not taken.repeatable:
-        for fits, columns in _masked(taken, count):
-            yield rest & fits, columns
 
 
 def _masked(taken: Taken, count: Value) -> Iterator[Way]:
@@ -73,14 +71,14 @@ def _whole(taken: Taken, count: Value, before: Value) -> list[Way]:
     width, most, found = taken.width, taken.most, list[Way]()
     for nr in range(most, 0, -1):
         whole, offsets = nr * width, taken.vectors(nr)
-        if taken.repeatable and nr > 1:
+        if nr > 1:
             fits, offsets = count > whole - width, (*offsets[:-1], smaller(count - width, whole - width))
-        elif taken.repeatable and not taken.alone:
-            fits, offsets = before >= width, (count - width,)
+        elif taken.alone:
+            fits = count.equals(width)
         else:
-            fits = count >= whole if nr == most else count.equals(whole)
+            fits, offsets = before >= width, (count - width,)
         found.append((fits, Columns(width, offsets, whole=True)))
-    while taken.repeatable and width > 1:
+    while width > 1:
         width //= 2
         found.append((count >= width, Columns(width, (0, count - width) if width > 1 else (0,), whole=True)))
     return found

@@ -147,7 +147,7 @@ def _inside(em: Emitter, s: Statement) -> None:
 
 
 def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Whole steps of several vectors, then masked single vectors."""
+    """Whole steps of several vectors, then single ones, with a mask or without."""
     across = carried(s, em.kernel.accumulators)
     if across and em.lanes is None:
         _reducing_across(em, s.axis, across, lambda: _with_lanes(em, s, begin, end))
@@ -165,6 +165,9 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
         unroll = min(unroll, widest)
         em.lanes = Lanes(s.axis, width, unroll)
         begin = _in_chunks(em, s, begin, end, width * unroll)
+    if around is None and widths.ends_in_halves(s, em.target):
+        _in_halves(em, s, begin, end, width)
+        return
     em.lanes = Lanes(s.axis, width, 1, masked=True)
     others = {f: [parts[1:] for parts in em.states[f]] for f in across}
     for f in across:
@@ -173,6 +176,16 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
     for f, rest in others.items():
         em.states[f] = [one + more for one, more in zip(em.states[f], rest, strict=True)]
     em.lanes = around
+
+
+def _in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
+    """The last elements without a mask: vectors, and then half of one, if there are so many, half of that, and so on."""
+    while width > 1:
+        em.lanes = Lanes(s.axis, width, 1)
+        begin = _in_chunks(em, s, begin, end, width)
+        width //= 2
+    em.lanes = None
+    _in_chunks(em, s, begin, end, 1)
 
 
 def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .builder import Value, intrinsic
+from .builder import Value, intrinsic, larger, smaller
 from .emitter import Emitter
 from .scopes import Parts
 from .types import I1, I32, I64, POINTER, VOID, Type, vector
@@ -83,13 +83,18 @@ def store_vector(
 ) -> None:
     """Write vector `u` of neighbouring elements, given a vector of each part; only working lanes."""
     assert em.lanes is not None
-    width, n = em.lanes.width, len(parts)
+    lanes, width, n = em.lanes, em.lanes.width, len(parts)
     first = vector_place(start, index, u * width, element)
     places = [first.at(k * width, element.element) if k else first for k in range(n)]
     order = [k // n + width * (k % n) for k in range(n * width)]
     vectors = [parts[0].shuffled(order[k * width :][:width], parts[1]) for k in range(n)] if n > 1 else parts
 
     def masked(mask: Value) -> None:
+        count = lanes.working if lanes.left is None else lanes.left
+        if count is not None and not em.target.stores_under_masks:
+            for k, (place, x) in enumerate(zip(places, vectors, strict=True)):
+                store_first(x, place, count * n - k * width if n > 1 else count)
+            return
         for k, (place, x) in enumerate(zip(places, vectors, strict=True)):
             its = mask.shuffled([(k * width + lane) // n for lane in range(width)]) if n > 1 else mask
             store_masked(x, place, its)
@@ -102,6 +107,26 @@ def store_vector(
                 place.store(x, x.type.bytes if streamed else 0)
 
     masked_or_whole(em, masked, whole)
+
+
+def store_first(x: Value, place: Value, count: Value) -> None:
+    """Write the first `count` lanes of a vector: all, or half of it, then half of the half that is left, and so on. In a loop the branches
+    come out alike, while a store under a mask may take a dozen cycles.
+    """
+    b, rest, size = x.b, x, x.lanes
+    count = larger(smaller(count, size), 0)
+    b.only_if(count.equals(size), lambda: place.store(x))
+    while size > 1:
+        to = place.at(count & -size, x.type.scalar)
+        size //= 2
+        first, second = rest.shuffled(range(size)), rest.shuffled(range(size, 2 * size))
+        before, taken, after = b.cursor.block, b.block("half"), b.block("after")
+        b.branch_if((count & size).differs(0), taken, after)
+        b.cursor.block = taken
+        to.store(first)
+        b.branch(after)
+        b.cursor.block = after
+        rest = b.joined((first, before), (second, taken))
 
 
 def vector_place(start: Value, index: Value, further: int, element: Type) -> Value:

@@ -30,7 +30,7 @@ from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Call, Const, Expr
 from ...records import NamedTuple
 from . import mirror, packing, reductions
-from .access import prefetch, prefetch_lanes
+from .access import prefetch, prefetch_lanes, ready
 from .ahead import columns_ahead, rows_ahead
 from .builder import Value, select, smaller
 from .columns import Taken, ways
@@ -66,9 +66,9 @@ class _Work:
         if s.ahead >= 0:
             self.beside += [each for each in s.body if isinstance(each, Store)]
         half = self.width // 2 if em.target.halves and not s.right.runs else self.width
-        repeatable = not (self.direct and alike)  # a result may be put into the memory of what it is made of
-        alone = s.right.packed or s.right.in_runs or not self.once
-        self.taken = Taken(self.tile.nr, self.width, half, repeatable, alone)
+        # What is kept of a panel is kept for it alone; and what lies as results do may be the memory that these are put into.
+        alone = s.right.packed or s.right.in_runs or not self.once or bool(alike)
+        self.taken = Taken(self.tile.nr, self.width, half, alone)
         self.steps, self.per_outer = self.steps_within(0), self.steps_within(1)
         self.depth = self.steps  # of what is packed at a time
         if s.steps_first:
@@ -401,8 +401,9 @@ class _Tile:
                 em.only_if(i < self.bottom, partial(self.finish_row, i, found))
 
     def finish_row(self, i: Value, states: list[Parts]) -> None:
-        """What is done with the results of one row."""
+        """What is done with the results of one row: all is read before the first is written, as vectors may overlap."""
         em, s = self.em, self.s
+        writes: list[tuple[Lanes, Callable[[], None]]] = []
         with em.standing(s.left.axis, i):
             for u, (j, mask) in enumerate(zip(self.wide.starts, self.wide.masks, strict=True)):
                 with em.standing(s.right.axis, j):
@@ -412,7 +413,13 @@ class _Tile:
                         em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask, working=working)
                     found = [parts[u : u + 1] for parts in states]
                     em.states[s.accumulator], em.results[s.accumulator] = found, (len(em.scopes) - 1, found)
-                    em.body(s.body)
+                    for store in s.body:
+                        assert isinstance(store, Store)
+                        writes.append((em.lanes, ready(em, store)))
+            for lanes, write in writes:
+                em.lanes = lanes
+                em.inmost()
+                write()
 
     def waiting(self) -> list[Value]:
         """Where each part of the states of the first row waits."""

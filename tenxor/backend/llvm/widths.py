@@ -80,6 +80,14 @@ def is_written_once(loop: For, target: Target) -> bool:
     return all(a.then is None and all(t.how == "unit" for t in a.terms if t.axis == loop.axis) for a in addresses)
 
 
+def ends_in_halves(loop: For, target: Target) -> bool:
+    """Whether the last elements of a loop with lanes are best computed without a mask, by ever fewer lanes: where little is computed, and
+    masks cost much.
+    """
+    is_cheap = sum(map(work, expressions((loop,)))) <= target.costs.cheap
+    return is_cheap and not target.stores_under_masks and all(isinstance(s, Store) for s in loop.body)
+
+
 def _cost_of_lanes(e: Load, axis: int, costs: Costs) -> int:
     """What it costs that neighbouring lanes load what is apart in memory, by a stride or as an index says; else 0."""
     if any(t.axis == axis and t.how == "stride" for t in e.address.terms):

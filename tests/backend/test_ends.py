@@ -1,0 +1,69 @@
+"""Where rows end: the last elements of loops with lanes, on processors whose masks cost much."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend.llvm.emit import emit
+from tenxor.target import Target
+from tests.machines import current, use
+
+from .test_products import kernel_of
+
+NAMES = ["bool", "uint8", "int16", "float16", "float32", "float64", "complex64", "complex128"]
+COLUMNS = [*range(1, 20), 31, 32, 33, 63, 65, 100]
+
+
+@pytest.fixture(params=[16, 32])
+def _without_masks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor with vectors of so many bytes whose stores under masks cost much."""
+    here = current()
+    use(monkeypatch, here._replace(vector_bytes=request.param, features=here.features - {"avx512f"}, registers=16))
+
+
+def numbers(*shape: int, dtype: str, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 9, shape).astype(dtype)
+
+
+@pytest.mark.usefixtures("_without_masks", "plain")
+@pytest.mark.parametrize("name", NAMES)
+class TestRows:
+    def test_of_any_length(self, name: str) -> None:
+        for n in COLUMNS:
+            a, row = numbers(5, n + 3, dtype=name), numbers(n, dtype=name, seed=1)
+            x, y = tx.asarray(a)[:, 1 : n + 1], tx.asarray(row)
+            assert np.array_equal((x + y).to_numpy(), a[:, 1 : n + 1] + row), n
+            assert np.array_equal((x == y).to_numpy(), a[:, 1 : n + 1] == row), n
+
+    def test_nothing_beside_them_is_written(self, name: str) -> None:
+        for n in COLUMNS:
+            a, row = numbers(5, n + 4, dtype=name), numbers(n, dtype=name, seed=1)
+            x = tx.asarray(a.copy())
+            x[:, 2 : n + 2] += tx.asarray(row)
+            a[:, 2 : n + 2] += row
+            assert np.array_equal(x.to_numpy(), a), n
+
+    def test_what_is_computed_at_length(self, name: str) -> None:
+        """More than is emitted for every end: there is a mask, and its lanes are stored by halves."""
+        for n in COLUMNS:
+            a, row = numbers(5, n + 3, dtype=name) != 0, numbers(n, dtype=name, seed=1) != 0
+            x, y = tx.asarray(a.astype(name))[:, 1 : n + 1], tx.asarray(row.astype(name))
+            values = a[:, 1 : n + 1].astype(int)
+            found, expected = x, values
+            for _ in range(3):
+                found = tx.where(found == y, x * y + found, x)
+                expected = np.where(expected == row, values * row + expected, values)
+                if name == "bool":
+                    expected = np.minimum(expected, 1)
+            assert np.array_equal(found.to_numpy(), expected.astype(name)), n
+
+
+def test_there_are_no_masks_in_what_is_cheap_and_none_that_stores() -> None:
+    x, row = tx.asarray(np.ones((50, 30), np.float32)), tx.asarray(np.ones(30, np.float32))
+    without, registers = Target(32), Target(32, frozenset({"avx512f"}))
+    cheap, dear = kernel_of(x + row)[0], kernel_of(tx.exp(x + row))[0]
+    assert "masked" not in emit(cheap, without)
+    assert "masked.load" in emit(dear, without) and "masked.store" not in emit(dear, without)
+    assert all("masked.store" in emit(kernel, registers) for kernel in (cheap, dear))
