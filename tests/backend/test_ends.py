@@ -37,6 +37,18 @@ class TestRows:
             assert np.array_equal((x + y).to_numpy(), a[:, 1 : n + 1] + row), n
             assert np.array_equal((x == y).to_numpy(), a[:, 1 : n + 1] == row), n
 
+    def test_few_columns_are_written_a_few_steps_apart(self, name: str) -> None:
+        for n in (2, 3, 4):
+            a, row = numbers(101, n, dtype=name), numbers(n, dtype=name, seed=1)
+            assert np.array_equal((tx.asarray(a) + tx.asarray(row)).to_numpy(), a + row)
+
+    def test_what_is_done_with_sums_of_columns(self, name: str) -> None:
+        for n in COLUMNS:
+            a = numbers(6, n, dtype=name)
+            x = tx.asarray(a)
+            assert np.array_equal(x.sum(0).to_numpy(), a.sum(0)), n
+            assert np.array_equal((x.sum(0) * 2 + x[0]).to_numpy(), a.sum(0) * 2 + a[0]), n
+
     def test_nothing_beside_them_is_written(self, name: str) -> None:
         for n in COLUMNS:
             a, row = numbers(5, n + 4, dtype=name), numbers(n, dtype=name, seed=1)

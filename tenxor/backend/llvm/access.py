@@ -84,7 +84,7 @@ def ready(em: Emitter, s: Store) -> Callable[[], None]:
     values = [x[:1] if term is None else em.widened(x, e) for x, e in zip(known, s.values, strict=True)]
     dtype = em.kernel.operands[s.operand].dtype
     element, pointer = memory_type(dtype), pointer_to(em, s.operand)
-    near = term is not None and term.how == "near" and dtype.part.itemsize >= em.target.loops.masked
+    near = term is not None and term.how == "near" and dtype.part.itemsize >= em.target.loops.masked and em.target.stores_under_masks
     if term is not None and s.address.then is None and (near or term.how == "unit"):
         place, index = unit_place(em, s.address, term, pointer, element)
         vectors = [[to_memory(dtype, x) for x in parts] for parts in zip(*values, strict=True)]

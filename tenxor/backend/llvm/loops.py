@@ -120,19 +120,24 @@ def _is_masked(em: Emitter, s: For) -> bool:
 def _steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
     """The same, without a look at anything else."""
     masked = _is_masked(em, s)
-    changed, read = rows.in_rows(em, s)
 
     def turn(index: Value) -> Value:
         if masked:
             mask_idle_lanes(em, index, end)
-        rows.load_states(em, read)
-        em.body(s.body, partial(_inside, em))
-        rows.store_states(em, changed)
+        _turn(em, s)
         em.inmost()
         return index + step
 
     needs, across = 1 if masked else step, carried(s, em.kernel.accumulators)
     return em.repeated(s.axis, begin, end, turn, needs=needs, accumulators=across)
+
+
+def _turn(em: Emitter, s: For) -> None:
+    """What a loop does at an index, or some lanes of them."""
+    changed, read = rows.in_rows(em, s)
+    rows.load_states(em, read)
+    em.body(s.body, partial(_inside, em))
+    rows.store_states(em, changed)
 
 
 def _inside(em: Emitter, s: Statement) -> None:
@@ -180,12 +185,22 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 def _in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
     """The last elements without a mask: vectors, and then half of one, if there are so many, half of that, and so on."""
+    em.lanes = Lanes(s.axis, width, 1)
+    begin = _in_chunks(em, s, begin, end, width)
+    em.inmost()
+    rest = end - begin
+
+    def some(at: Value, lanes: Lanes | None) -> None:
+        em.lanes = lanes
+        with em.standing(s.axis, at):
+            _turn(em, s)
+
     while width > 1:
-        em.lanes = Lanes(s.axis, width, 1)
-        begin = _in_chunks(em, s, begin, end, width)
+        at = begin + (rest & -width)
         width //= 2
+        em.only_if((rest & width).differs(0), partial(some, at, Lanes(s.axis, width, 1) if width > 1 else None))
+        em.inmost()
     em.lanes = None
-    _in_chunks(em, s, begin, end, 1)
 
 
 def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:
