@@ -46,7 +46,8 @@ def test_every_size_of_the_last_tiles(rows: int) -> None:
     for columns in SIDES:
         kernel = one(matrix(rows, columns).T + matrix(columns, rows))
         in_steps = 1 < rows <= SHORT and columns >= 2 * rows  # lanes run along the longer loop, and write in steps
-        assert stages(kernel) == (rows > 1 and columns > 1 and not in_steps)
+        is_near = columns <= SHORT and columns * tx.float32.itemsize < current().vector_bytes  # vectors hold several steps
+        assert stages(kernel) == (rows > 1 and columns > 1 and not (in_steps or is_near))
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)

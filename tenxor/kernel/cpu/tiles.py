@@ -8,7 +8,7 @@ from ...layout import Table
 from ...ops.expr import Expr, rebuild
 from ...target import Target
 from ..drafted import Access, accesses
-from ..ir import Address, For, TileElement, TileLoad, with_expressions
+from ..ir import For, TileElement, TileLoad, with_expressions
 from ..nest import Nest, looped
 from .lanes import is_near, is_unit
 
@@ -23,12 +23,12 @@ def tiled(nest: Nest, target: Target) -> Nest:
         return nest  # lanes run so as they do for what is near (see `lanes.py`)
     values = [value for s in nest.stores for value in s.values]
     loads = [e for e in accesses(values) if not e.args and nest.reads[e.index].operand >= 0]
-    along = next((a for a in space[:-1] if any(_crosses(nest, nest.where(e), a, last) for e in loads)), None)
+    along = next((a for a in space[:-1] if any(_crosses(nest, e, a, last, target) for e in loads)), None)
     if along is None:
         return nest
     side, tiles = target.loops.side, dict[int, TileLoad]()
     for e in loads:
-        if _crosses(nest, nest.where(e), along, last) and e.index not in tiles and len(tiles) < target.loops.tiles:
+        if _crosses(nest, e, along, last, target) and e.index not in tiles and len(tiles) < target.loops.tiles:
             tiles[e.index] = TileLoad(len(tiles), *nest.reads[e.index], along, last, side)
 
     def from_tile(e: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -41,7 +41,13 @@ def tiled(nest: Nest, target: Target) -> Nest:
     return nest._replace(body=looped(tuple([a for a in space if a not in (along, last)]), (block,)))
 
 
-def _crosses(nest: Nest, a: Address, along: int, last: int) -> bool:
-    """Whether memory is walked along the first of two axes, and across it along the second."""
+def _crosses(nest: Nest, e: Access, along: int, last: int, target: Target) -> bool:
+    """Whether memory is walked along the first of two axes, and across it along the second: by more than a few steps, or as many as fill a
+    vector, which are turned in registers.
+    """
+    a = nest.where(e)
     step = nest.step(a, last)
-    return a.then is None and is_unit(a, along) and not isinstance(step, Table) and step not in (0, 1)
+    if a.then is not None or isinstance(step, Table) or step == 0 or not is_unit(a, along):
+        return False
+    element = e.dtype.itemsize * (1 if e.part is None else 2)
+    return not is_near(a, last) or (step != 1 and step * element >= target.vector_bytes)
