@@ -49,6 +49,15 @@ class TestRows:
             assert np.array_equal(x.sum(0).to_numpy(), a.sum(0)), n
             assert np.array_equal((x.sum(0) * 2 + x[0]).to_numpy(), a.sum(0) * 2 + a[0]), n
 
+    def test_rows_are_reduced(self, name: str) -> None:
+        for n in COLUMNS:
+            a = numbers(6, n + 2, dtype=name)
+            x, values = tx.asarray(a)[:, 1:-1], a[:, 1:-1]
+            assert np.array_equal(x.sum(1).to_numpy(), values.sum(1)), n
+            if not name.startswith("complex"):
+                assert np.array_equal(x.max(1).to_numpy(), values.max(1)), n
+                assert np.array_equal(tx.argmin(x, axis=1).to_numpy(), values.argmin(1)), n
+
     def test_nothing_beside_them_is_written(self, name: str) -> None:
         for n in COLUMNS:
             a, row = numbers(5, n + 4, dtype=name), numbers(n, dtype=name, seed=1)

@@ -33,8 +33,10 @@ class Found(NamedTuple):
 
     @property
     def processor(self) -> Processor:
-        """What LLVM is to be told of this machine."""
-        return Processor(self.triple, self.cpu, self.attributes)
+        """What LLVM is to be told of this machine: all that it has, but instructions of AMD's that have no form of AVX's. One of them among
+        AVX's takes hundreds of cycles.
+        """
+        return Processor(self.triple, self.cpu, self.attributes.replace("+sse4a", "-sse4a"))
 
     def target(self) -> Target:
         """The machine that this process runs on, with one thread."""

@@ -51,13 +51,22 @@ def masked_or_whole(
     usual, last, after = (b.block(name) for name in ("whole", "last", "then"))
     b.branch_if(lanes.left >= lanes.width, usual, last, (1 << 20, 1))
     b.cursor.block = usual
-    one = whole()
+    one, usual = whole(), b.cursor.block
     b.branch(after)
     b.cursor.block = last
-    other = masked(first_lanes(lanes.left, lanes.width))
+    other, last = masked(first_lanes(lanes.left, lanes.width)), b.cursor.block
     b.branch(after)
     b.cursor.block = after
     return None if one is None or other is None else b.joined((one, usual), (other, last))
+
+
+def count_at_work(em: Emitter) -> Value | None:
+    """How many lanes are at work, or more if all are; unless that is not known, or masks serve as well."""
+    lanes = em.lanes
+    assert lanes is not None
+    if em.target.stores_under_masks:
+        return None
+    return lanes.working if lanes.left is None else lanes.left
 
 
 def for_parts(mask: Value, parts: int) -> Value:
@@ -71,9 +80,15 @@ def for_parts(mask: Value, parts: int) -> Value:
 def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) -> Value:
     """Vector `u` of neighbouring elements, only those of working lanes; parts lie side by side in it."""
     assert em.lanes is not None
-    width, parts = em.lanes.width, parts_of(element)
+    width, parts, count = em.lanes.width, parts_of(element), count_at_work(em)
     place, kind = vector_place(start, index, u * width, element), vector(element.element, parts * width)
-    found = masked_or_whole(em, lambda mask: load_masked(place, kind, for_parts(mask, parts)), lambda: place.load(kind))
+
+    def masked(mask: Value) -> Value:
+        if count is not None and parts == 1 and element.bytes < em.target.loops.masked:
+            return load_first(place, kind, count)
+        return load_masked(place, kind, for_parts(mask, parts))
+
+    found = masked_or_whole(em, masked, lambda: place.load(kind))
     assert found is not None
     return found
 
@@ -83,15 +98,14 @@ def store_vector(
 ) -> None:
     """Write vector `u` of neighbouring elements, given a vector of each part; only working lanes."""
     assert em.lanes is not None
-    lanes, width, n = em.lanes, em.lanes.width, len(parts)
+    width, n, count = em.lanes.width, len(parts), count_at_work(em)
     first = vector_place(start, index, u * width, element)
     places = [first.at(k * width, element.element) if k else first for k in range(n)]
     order = [k // n + width * (k % n) for k in range(n * width)]
     vectors = [parts[0].shuffled(order[k * width :][:width], parts[1]) for k in range(n)] if n > 1 else parts
 
     def masked(mask: Value) -> None:
-        count = lanes.working if lanes.left is None else lanes.left
-        if count is not None and not em.target.stores_under_masks:
+        if count is not None:
             for k, (place, x) in enumerate(zip(places, vectors, strict=True)):
                 store_first(x, place, count * n - k * width if n > 1 else count)
             return
@@ -107,6 +121,32 @@ def store_vector(
                 place.store(x, x.type.bytes if streamed else 0)
 
     masked_or_whole(em, masked, whole)
+
+
+def load_first(place: Value, kind: Type, count: Value) -> Value:
+    """The first `count` lanes of a vector, and zeros: all, or half of them, then half of the half that is left, and so on. For elements of
+    which processors have no masks: LLVM would look at the mask of each.
+    """
+    b, element, size = place.b, kind.scalar, 1
+    count = larger(smaller(count, kind.lanes), 0)
+    found = b.zeros(vector(element, 1))  # what lies behind, as many lanes as are looked at next
+    while size < kind.lanes:
+        nothing, at = b.zeros(vector(element, size)), place.at(count & -2 * size, element)
+        behind, before, taken, after = found.shuffled(range(2 * size), nothing), b.cursor.block, b.block("half"), b.block("after")
+        b.branch_if((count & size).differs(0), taken, after)
+        b.cursor.block = taken
+        both = at.load(vector(element, size)).shuffled(range(2 * size), found)
+        b.branch(after)
+        b.cursor.block = after
+        found = b.joined((behind, before), (both, taken))
+        size *= 2
+    before, whole, after = b.cursor.block, b.block("whole"), b.block("after")
+    b.branch_if(count.equals(size), whole, after)
+    b.cursor.block = whole
+    every = place.load(kind)
+    b.branch(after)
+    b.cursor.block = after
+    return b.joined((found, before), (every, whole))
 
 
 def store_first(x: Value, place: Value, count: Value) -> None:
