@@ -45,6 +45,17 @@ class TestTiles:
             product(a @ b)
             product(a[:, 1:] @ b.T[:, 1:].T)
 
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_masked_ones_where_these_cost_nothing(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As on processors with AVX-512, whether this one is or not."""
+        monkeypatch.setattr(Target, "stores_under_masks", True)
+        vectors(monkeypatch, nbytes)
+        for rows, columns in zip([*range(4, 26), 37, 40], [*range(9, 34, 2), *range(8, 30, 2)], strict=True):
+            a, b, c = whole(rows, 5, seed=rows), whole(5, columns, seed=columns), whole(rows, columns, seed=3)
+            product(a @ b)
+            product(a @ b + c)
+            product(a[:, 1:] @ b.T[:, 1:].T)
+
     def test_there_are_no_masks_where_they_cost_much(self) -> None:
         a, b = normal(20, 20), normal(20, 20)
         assert Target(32).tile(1) == ((6, 4), 2)
