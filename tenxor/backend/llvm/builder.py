@@ -15,6 +15,7 @@ from .formats import Format
 from .types import DOUBLE, FLOAT, I1, I32, VOID, Type, int_type, vector
 
 Number = float | int
+Makes = Callable[[], Sequence["Value"]]
 
 # The bytes of the widest vectors: those of a machine that has the instructions of AVX-512.
 
@@ -443,6 +444,20 @@ class Builder:
         make()
         self.branch(after)
         self.cursor.block = after
+
+    def choose(
+        self, condition: Value, yes: Makes, no: Makes, weights: tuple[int, int] | None = None
+    ) -> list[Value]:
+        """What one or the other gives; `weights` tell how often."""
+        blocks, after, found = (self.block("yes"), self.block("no")), self.block("after"), []
+        self.branch_if(condition, *blocks, weights)
+        for block, make in zip(blocks, (yes, no), strict=True):
+            self.cursor.block = block
+            found.append((make(), self.cursor.block))
+            self.branch(after)
+        self.cursor.block = after
+        (ones, one), (others, other) = found
+        return [self.joined((a, one), (b, other)) for a, b in zip(ones, others, strict=True)]
 
     def rarely(self, condition: Value, make: Callable[[], object]) -> None:
         """What `make` emits, out of the way, where the condition holds."""

@@ -127,46 +127,44 @@ def load_first(place: Value, kind: Type, count: Value) -> Value:
     """The first `count` lanes of a vector, and zeros: all, or half of them, then half of the half that is left, and so on. For elements of
     which processors have no masks: LLVM would look at the mask of each.
     """
-    b, element, size = place.b, kind.scalar, 1
     count = larger(smaller(count, kind.lanes), 0)
-    found = b.zeros(vector(element, 1))  # what lies behind, as many lanes as are looked at next
-    while size < kind.lanes:
-        nothing, at = b.zeros(vector(element, size)), place.at(count & -2 * size, element)
-        behind, before, taken, after = found.shuffled(range(2 * size), nothing), b.cursor.block, b.block("half"), b.block("after")
-        b.branch_if((count & size).differs(0), taken, after)
-        b.cursor.block = taken
-        both = at.load(vector(element, size)).shuffled(range(2 * size), found)
-        b.branch(after)
-        b.cursor.block = after
-        found = b.joined((behind, before), (both, taken))
-        size *= 2
-    before, whole, after = b.cursor.block, b.block("whole"), b.block("after")
-    b.branch_if(count.equals(size), whole, after)
-    b.cursor.block = whole
-    every = place.load(kind)
-    b.branch(after)
-    b.cursor.block = after
-    return b.joined((found, before), (every, whole))
+    found = _load_halves(place, kind.scalar, kind.lanes, count)
+    return place.b.choose(count.equals(kind.lanes), lambda: [place.load(kind)], lambda: [found])[0]
+
+
+def _load_halves(place: Value, element: Type, lanes: int, count: Value) -> Value:
+    """The same of so many lanes, by what `count` is beside a multiple of them."""
+    size, b = lanes // 2, place.b
+    if not size:
+        return b.zeros(vector(element, 1))
+    half, at, behind = vector(element, size), place.at(count & -lanes, element), _load_halves(place, element, size, count)
+    every = range(lanes)
+    return b.choose(
+        (count & size).differs(0), lambda: [at.load(half).shuffled(every, behind)], lambda: [behind.shuffled(every, b.zeros(half))]
+    )[0]
 
 
 def store_first(x: Value, place: Value, count: Value) -> None:
     """Write the first `count` lanes of a vector: all, or half of it, then half of the half that is left, and so on. In a loop the branches
     come out alike, while a store under a mask may take a dozen cycles.
     """
-    b, rest, size = x.b, x, x.lanes
-    count = larger(smaller(count, size), 0)
-    b.only_if(count.equals(size), lambda: place.store(x))
-    while size > 1:
-        to = place.at(count & -size, x.type.scalar)
-        size //= 2
-        first, second = rest.shuffled(range(size)), rest.shuffled(range(size, 2 * size))
-        before, taken, after = b.cursor.block, b.block("half"), b.block("after")
-        b.branch_if((count & size).differs(0), taken, after)
-        b.cursor.block = taken
+    count = larger(smaller(count, x.lanes), 0)
+    x.b.only_if(count.equals(x.lanes), lambda: place.store(x))
+    _store_halves(x, place, count)
+
+
+def _store_halves(x: Value, place: Value, count: Value) -> None:
+    """The same by what `count` is beside a multiple of all lanes."""
+    size, to = x.lanes // 2, place.at(count & -x.lanes, x.type.scalar)
+    if not size:
+        return
+    first, second = x.shuffled(range(size)), x.shuffled(range(size, 2 * size))
+
+    def taken() -> list[Value]:
         to.store(first)
-        b.branch(after)
-        b.cursor.block = after
-        rest = b.joined((first, before), (second, taken))
+        return [second]
+
+    _store_halves(x.b.choose((count & size).differs(0), taken, lambda: [first])[0], place, count)
 
 
 def vector_place(start: Value, index: Value, further: int, element: Type) -> Value:

@@ -210,25 +210,6 @@ class Function(Builder):
         self.give(make())
         self.cursor.block = after
 
-    def choose(
-        self,
-        condition: Value,
-        yes: Callable[[], Sequence[Value]],
-        no: Callable[[], Sequence[Value]],
-        weights: tuple[int, int] | None = None,
-    ) -> list[Value]:
-        """What one or the other gives; `weights` tell how often."""
-        blocks, after, found = (self.block("yes"), self.block("no")), self.block("after"), []
-        self.branch_if(condition, *blocks, weights)
-        for block, make in zip(blocks, (yes, no), strict=True):
-            self.cursor.block = block
-            values = make()
-            found.append((values, self.cursor.block))
-            self.branch(after)
-        self.cursor.block = after
-        (ones, one), (others, other) = found
-        return [self.joined((a, one), (b, other)) for a, b in zip(ones, others, strict=True)]
-
     def both(self, one: Value, other: Make) -> Value:
         """Whether both hold; the second is looked at only if the first does."""
         return self.choose(one, lambda: [other()], lambda: [self.constant(I1, False)])[0]
