@@ -12,6 +12,7 @@ from ..frameless import frameless, functions
 from ..ops import OPS
 from ..pool import pool
 from ..tensor import Tensor
+from .code.function import IMMORTAL
 from .objects import BYTES, DIGIT, DIGITS, ITEMS, REFERENCES, SIGNED_SIZE, SIZE, SLICE, TWO_DIGITS, TYPE, words_of
 
 ROUNDS = 50
@@ -31,6 +32,7 @@ def prove_layout() -> None:
     raw = bytes(range(16, 48))
     facts = (
         more[REFERENCES // 8] - first[REFERENCES // 8] == 1,
+        (words_of(None, 16)[REFERENCES // 8] & 1 << 31 != 0) == IMMORTAL,
         first[TYPE // 8] == id(object),
         words_of(items, tuple.__basicsize__ + 24)[SIZE // 8] == 3,
         words_of(items, tuple.__basicsize__ + 24)[ITEMS // 8 : ITEMS // 8 + 3] == [id(x) for x in items],

@@ -14,7 +14,7 @@ from ...backend.llvm.types import I1, I32, I64, POINTER, VOID, Type, array
 from ..objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, UNSEEN, Objects
 
 Make = Callable[[], Value]
-IMMORTAL = sys.version_info >= (3, 12)  # some objects live for ever, and are not counted
+IMMORTAL = sys.version_info >= (3, 12)  # some objects live for ever: their count, of 32 bits, is below 0, and stays what it is
 
 
 class Function(Builder):
@@ -113,11 +113,8 @@ class Function(Builder):
 
     def own(self, x: Value) -> Value:
         """Take a reference."""
-        if IMMORTAL:
-            self.call("Py_IncRef", VOID, [x])
-        else:
-            count = self.at(x, REFERENCES)
-            count.store(count.load(I64) + 1)
+        place, count, one = self._counted(x)
+        place.store(count + one)
         return x
 
     def has_one_owner(self, x: Value) -> Value:
@@ -130,13 +127,17 @@ class Function(Builder):
 
     def drop(self, x: Value) -> None:
         """Give a reference up."""
-        if IMMORTAL:
-            self.call("Py_DecRef", VOID, [x])
-            return
+        place, count, one = self._counted(x)
+        place.store(count - one)
+        self.rarely(count.equals(1), lambda: self.call("_Py_Dealloc", VOID, [x]))
+
+    def _counted(self, x: Value) -> tuple[Value, Value, Value | int]:
+        """Where an object's references are counted, how many there are, and what one of them counts: nothing if it lives for ever."""
         place = self.at(x, REFERENCES)
-        left = place.load(I64) - 1
-        place.store(left)
-        self.rarely(left.equals(0), lambda: self.call("_Py_Dealloc", VOID, [x]))
+        if not IMMORTAL:
+            return place, place.load(I64), 1
+        count = place.load(I32)
+        return place, count, (count >= 0).cast("zext", I32)
 
     def hold(self, x: Value) -> Value:
         """Take a reference, until it is kept by somebody else or the function declines."""

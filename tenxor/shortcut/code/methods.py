@@ -174,13 +174,14 @@ def _with_two(function: str) -> Callable[[Function], Value]:
 
 
 def _item(f: Function) -> Value:
-    """The only element, or the one at one coordinate or two."""
+    """The only element, or the one at some coordinates."""
     x, args, count = f.arguments
 
     def at() -> list[Value]:
-        of_one = lambda: [f.call("item_at", POINTER, [x, args.load(POINTER)])]  # noqa: E731
-        is_plain = f.both(count.equals(1), lambda: f.is_a(args.load(POINTER), "int"))
-        return f.choose(is_plain, of_one, lambda: [f.nothing()])
+        key = f.filled(count, lambda k: f.own(args.at(k, POINTER).load(POINTER)))
+        found = f.call("item_at", POINTER, [x, key])
+        f.let_go(key)
+        return [found]
 
     return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], at)[0]
 
