@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from ..layout import Layout
 from ..node import Node
-from ..ops import OPS
 from ..ops.reductions import Reduction
-from .making import reduced
-from .short import FEW, overlaps, sides_of, times_read
-
-_POSITIVE = OPS["positive"]
+from .making import reduced, times_read, turned
+from .short import FEW, overlaps, sides_of
 
 
 def kernels_apart(node: Node) -> list[Node] | None:
@@ -25,15 +22,9 @@ def kernels_apart(node: Node) -> list[Node] | None:
     weight, seen = products.sources[1 - side], sides[1 - side]
     if type(weight) is not Node or seen.base is not None or seen.tables is not None or times_read(seen, kept) < FEW:
         return None
-    axes = [a for a in (*range(kept, through.ndim), *range(kept)) if seen.strides[a]]
-    own = seen.permute((*axes, *(a for a in range(seen.ndim) if a not in axes)))
-    own = own.index((slice(None),) * len(axes) + (0,) * (seen.ndim - len(axes)))
-    made = [Node.of(_POSITIVE, own.shape, weight.dtype, (weight,), (own,))]
-    made[0].stored = True  # computed on its own
-    strides = [0] * seen.ndim
-    for a, step in zip(axes, Layout.contiguous(own.shape).strides, strict=True):
-        strides[a] = step
-    both = [(made[0], Layout(seen.shape, tuple(strides))), (products.sources[side], sides[side])]
+    made: list[Node] = []
+    copied = turned(made, weight, seen, kept)
+    both = [copied, (products.sources[side], sides[side])]
     sources, layouts = zip(*(both if side else both[::-1]), strict=True)
     made.append(Node.of(products.op, products.shape, products.dtype, sources, layouts))
     reduced(made, reduction, made[-1], through, kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from math import prod
 from typing import TypeGuard
 
 from ..dtypes import DType
@@ -12,7 +13,7 @@ from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 
 MOST = 32  # operations that are made anew for one part of a result
-_CAST = OPS["cast"]
+_CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
 def reduced(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int) -> Node:
@@ -35,6 +36,26 @@ def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> 
     turned = through.permute(order)
     made.append(Node.of(_CAST, turned.shape, dtype, (source,), (turned,)))
     return made[-1], Layout.contiguous(turned.shape).permute([order.index(axis) for axis in range(len(order))])
+
+
+def times_read(side: Layout, kept: int) -> int:
+    """How many results share an element of one side."""
+    if side.base is not None:
+        return 1
+    return prod([n for n, step in zip(side.shape[:kept], side.strides, strict=False) if not step])
+
+
+def turned(made: list[Node], source: Node, seen: Layout, kept: int) -> tuple[Node, Layout]:
+    """A copy of what is seen of a node through a layout, and the layout that sees it there: with the first `kept` axes last in memory."""
+    axes = [a for a in (*range(kept, seen.ndim), *range(kept)) if seen.strides[a]]
+    own = seen.permute((*axes, *(a for a in range(seen.ndim) if a not in axes)))
+    own = own.index((slice(None),) * len(axes) + (0,) * (seen.ndim - len(axes)))
+    made.append(Node.of(_POSITIVE, own.shape, source.dtype, (source,), (own,)))
+    made[-1].stored = True  # computed on its own
+    strides = [0] * seen.ndim
+    for a, step in zip(axes, Layout.contiguous(own.shape).strides, strict=True):
+        strides[a] = step
+    return made[-1], Layout(seen.shape, tuple(strides))
 
 
 def renewed(node: Node, instead: Mapping[Node, Node]) -> Node:

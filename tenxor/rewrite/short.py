@@ -8,16 +8,23 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
+from ..dtypes import DType, boolean, int8, int16, int32, int64
 from ..layout import Layout
 from ..node import Node
 from ..ops import OPS
 from ..ops.reductions import COMBINED_BY, Reduction
-from .making import converted, is_made, made_at
+from .making import converted, is_made, made_at, times_read
+from .shared import with_shared_turned
 
 TERMS = 32  # at most
 ROW, MANY = 8, 1 << 16  # elements of a row that is short, and in all such rows
+BEST = 16  # and where the best is looked for, as what lanes found takes longer to compare
+PLACES = 1 << 14  # elements of all rows whose places are looked for, which takes longest
 FEW = 4  # results that share each element of one side of a product, from which tiles are computed
-_WRITTEN_OUT = ("sum", "sum_in_width", "max", "min")
+_BEST = {"argmax": "maximum", "argmin": "minimum"}  # the operation that finds what their places are of
+_WRITTEN_OUT = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_BEST)
+_INTEGERS = {d.itemsize: d for d in (int8, int16, int32, int64)}
+Term = tuple[Node, Layout]  # and how it is read
 _MULTIPLY = OPS["multiply"]
 
 
@@ -27,6 +34,8 @@ def written_out(node: Node) -> list[Node] | None:
     assert isinstance(reduction, Reduction) and through is not None
     if not 1 < prod(through.shape[kept:]) <= TERMS or reduction.name not in _WRITTEN_OUT or not node.size:
         return None
+    if reduction.places and through.ndim - kept != 1:
+        return None  # places are counted along all axes
     (source,) = node.sources
     assert type(source) is Node
     sides = sides_of(source, through)
@@ -36,28 +45,54 @@ def written_out(node: Node) -> list[Node] | None:
     if times and max(times) == 1:
         sides = ()
     windows = any(overlaps(x, kept) for x in sides or (through,))
-    row = max([_short_row(x, kept) for x in sides or (through,)])
-    if not windows and not row:
+    row = max([_short_row(x, kept, reduction) for x in sides or (through,)])
+    if not row and (reduction.places or not windows):
         return None
     made: list[Node] = []
     if windows and sides:
         terms = _products(made, source, sides, kept)
     else:
+        if not windows and is_made(source):
+            source, through = with_shared_turned(made, source, through, kept)
         terms = [(source, x) for x in _terms(through, kept)]
     if not windows and is_made(source):
         terms = [(made_at(made, source, x), Layout.contiguous(x.shape)) for _, x in terms]
-    wide = source.dtype if reduction.name in ("max", "min") else reduction.result(source.dtype).compute
+    wide = source.dtype if reduction.ordered else reduction.result(source.dtype).compute
     if source.dtype is not wide:
         terms = [converted(made, wide, *term) for term in terms]
-    combine = OPS[COMBINED_BY[reduction.name]]
-    (found, at), *others = terms
-    for other, x in others:
-        made.append(Node.of(combine, x.shape, wide, (found, other), (at, x)))
-        found, at = made[-1], Layout.contiguous(x.shape)
-    if found.dtype is not node.dtype:
-        made.append(Node.of(OPS["cast"], node.shape, node.dtype, (found,), (at,)))
+    found, *others = terms
+    for other in others:
+        found = _combined(made, _BEST.get(reduction.name) or COMBINED_BY[reduction.name], wide, found, other)
+    if reduction.places:
+        found = _first(made, terms, found)
+    if found[0].dtype is not node.dtype:
+        _combined(made, "cast", node.dtype, found)
     made[-1].stored = row == len(terms)  # what a row has one of is computed for many rows at once, before it is needed
     return made
+
+
+def _combined(made: list[Node], op: str, dtype: DType, *terms: Term) -> Term:
+    """An operation on terms, and how it is read."""
+    sources, layouts = zip(*terms, strict=True)
+    shape = layouts[0].shape
+    made.append(Node.of(OPS[op], shape, dtype, sources, layouts))
+    return made[-1], Layout.contiguous(shape)
+
+
+def _first(made: list[Node], terms: list[Term], best: Term) -> Term:
+    """The first place where a term is the best of all, or NaN, which the best is if any is: how many come before, in integers as wide."""
+    dtype = terms[0][0].dtype
+    places = _INTEGERS[dtype.compute.itemsize]
+    before: list[Term] = []
+    for term in terms[:-1]:
+        is_not = _combined(made, "not_equal", boolean, term, best)
+        if dtype.is_float:
+            is_not = _combined(made, "logical_and", boolean, is_not, _combined(made, "equal", boolean, term, term))
+        before.append(_combined(made, "logical_and", boolean, before[-1], is_not) if before else is_not)
+    found, *others = [_combined(made, "cast", places, each) for each in before]
+    for other in others:
+        found = _combined(made, "add", places, found, other)
+    return found
 
 
 def sides_of(source: Node, through: Layout) -> tuple[Layout, ...]:
@@ -68,13 +103,6 @@ def sides_of(source: Node, through: Layout) -> tuple[Layout, ...]:
     if one is None or other is None or through != Layout.contiguous(source.shape):
         return ()
     return (one, other)
-
-
-def times_read(side: Layout, kept: int) -> int:
-    """How many results share an element of one side."""
-    if side.base is not None:
-        return 1
-    return prod([n for n, step in zip(side.shape[:kept], side.strides, strict=False) if not step])
 
 
 def overlaps(through: Layout, kept: int) -> bool:
@@ -90,18 +118,19 @@ def overlaps(through: Layout, kept: int) -> bool:
     )
 
 
-def _short_row(through: Layout, kept: int) -> int:
+def _short_row(through: Layout, kept: int, reduction: Reduction) -> int:
     """How many elements that are reduced lie side by side in memory, if these are few, and there are many such rows; else 0."""
-    if through.size < MANY or through.base is not None or through.tables is not None:
+    longest = BEST if reduction.ordered else ROW
+    if through.size < (PLACES if reduction.places else MANY) or through.base is not None or through.tables is not None:
         return 0
     steps = [abs(step) if n > 1 else 0 for n, step in zip(through.shape, through.strides, strict=True)]
     least = min([step for step in steps if step], default=0)
     if not least or least in steps[:kept]:
         return 0
     row = 1
-    while row <= ROW and row * least in steps[kept:]:
+    while row <= longest and row * least in steps[kept:]:
         row *= through.shape[kept + steps[kept:].index(row * least)]
-    return row if row <= ROW else 0
+    return row if row <= longest else 0
 
 
 def _terms(through: Layout, kept: int) -> list[Layout]:
