@@ -12,7 +12,7 @@ from ..frameless import frameless, functions
 from ..ops import OPS
 from ..pool import pool
 from ..tensor import Tensor
-from .code.function import IMMORTAL
+from .limits import IMMORTAL
 from .objects import BYTES, DIGIT, DIGITS, ITEMS, REFERENCES, SIGNED_SIZE, SIZE, SLICE, TWO_DIGITS, TYPE, words_of
 
 ROUNDS = 50

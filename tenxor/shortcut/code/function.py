@@ -6,15 +6,14 @@ A function declines by giving nothing (null), and then Python's own method does 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 
 from ...backend.llvm.builder import Block, Builder, Module, Value, select
 from ...backend.llvm.types import I1, I32, I64, POINTER, VOID, Type, array
+from ..limits import IMMORTAL
 from ..objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, UNSEEN, Objects
 
 Make = Callable[[], Value]
-IMMORTAL = sys.version_info >= (3, 12)  # some objects live for ever: their count, of 32 bits, is below 0, and stays what it is
 
 
 class Function(Builder):
