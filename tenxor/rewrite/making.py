@@ -13,6 +13,7 @@ from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 
 MOST = 32  # operations that are made anew for one part of a result
+Term = tuple[Node, Layout]  # a node, and how it is read
 _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
@@ -23,14 +24,20 @@ def reduced(made: list[Node], reduction: Reduction, source: Node, through: Layou
     return made[-1]
 
 
+def combined(made: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
+    """An elementwise operation on nodes, each read through a layout, and how it is read itself."""
+    sources, layouts = zip(*terms, strict=True)
+    shape = layouts[0].shape
+    made.append(Node.of(op, shape, dtype, sources, layouts))
+    return made[-1], Layout.contiguous(shape)
+
+
 def computed(made: list[Node], op: Op, *nodes: Node) -> Node:
     """An elementwise result of nodes of one shape and dtype."""
-    shape, dtype = nodes[0].shape, nodes[0].dtype
-    made.append(Node.of(op, shape, dtype, nodes, (Layout.contiguous(shape),) * len(nodes)))
-    return made[-1]
+    return combined(made, op, nodes[0].dtype, *[(node, Layout.contiguous(node.shape)) for node in nodes])[0]
 
 
-def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> tuple[Node, Layout]:
+def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> Term:
     """What is read of a node through a layout, as another dtype: a node, in which it lies alike, and the layout that reads it."""
     order = memory_order([through]) or tuple(range(through.ndim))
     turned = through.permute(order)
@@ -45,7 +52,7 @@ def times_read(side: Layout, kept: int) -> int:
     return prod([n for n, step in zip(side.shape[:kept], side.strides, strict=False) if not step])
 
 
-def turned(made: list[Node], source: Node, seen: Layout, kept: int) -> tuple[Node, Layout]:
+def turned(made: list[Node], source: Node, seen: Layout, kept: int) -> Term:
     """A copy of what is seen of a node through a layout, and the layout that sees it there: with the first `kept` axes last in memory."""
     axes = [a for a in (*range(kept, seen.ndim), *range(kept)) if seen.strides[a]]
     own = seen.permute((*axes, *(a for a in range(seen.ndim) if a not in axes)))

@@ -6,19 +6,19 @@ from __future__ import annotations
 
 from ..layout import Layout
 from ..node import Node
-from .making import made_at, renewed, times_read, turned
+from .making import Term, made_at, renewed, times_read, turned
 
 TIMES = 64  # that each element is read, from which it is worth a copy
 ROW = 4  # neighbouring results, beyond which lanes run along them
 
 
-def with_shared_turned(made: list[Node], source: Node, through: Layout, kept: int) -> tuple[Node, Layout]:
+def with_shared_turned(made: list[Node], source: Node, through: Layout, kept: int) -> Term:
     """What is reduced over all but its first `kept` axes, of such copies, and how it is seen; itself where there is nothing to copy."""
     anew: list[Node] = []
     made_at(anew, source, through)
-    copies: dict[tuple[Node, Layout], tuple[Node, Layout]] = {}
+    copies: dict[Term, Term] = {}
     instead: dict[Node, Node] = {}
-    copied, found = list[Node](), list[Node]()
+    copied: list[Node] = []
     for node in anew:
         now = renewed(node, instead)
         reads = list(zip(now.sources, now.layouts, strict=True))
@@ -30,12 +30,11 @@ def with_shared_turned(made: list[Node], source: Node, through: Layout, kept: in
         if copies:
             sources, layouts = zip(*reads, strict=True)
             now = Node.of(node.op, node.shape, node.dtype, sources, layouts)
-        found.append(now)
         instead[node] = now
     if not copies:
         return source, through
-    made += [*copied, *found]
-    return found[-1], Layout.contiguous(through.shape)
+    made += [*copied, *instead.values()]
+    return made[-1], Layout.contiguous(through.shape)
 
 
 def _is_shared(seen: Layout, kept: int) -> bool:

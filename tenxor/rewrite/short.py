@@ -8,12 +8,12 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from ..dtypes import DType, boolean, int8, int16, int32, int64
+from ..dtypes import boolean, int8, int16, int32, int64
 from ..layout import Layout
 from ..node import Node
 from ..ops import OPS
 from ..ops.reductions import COMBINED_BY, Reduction
-from .making import converted, is_made, made_at, times_read
+from .making import Term, combined, converted, is_made, made_at, times_read
 from .shared import with_shared_turned
 
 TERMS = 32  # at most
@@ -21,10 +21,9 @@ ROW, MANY = 8, 1 << 16  # elements of a row that is short, and in all such rows
 BEST = 16  # and where the best is looked for, as what lanes found takes longer to compare
 PLACES = 1 << 14  # elements of all rows whose places are looked for, which takes longest
 FEW = 4  # results that share each element of one side of a product, from which tiles are computed
-_BEST = {"argmax": "maximum", "argmin": "minimum"}  # the operation that finds what their places are of
-_WRITTEN_OUT = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_BEST)
+_BEST_BY = {"argmax": "maximum", "argmin": "minimum"}  # the operation that finds what their places are of
+_WRITTEN_OUT = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_BEST_BY)
 _INTEGERS = {d.itemsize: d for d in (int8, int16, int32, int64)}
-Term = tuple[Node, Layout]  # and how it is read
 _MULTIPLY = OPS["multiply"]
 
 
@@ -51,32 +50,24 @@ def written_out(node: Node) -> list[Node] | None:
     made: list[Node] = []
     if windows and sides:
         terms = _products(made, source, sides, kept)
+    elif not windows and is_made(source):
+        source, through = with_shared_turned(made, source, through, kept)
+        terms = [(made_at(made, source, x), Layout.contiguous(x.shape)) for x in _terms(through, kept)]
     else:
-        if not windows and is_made(source):
-            source, through = with_shared_turned(made, source, through, kept)
         terms = [(source, x) for x in _terms(through, kept)]
-    if not windows and is_made(source):
-        terms = [(made_at(made, source, x), Layout.contiguous(x.shape)) for _, x in terms]
     wide = source.dtype if reduction.ordered else reduction.result(source.dtype).compute
     if source.dtype is not wide:
         terms = [converted(made, wide, *term) for term in terms]
+    combine = OPS[(_BEST_BY if reduction.places else COMBINED_BY)[reduction.name]]
     found, *others = terms
     for other in others:
-        found = _combined(made, _BEST.get(reduction.name) or COMBINED_BY[reduction.name], wide, found, other)
+        found = combined(made, combine, wide, found, other)
     if reduction.places:
         found = _first(made, terms, found)
     if found[0].dtype is not node.dtype:
-        _combined(made, "cast", node.dtype, found)
+        combined(made, OPS["cast"], node.dtype, found)
     made[-1].stored = row == len(terms)  # what a row has one of is computed for many rows at once, before it is needed
     return made
-
-
-def _combined(made: list[Node], op: str, dtype: DType, *terms: Term) -> Term:
-    """An operation on terms, and how it is read."""
-    sources, layouts = zip(*terms, strict=True)
-    shape = layouts[0].shape
-    made.append(Node.of(OPS[op], shape, dtype, sources, layouts))
-    return made[-1], Layout.contiguous(shape)
 
 
 def _first(made: list[Node], terms: list[Term], best: Term) -> Term:
@@ -85,13 +76,13 @@ def _first(made: list[Node], terms: list[Term], best: Term) -> Term:
     places = _INTEGERS[dtype.compute.itemsize]
     before: list[Term] = []
     for term in terms[:-1]:
-        is_not = _combined(made, "not_equal", boolean, term, best)
+        is_not = combined(made, OPS["not_equal"], boolean, term, best)
         if dtype.is_float:
-            is_not = _combined(made, "logical_and", boolean, is_not, _combined(made, "equal", boolean, term, term))
-        before.append(_combined(made, "logical_and", boolean, before[-1], is_not) if before else is_not)
-    found, *others = [_combined(made, "cast", places, each) for each in before]
+            is_not = combined(made, OPS["logical_and"], boolean, is_not, combined(made, OPS["equal"], boolean, term, term))
+        before.append(combined(made, OPS["logical_and"], boolean, before[-1], is_not) if before else is_not)
+    found, *others = [combined(made, OPS["cast"], places, each) for each in before]
     for other in others:
-        found = _combined(made, "add", places, found, other)
+        found = combined(made, OPS["add"], places, found, other)
     return found
 
 

@@ -107,6 +107,8 @@ def test_many_short_rows_are_written_out(kind: str, longest: int, least: int) ->
 def test_places_along_several_axes_are_not() -> None:
     x = rows_of(8, 2 * PLACES).reshape(-1, 4, 2)
     assert written_out(reduction_of(x.reshape(-1, 8).argmax(1))) is not None
+    assert written_out(reduction_of(x.argmax((1, 2)))) is None
+    assert x.argmax((1, 2)).tolist() == [0] * len(x)
     whole = tx.moveaxis(x, 0, -1).realize().reshape(8, -1)
     assert whole.argmax(0).tolist() == [0] * (2 * PLACES // 8)
 
