@@ -6,6 +6,7 @@ compiled, whatever processor this is. Whatever else a program does is compiled w
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,24 +14,34 @@ from typing import Any
 import tenxor as tx
 
 from . import shortcut
-from .backend.llvm.maker import Maker, made_of, makers
+from .backend import backend
+from .backend.llvm.maker import made_of, makers
 from .memory import NOWHERE
 from .node import Node, Scalar
 from .pending import waiting
 from .plans import kept, ready
+from .plans.general import equalities_of, structure_of, to_ship, without_numbers
 from .plans.parts import product_in, sources_first
-from .plans.pattern import Pattern, structured
-from .plans.plan import make_plan
+from .plans.pattern import Pattern, stand_ins, structured
+from .plans.plan import make_plan, outlined
+from .plans.shipped import KIND, Shipped, written
 from .realize import forget
 from .shortcut import aside
 from .shortcut.frames import pattern_alone
 from .shortcut.install import linked
+from .sizes import holds
+from .target import Caches
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
 SIZES = (12, 100, 1000, 100_000)  # of vectors: small, some vectors of registers, in a cache, and what threads share
 MANY = 1_000_000  # that are reduced: several rows at a time
-MATRICES = ((2, 3), (10, 100), (100, 100), (100, 10), (300, 300))
-PRODUCTS = ((2, 2, 2), (3, 4, 5), *((n, n, n) for n in (10, 32, 64, 100, 128, 256)), (100, 50, 10))
+SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))  # of matrices: small
+MATRICES = (*SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
+SQUARE = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # of products
+OTHERS = ((3, 4, 5), (20, 8, 10), (100, 50, 10), (30, 20, 40), (64, 20, 5), (300, 50, 100), (300, 5, 20), (20, 300, 5), (10, 100, 20))
+PRODUCTS = (*((n, n, n) for n in SQUARE), *OTHERS)
+CACHES = (Caches(), Caches(second=1 << 18, last=1 << 23))  # of machines that plans are made for, and with so many threads
+THREADS = (1, 8)
 LARGE = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
 
 UNARY = ("negative", "abs", "square", "sign")
@@ -51,9 +62,12 @@ def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) 
     for maker in makers():
         forget()  # what was planned for another machine
         with maker.instead(), aside():
+            plans = _Plans()
             for expression in (wanted or expressions)():
-                _plan(expression, maker)
+                plans.take(expression)
                 waiting.clear()  # lest it be computed when memory grows, by kernels that this machine may not have instructions for
+            for its in plans.written():
+                maker.keep_plan(*its)
             maker.sharing()
             if shortcut.made is not None:
                 linked(shortcut.made.objects, maker)
@@ -65,16 +79,59 @@ def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) 
     forget()
 
 
-def _plan(x: tx.Tensor, maker: Maker) -> None:
-    """Have the kernels made that compute a tensor, whatever its sizes are, as a whole and by parts; and kept how they are run where that
-    is soon said.
-    """
-    root = x.storage.node
-    for pattern in (structured([root]), *_parts(root)):
+class _Plans:
+    """What is shipped for plans, for the present target; their kernels are compiled as they are made."""
+
+    def __init__(self) -> None:
+        plain = backend().target
+        self.targets = [plain.with_caches(caches).shared_by(threads) for caches in CACHES for threads in THREADS]
+        self.ready: dict[str, bytes] = {}  # by their texts
+        self.general: dict[str, list[Shipped]] = {}  # by those of structures
+
+    def take(self, x: tx.Tensor) -> None:
+        """Plan what computes a tensor, whatever its sizes are, as a whole and by parts."""
+        root = x.storage.node
+        for pattern in (structured([root]), *_parts(root)):
+            if not (self._is_ready(pattern) or self._is_general(pattern)):
+                make_plan(pattern)
+
+    def _is_ready(self, pattern: Pattern) -> bool:
+        """Whether a pattern is of one operation whose plans are soon said, and are what is planned."""
+        text = ready.text_of(pattern.nodes[-1]) if pattern.pending == 1 else None
+        if text is None or text in self.ready:
+            return text is not None
         plan = make_plan(pattern)
         own = ready.written(pattern, plan)
-        if own is not None and kept.in_words(own[2]) == kept.in_words(plan):
-            maker.keep_plan(*own[:2])
+        if own is None or kept.in_words(own[2]) != kept.in_words(plan):
+            return False
+        self.ready[text] = own[1]
+        return True
+
+    def _is_general(self, pattern: Pattern) -> bool:
+        """Whether there is a plan for whatever is of the structure of a pattern, of its numbers with each setting; now, at the latest."""
+        numbers = list[int]()
+        structure = structure_of(pattern, numbers)
+        equal, others = equalities_of(numbers)
+        text = None if structure is None else kept.text_of_structure((structure, equal), KIND)
+        if text is None:
+            return False
+        plans = self.general.setdefault(text, [])
+        for target in self.targets:
+            given = *others, *target.settings
+            if not any([holds(plan.conditions, given) for plan in plans]):
+                made = to_ship(pattern, others, target.settings)
+                if made is None:
+                    return False
+                outline, wanted = without_numbers(outlined(pattern, stand_ins(pattern), target))
+                if made.found()(*given) != wanted or marshal.loads(made.words) != kept.in_words(outline):
+                    return False
+                plans.append(made)
+        return True
+
+    def written(self) -> Iterator[tuple[str, bytes]]:
+        """Each text under which something is shipped, and what."""
+        yield from self.ready.items()
+        yield from ((text, written(plans)) for text, plans in self.general.items() if plans)
 
 
 def _parts(root: Node) -> Iterator[Pattern]:
@@ -117,14 +174,19 @@ def _named(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
 def _new(dtype: tx.DType) -> Iterator[tx.Tensor]:
     """What is made of numbers, alone and with a number more."""
     number = 2 if dtype.is_integer else 2.0
-    steps = tx.arange(12, dtype=dtype), tx.arange(12.0, dtype=dtype), tx.linspace(0, 1, 12).astype(dtype)
-    fulls = [tx.full((12,), value, dtype=dtype) for value in ((2, 2.0) if dtype.is_float else (2,))]
-    for x in (*steps, *fulls):
-        values = [x, x * number, x + x, x * number + number]
-        if dtype.is_float:
-            values += [tx.exp(x), x * number + tx.exp(x), tx.sqrt(x) + x]
-        yield from values
-        yield from (value.sum() for value in values)
+    for size in (12, 1000):
+        steps = tx.arange(size, dtype=dtype), tx.arange(float(size), dtype=dtype), tx.linspace(0, 1, size).astype(dtype)
+        fulls = [tx.full((size,), value, dtype=dtype) for value in ((2, 2.0) if dtype.is_float else (2,))]
+        for x in (*steps, *fulls):
+            values = [x, x * number, x + x, x * number + number]
+            if dtype.is_float:
+                values += [tx.exp(x), x * number + tx.exp(x), tx.sqrt(x) + x]
+            yield from values
+            yield from (value.sum() for value in values)
+    for rows, columns in SHAPES:
+        x, y = tx.ones((rows, columns), dtype=dtype), tx.ones((columns, rows), dtype=dtype)
+        yield from (x, x * number, x + x, x * number + number, x.sum(), x.sum(axis=0), x.sum(axis=1), x.mean(axis=0), x @ y, x @ x.T)
+        yield from ((x @ x, (x @ x).sum()) if rows == columns else ())
 
 
 def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
@@ -165,8 +227,8 @@ def _points(dtype: tx.DType) -> Iterator[tx.Tensor]:
 def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
     """With a row, a column, turned; sums of rows and columns; a softmax."""
     a, b = _there(shape, dtype), _there(shape, dtype)
-    row, column = a[0], a[:, :1]
-    yield from (f(a, other) for f in _named(ARITHMETIC) for other in (b, row, column))
+    row, column = _there(shape[1:], dtype), _there((shape[0], 1), dtype)
+    yield from (f(a, other) for f in _named(ARITHMETIC) for other in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
     yield from (a.T + 1, a.T * a.T, tx.add(a, a.T) if shape[0] == shape[1] else a.T * 2)
     for axis in (None, 0, 1):
         yield from (f(x, axis=axis) for x in (a, a * b, a - b) for f in _named(REDUCTIONS))
@@ -175,13 +237,15 @@ def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
         yield from (tx.softmax(a, axis=-1), tx.softmax(tx.full(shape, 2, dtype=dtype), axis=-1))
         yield from (a - a.mean(axis=0), ((a - b) ** 2).sum(axis=-1), tx.exp(a).sum(axis=-1))
         yield from (tx.sqrt(((a - b) ** 2).sum(axis=-1)), (a - a.mean(axis=0)) / a.std(axis=0))
+        yield from (tx.sqrt((a * a).sum()), a.std(), a.std(axis=0), a.std(axis=1))
 
 
 def _products(dtype: tx.DType, m: int, k: int, n: int) -> Iterator[tx.Tensor]:
     """Of matrices with each other, and with vectors."""
-    a, b, c, d = [_there(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m))]
+    a, b, c, d, e = [_there(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
     x, row = _there((k,), dtype), _there((n,), dtype)
-    yield from (a @ b, a @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T)
+    yield from (a @ b, a @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T, a.T @ a)
+    yield from (tx.maximum(a @ b + row, 0), a @ e.T, a.T @ e, a @ e[0], a @ b + row[None, :])
     if m == k:
         yield from (a @ a, (a @ a).sum())
 

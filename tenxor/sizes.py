@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import count
-from operator import index
+from math import prod
+from operator import eq, ge, index, lt, ne
 from typing import Any, Generic, Protocol, TypeVar
 
 from .records import NamedTuple
@@ -214,6 +215,7 @@ class Division(NamedTuple):
 
 Line = Condition | Bounds | Division
 HOW = ("==", "!=", "<", ">=")
+_ASKED = eq, ne, lt, ge
 DIVIDED, BOUNDED = len(HOW), len(HOW) + 1  # what stands in the place of these for other lines
 CONSTANT, ATOM = -1, -2  # and for how many products there are, in sums of none but that
 LEAST, MOST = -(1 << 63), (1 << 63) - 1  # integers of machine code: no size is beyond
@@ -384,6 +386,27 @@ class Trace:
                 found += (DIVIDED, *_words(line.over), *_words(line.by))
         last = [terms_of(n) for n in results]
         return [*found, len(last), *[word for terms in last for word in _words_of_result(terms)]]
+
+
+def holds(words: Iterable[int], numbers: Iterable[int]) -> bool:
+    """Whether all conditions that are in the words of a function hold for some numbers: known sooner than the function is compiled."""
+    atoms, each = list(numbers), iter(words)
+    _, lines = next(each), next(each)
+
+    def total() -> int:
+        return sum([next(each) * prod([atoms[next(each)] for _ in range(next(each))]) for _ in range(next(each))])
+
+    for _ in range(lines):
+        how = next(each)
+        if how == BOUNDED:
+            atom, least, most = next(each), next(each), next(each)
+            if not least <= atoms[atom] <= most:
+                return False
+        elif how == DIVIDED:
+            atoms += divmod(total(), total())
+        elif not _ASKED[how](total(), 0):
+            return False
+    return True
 
 
 def _words(terms: Terms) -> list[int]:

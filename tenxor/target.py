@@ -60,6 +60,19 @@ class Caches(NamedTuple):
         return self._replace(first=_power(first), second=_power(second), last=_power(last))
 
 
+_SECOND, _LAST = 64, 8  # bytes, by which numbers that follow from the second cache, and from the last, are not divided further
+
+
+class Settings(NamedTuple):
+    """What plans ask of a machine beside its instructions: the tuned sizes of its second cache and its last, so many times these bytes,
+    and the threads.
+    """
+
+    second: int
+    last: int
+    threads: int
+
+
 def _power(size: int) -> int:
     """The largest power of two that is not above a size."""
     return 1 << max(size, 1).bit_length() - 1
@@ -133,7 +146,7 @@ class Loops(NamedTuple):
     @staticmethod
     def of(caches: Caches) -> Loops:
         """Blocks of columns, and rows, as the nearest cache allows."""
-        near = caches.tuned().first
+        near = caches.first
         return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128, long_rows=near // 2)
 
 
@@ -149,8 +162,8 @@ class Passes(NamedTuple):
     @staticmethod
     def of(caches: Caches) -> Passes:
         """As the second cache allows, and the last."""
-        tuned = caches.tuned()
-        return Passes(large=tuned.last // 2, least=4 * tuned.second, row=tuned.second // 16, columns=tuned.second // 64)
+        second, last = caches.second, caches.last
+        return Passes(large=last // 2, least=4 * second, row=second // 16, columns=second // 64)
 
     def pays(self, nbytes: int, row: int) -> bool:
         """Whether a matrix of so many bytes, with rows of so many, is best read once."""
@@ -174,8 +187,7 @@ class Streams(NamedTuple):
     @staticmethod
     def of(caches: Caches) -> Streams:
         """Past the last cache goes what does not fit into it."""
-        last = caches.tuned().last
-        return Streams(result=last // 4, touched=last)
+        return Streams(result=caches.last // 4, touched=caches.last)
 
 
 class Blocks(NamedTuple):
@@ -207,13 +219,12 @@ class Blocks(NamedTuple):
     @staticmethod
     def of(caches: Caches) -> Blocks:
         """Blocks as the caches allow."""
-        tuned = caches.tuned()
-        second, last = tuned.second, tuned.last
+        first, second, last = caches.first, caches.second, caches.last
         return Blocks(
             direct=second // 2,
-            nearest=tuned.first // 2,
-            apart=tuned.first // 8,
-            lines=tuned.first // (4 * caches.line),
+            nearest=first // 2,
+            apart=first // 8,
+            lines=first // (4 * caches.line),
             touched=last // 2,
             ahead=4 * second,
             left=last // 8,
@@ -279,12 +290,26 @@ class Target(NamedTuple):
 
     def with_caches(self, caches: Caches) -> Target:
         """The machine with other caches, and the blocks that these allow."""
-        made = Loops.of(caches), Streams.of(caches), Blocks.of(caches)
-        return self._replace(caches=caches, loops=made[0], streams=made[1], blocks=made[2], passes=Passes.of(caches))
+        return self._planned_for(caches.tuned())._replace(caches=caches)
+
+    def _planned_for(self, tuned: Caches) -> Target:
+        made = Loops.of(tuned), Streams.of(tuned), Blocks.of(tuned)
+        return self._replace(loops=made[0], streams=made[1], blocks=made[2], passes=Passes.of(tuned))
 
     def shared_by(self, threads: int) -> Target:
         """The machine with so many threads."""
         return self if threads == self.threads else self._replace(threads=threads)
+
+    @property
+    def settings(self) -> Settings:
+        """What such machines differ in, of all that loops are planned by."""
+        tuned = self.caches.tuned()
+        return Settings(tuned.second // _SECOND, tuned.last // _LAST, self.threads)
+
+    def with_settings(self, its: Settings) -> Target:
+        """Such a machine, as far as loops are planned: what it is, itself, where these are its own settings."""
+        tuned = self.caches.tuned()._replace(second=its.second * _SECOND, last=its.last * _LAST)
+        return self._planned_for(tuned)._replace(threads=its.threads)
 
     def has(self, feature: str) -> bool:
         """Whether the processor has the instructions of this name."""

@@ -18,11 +18,12 @@ from ..late import LateModule
 from ..layout import Form, Layout
 from ..node import Recipe
 from ..remembered import Remembered
-from ..sizes import Known, Number, Trace
-from ..target import Target
-from . import kept, ready
+from ..sizes import Known, Number, Trace, holds
+from ..target import Settings, Target
+from . import kept, ready, shipped
 from .call import Call
 from .pattern import Pattern, stand_ins
+from .shipped import Shipped
 from .steps import Plan, Step
 
 planning = LateModule("tenxor.plans.plan")  # with the first plan that did not come with the package
@@ -37,13 +38,13 @@ Numbers = tuple[Any, ...]
 class General:
     """A plan without numbers, and what these are for those of a pattern: None if that would be planned otherwise.
 
-    `template` is that of frames that do the same (`shortcut/frames.py`).
+    `template` is that of frames that do the same (`shortcut/frames.py`). What `is_shipped` any process has.
     """
 
-    __slots__ = ("found", "is_pinned", "outline", "template")
+    __slots__ = ("found", "is_pinned", "is_shipped", "outline", "template")
 
-    def __init__(self, outline: Plan, found: Callable[..., Numbers | None], is_pinned: bool) -> None:
-        self.outline, self.found, self.is_pinned = outline, found, is_pinned
+    def __init__(self, outline: Plan, found: Callable[..., Numbers | None], is_pinned: bool, is_shipped: bool = False) -> None:
+        self.outline, self.found, self.is_pinned, self.is_shipped = outline, found, is_pinned, is_shipped
         self.template: Any = None
 
     def plan(self, numbers: Numbers) -> Plan:
@@ -92,14 +93,14 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
     key = structure, equal
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
-        known = _OfTarget(target)
+        known = _OfTarget(target, shipped.of_structure(key, target))
         known.general += [General(*each) for each in kept.read_general(key)]
         _known.keep(key, known)
-    found = known.suiting(others)
+    found = known.suiting(others) or known.brought(others)
     if found is None and (known.is_due() or (at_once and len(known.general) < known.most)):
         found = known.take(general_plan(pattern, others), others)
         if found is not None:
-            kept.write_general(key, [(each.outline, each.found, each.is_pinned) for each in known.general])
+            kept.write_general(key, [(each.outline, each.found, each.is_pinned) for each in known.general if not each.is_shipped])
     return found
 
 
@@ -129,27 +130,59 @@ def was_looked_for(pattern: Pattern) -> bool:
 
 
 class _OfTarget(Known[General]):
-    """What is known of a structure, whose plans are for one target."""
+    """What is known of a structure, whose plans are for one target; and what else came with the package for it."""
 
-    __slots__ = ("target",)
+    __slots__ = ("shipped", "target")
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, plans: list[Shipped]) -> None:
         super().__init__(MOST)
-        self.target = target
+        self.target, self.shipped = target, plans
+
+    def brought(self, numbers: tuple[int, ...]) -> tuple[General, Numbers] | None:
+        """What suits some numbers of that, which is known from now on."""
+        settings = self.target.settings
+        for each in self.shipped:
+            if holds(each.conditions, (*numbers, *settings)):
+                self.shipped.remove(each)
+                outline = each.plan()
+                found = None if outline is None else General(outline, each.found(settings), each.is_pinned, is_shipped=True)
+                return None if found is None else self.take(found, numbers)
+        return None
 
 
 def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
     """A plan for all patterns of the same structure that it suits, which has these numbers; None if it can be planned for itself
     alone.
     """
-    try:
-        traced = Traced(numbers)
-        nodes = stand_ins(pattern, traced)
-        outline = ready.plan_of(pattern, nodes) or planning.outlined(pattern, nodes)
-        found = traced.trace.written(tuple(map(numbers_of, outline.steps)))
-        return General(outline.with_steps(list(map(_without_numbers, outline.steps))), found, traced.trace.is_pinned)
-    except TypeError:  # something does not know such numbers
+    traced = Traced(numbers)
+    outline = _traced(pattern, traced, backend().target)
+    return None if outline is None else General(outline[0], traced.trace.written(outline[1]), traced.trace.is_pinned)
+
+
+def to_ship(pattern: Pattern, numbers: Iterable[int], settings: Settings) -> Shipped | None:
+    """The same for machines of other settings, too, in words; None if it can be planned for itself alone, or is of this process alone."""
+    traced = Traced(numbers)
+    target = backend().target.with_settings(Settings(*[cast(int, traced.trace.size(n)) for n in settings]))
+    outline = _traced(pattern, traced, target)
+    words = None if outline is None else kept.in_words(outline[0])
+    if outline is None or words is None:
         return None
+    trace = traced.trace
+    return Shipped(trace.words(()), trace.source(outline[1]), trace.is_pinned, ready.packed(words))
+
+
+def _traced(pattern: Pattern, traced: Traced, target: Target) -> tuple[Plan, Numbers] | None:
+    """What is planned for numbers and a target that are traced; None if something does not know such numbers."""
+    try:
+        nodes = stand_ins(pattern, traced)
+        return without_numbers(ready.plan_of(pattern, nodes) or planning.outlined(pattern, nodes, target))
+    except TypeError:
+        return None
+
+
+def without_numbers(plan: Plan) -> tuple[Plan, Numbers]:
+    """What is left of a plan without its numbers; and these. TypeError for what is planned for its own sizes alone."""
+    return plan.with_steps(list(map(_without_numbers, plan.steps))), tuple(map(numbers_of, plan.steps))
 
 
 def forget() -> None:

@@ -52,6 +52,11 @@ def _may_ask() -> bool:
     return _asked <= MOST and not DEBUG
 
 
+def looks() -> bool:
+    """Whether plans are looked for that were made elsewhere, still."""
+    return _asked <= MOST and not DEBUG
+
+
 def has_parts(pattern: Pattern) -> bool:
     """Whether plans came with the package for all operations of a pattern, so that none need be made for it now. What is met in some
     sizes is planned, as one kernel serves all; so is what has too many operations to be computed by parts.
@@ -67,7 +72,7 @@ def has_parts(pattern: Pattern) -> bool:
 
 def _read(pattern: Pattern) -> Plan | None:
     words = _words_at(text_of(pattern))
-    return None if words is None else _plan(words)
+    return None if words is None else plan_in(words)
 
 
 def _words_at(text: str | None) -> Any | None:
@@ -103,7 +108,7 @@ def read_general(structure: object) -> list[General]:
     every = _words_at(text_of_structure(structure)) if _may_ask() else None
     found = []
     for words, code, is_pinned in every or ():
-        outline = _plan(words)
+        outline = plan_in(words)
         if outline is not None:
             found.append((outline, FunctionType(code, {}), is_pinned))
     return found
@@ -125,14 +130,17 @@ def text_of(pattern: Pattern) -> str | None:
     return _text("plan", whole, lambda x: _text_of_recipe(x) if type(x) is Recipe else None if x is None else str(x))
 
 
-def text_of_structure(structure: object) -> str | None:
-    """Text that two structures share only if they are one, in processes of one interpreter; None if there is none."""
+_OWN = f"general {sys.implementation.cache_tag} {sys.hexversion}"  # as compiled functions are one interpreter's
+
+
+def text_of_structure(structure: object, kind: str = _OWN) -> str | None:
+    """Text that two structures share only if they are one, where this kind of words is found under it; None if there is none."""
 
     def said(x: object) -> str | None:
         is_plain = x is None or type(x) in (int, str)
         return repr(x) if is_plain else str(x) if type(x) is DType else _text_of_operation(x)
 
-    return _text(f"general {sys.implementation.cache_tag} {sys.hexversion}", structure, said)
+    return _text(kind, structure, said)
 
 
 def _text(head: str, whole: object, said: Callable[[object], str | None]) -> str | None:
@@ -200,7 +208,8 @@ def in_words(plan: Plan) -> tuple[Any, ...] | None:
     return steps, plan.inlined, plan.costly, plan.watched, plan.reads, plan.more
 
 
-def _plan(content: tuple[Any, ...]) -> Plan | None:
+def plan_in(content: tuple[Any, ...]) -> Plan | None:
+    """The plan of these words, if all its kernels are there."""
     all_steps, *rest = content
     steps = []
     for (number, shape, name, nbytes, op, whole), filling, beside in all_steps:

@@ -30,11 +30,11 @@ _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 
 def make_plan(pattern: Pattern) -> Plan:
     """The plan that computes what has this pattern."""
-    return outlined(pattern, stand_ins(pattern))
+    return outlined(pattern, stand_ins(pattern), backend().target)
 
 
-def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
-    """The plan for a pattern and what stands for its nodes."""
+def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
+    """The plan for a pattern and what stands for its nodes, for a machine of which the settings may be numbers that remember, too."""
     roots = [nodes[k] for k in pattern.roots]
     order = pending(roots)
     if any(node.op is PLACEHOLDER for node in order):
@@ -45,7 +45,6 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
             " give what is written as a result"
         )
     number_of = {node: k for k, node in enumerate(nodes)}
-    target = backend().target
     instead, now, kernels = _fused(order, roots, target)
     number_of |= {other: number_of[node] for node, other in instead.items()}
     more = [node for node in now if node not in number_of]

@@ -55,7 +55,12 @@ def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
     if text is None or not isinstance(call, Call):
         return None
     words, each = described(call), call.arguments.work // node.size
-    return None if words is None else (text, marshal.dumps((words[0], each)), _plan(pattern.nodes, call.compiled, each))
+    return None if words is None else (text, packed((words[0], each)), _plan(pattern.nodes, call.compiled, each))
+
+
+def packed(words: Any) -> bytes:
+    """Words as they are shipped: whichever interpreter reads them, and makes the package."""
+    return marshal.dumps(words, 4)
 
 
 def text_of(node: Node) -> str | None:
