@@ -16,20 +16,21 @@ import tenxor as tx
 from . import shortcut
 from .backend import backend
 from .backend.llvm.maker import made_of, makers
+from .known import holds
 from .memory import NOWHERE
 from .node import Node, Scalar
 from .pending import waiting
 from .plans import kept, ready
-from .plans.general import equalities_of, structure_of, to_ship, without_numbers
+from .plans.general import equalities_of, structure_of, without_numbers
 from .plans.parts import product_in, sources_first
 from .plans.pattern import Pattern, stand_ins, structured
 from .plans.plan import make_plan, outlined
 from .plans.shipped import KIND, Shipped, written
+from .plans.tracing import to_ship
 from .realize import forget
 from .shortcut import aside
 from .shortcut.frames import pattern_alone
 from .shortcut.install import linked
-from .sizes import holds
 from .target import Caches
 
 DTYPES = (tx.float32, tx.float64, tx.int64)

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import count
-from math import prod
-from operator import eq, ge, index, lt, ne
-from typing import Any, Generic, Protocol, TypeVar
+from operator import index
+from typing import Any
 
+from .known import ATOM, BOUNDED, CONSTANT, DIVIDED, HOW
 from .records import NamedTuple
 
 _serial = count(1).__next__  # of the next trace
@@ -214,10 +214,6 @@ class Division(NamedTuple):
 
 
 Line = Condition | Bounds | Division
-HOW = ("==", "!=", "<", ">=")
-_ASKED = eq, ne, lt, ge
-DIVIDED, BOUNDED = len(HOW), len(HOW) + 1  # what stands in the place of these for other lines
-CONSTANT, ATOM = -1, -2  # and for how many products there are, in sums of none but that
 LEAST, MOST = -(1 << 63), (1 << 63) - 1  # integers of machine code: no size is beyond
 _UNLIKE = {"==": "!=", "<": ">="}
 
@@ -388,27 +384,6 @@ class Trace:
         return [*found, len(last), *[word for terms in last for word in _words_of_result(terms)]]
 
 
-def holds(words: Iterable[int], numbers: Iterable[int]) -> bool:
-    """Whether all conditions that are in the words of a function hold for some numbers: known sooner than the function is compiled."""
-    atoms, each = list(numbers), iter(words)
-    _, lines = next(each), next(each)
-
-    def total() -> int:
-        return sum([next(each) * prod([atoms[next(each)] for _ in range(next(each))]) for _ in range(next(each))])
-
-    for _ in range(lines):
-        how = next(each)
-        if how == BOUNDED:
-            atom, least, most = next(each), next(each), next(each)
-            if not least <= atoms[atom] <= most:
-                return False
-        elif how == DIVIDED:
-            atoms += divmod(total(), total())
-        elif not _ASKED[how](total(), 0):
-            return False
-    return True
-
-
 def _words(terms: Terms) -> list[int]:
     """A sum: how many products there are, and of each how often it is added, of how many atoms it is, and which they are."""
     return [len(terms), *[word for monomial, times in terms for word in (times, len(monomial), *monomial)]]
@@ -438,63 +413,3 @@ def _exactly(terms: Terms, by: Terms) -> Terms | None:
             return None
         found.append((tuple(rest), n // times))
     return tuple(sorted(found))
-
-
-class Found(Protocol):
-    """What was found for some numbers: its own `found` says what that is for others, or None if it would not have been found for these. It
-    `is_pinned` if it is for some of them as they are.
-    """
-
-    @property
-    def found(self) -> Callable[..., tuple[Any, ...] | None]: ...
-
-    @property
-    def is_pinned(self) -> bool: ...
-
-
-F = TypeVar("F", bound=Found)
-
-
-class Known(Generic[F]):
-    """What was found of one structure for some numbers, and holds for others: last first. It takes longer to find what holds for others,
-    too, so the first numbers are seen to for themselves; and more and more of them where what was found is for one number alone.
-    """
-
-    __slots__ = ("first", "general", "least", "most", "once")
-
-    def __init__(self, most: int, first: int = 1) -> None:
-        self.general: list[F] = []
-        self.most = most  # of them; none where nothing of this structure holds for other numbers
-        self.first = self.least = first  # how many are seen to for themselves before that is done once
-        self.once = 0  # how many numbers were seen to for themselves
-
-    def suiting(self, numbers: Iterable[int]) -> tuple[F, tuple[Any, ...]] | None:
-        """What suits some numbers, and what it says of them."""
-        general = self.general
-        for k, each in enumerate(general):
-            found = each.found(*numbers)
-            if found is not None:
-                self.first = self.least  # so others do suit
-                if k:
-                    general.insert(0, general.pop(k))
-                return each, found
-        return None
-
-    def is_due(self) -> bool:
-        """Whether it is time to find what holds for others, too, as nothing suits some. If not, these are seen to for themselves."""
-        due = self.once >= self.first + sum([found.is_pinned for found in self.general]) and len(self.general) < self.most
-        self.once += not due
-        return due
-
-    def take(self, made: F | None, numbers: Iterable[int]) -> tuple[F, tuple[Any, ...]] | None:
-        """What was found then, of these numbers; None if they can only be seen to for themselves, as from then on all others are."""
-        if made is None:
-            self.most = 0
-            self.once += 1
-            return None
-        found = made.found(*numbers)
-        assert found is not None, "what was found of some numbers suits them"
-        self.general.insert(0, made)
-        if made.is_pinned:
-            self.first *= 2  # it may be that others never suit
-        return made, found

@@ -47,7 +47,8 @@ ROOMS = (
     Room(("tenxor.locking",), "whatever several threads do, on the way of which a signal may come", only=()),
     Room(("tenxor.hashing",), "one function, for whatever is known by a hash", only=()),
     Room(("tenxor.remembered",), "what is remembered is bounded, whoever found it", only=()),
-    Room(("tenxor.sizes",), "a number that remembers may stand for any size, stride or offset", only=("tenxor.records",)),
+    Room(("tenxor.known",), "what holds for other numbers than those that it was found for, whatever it is", only=()),
+    Room(("tenxor.sizes",), "a number that remembers may stand for any size, stride or offset", only=("tenxor.known", "tenxor.records")),
     Room(
         ("tenxor.layout",),
         "index algebra makes sense without a tensor",

@@ -14,7 +14,7 @@ from tenxor.backend import backend
 from tenxor.backend.llvm import cache, compiler, found
 from tenxor.backend.llvm.compiler import Compiler
 from tenxor.node import Node
-from tenxor.plans import general, kept
+from tenxor.plans import general, kept, tracing
 from tenxor.plans.pattern import Pattern, structured
 from tenxor.plans.plan import make_plan
 from tenxor.plans.steps import Plan
@@ -303,7 +303,7 @@ class TestWhatIsWritten:
             sizes: list[int] = []
             structure = general.structure_of(pattern, sizes)
             same, numbers = general.equalities_of(sizes)
-            made = general.general_plan(pattern, numbers)
+            made = tracing.general_plan(pattern, numbers)
             assert made is not None
             key = structure, same
             assert kept.read_general(key) == []

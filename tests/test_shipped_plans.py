@@ -13,11 +13,11 @@ import pytest
 import tenxor as tx
 from tenxor.backend import backend
 from tenxor.backend.llvm import levels
-from tenxor.plans import general, kept, shipped
+from tenxor.known import holds
+from tenxor.plans import general, kept, shipped, tracing
 from tenxor.plans.pattern import Pattern, stand_ins, structured
 from tenxor.plans.plan import make_plan, outlined
 from tenxor.plans.shipped import Shipped
-from tenxor.sizes import holds
 from tenxor.target import Caches, Settings, Target
 from tests.machines import current, tuned
 from tests.processes import python
@@ -76,7 +76,7 @@ def test_what_holds_for_other_sizes_and_machines_is_what_would_be_planned(name: 
                 assert found == wanted and shipped.marshal.loads(plan.words) == kept.in_words(outline)
                 hits += 1
         if not any([holds(plan.conditions, given) for plan in plans]):
-            new = general.to_ship(pattern, numbers, target.settings)
+            new = tracing.to_ship(pattern, numbers, target.settings)
             assert new is not None and holds(new.conditions, given)
             plans.append(new)
     assert hits > 8
@@ -99,7 +99,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
 
 def shipped_for(pattern: Pattern, there: dict[str, bytes]) -> None:
     structure, numbers = taken_apart(pattern)
-    made, text = general.to_ship(pattern, numbers, backend().target.settings), kept.text_of_structure(structure, shipped.KIND)
+    made, text = tracing.to_ship(pattern, numbers, backend().target.settings), kept.text_of_structure(structure, shipped.KIND)
     assert made is not None and text is not None
     there[text] = shipped.written([made])
 
@@ -113,12 +113,8 @@ def test_they_are_taken_over_without_planning_and_not_written_to_the_disk(there:
     shipped_for(rows(40, 60), there)
     wanted = [kept.in_words(make_plan(rows(m, n))) for m, n in ((50, 70), (51, 80))]
     planned, written = list[object](), list[list[Any]]()
-
-    class Planning:
-        make_plan = staticmethod(lambda pattern: planned.append(pattern) or make_plan(pattern))
-        outlined = staticmethod(lambda *given: planned.append(given) or outlined(*given))
-
-    monkeypatch.setattr(general, "planning", Planning)
+    monkeypatch.setattr(general.planning, "make_plan", lambda pattern: planned.append(pattern) or make_plan(pattern))
+    monkeypatch.setattr(general.planning, "outlined", lambda *given: planned.append(given) or outlined(*given))
     monkeypatch.setattr(kept, "write_general", lambda key, plans: written.append(list(plans)))
     for (m, n), words in zip(((50, 70), (51, 80)), wanted, strict=True):
         plan = general.plan_for(rows(m, n))

@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tenxor.sizes import Condition, Number, Quotient, Size, Trace, holds
+from tenxor.known import holds
+from tenxor.sizes import Condition, Number, Quotient, Size, Trace
 
 Program = Callable[[Sequence[int]], tuple[int, ...]]
 

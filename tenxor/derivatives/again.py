@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Recipe, Scalar, recipe_of, untracked
 from ..past import short_again
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from ..records import NamedTuple
 from ..remembered import Remembered
 from .adjoint import Part, Placed, seen_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..node import Node, watchers
 from ..past import Past, past_of
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from .adjoint import Part
 from .outline import STRETCH, Given, Graph, Outline
 from .reverse import depending, known_of

@@ -8,7 +8,7 @@ from functools import lru_cache
 from ..layout import Layout
 from ..node import Node, Recipe, recipe_of
 from ..past import Kept, Needs, Past, past_of
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from .partials import is_smooth
 from .rule import Making, Pulled, Rule, Tangents, back, converted, read
 from .seen import Seen, Term, of_number, stored

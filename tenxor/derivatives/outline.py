@@ -10,7 +10,8 @@ from typing import Any
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Scalar, recipe_of
 from ..past import Kept, Past, past_of, short_again
-from ..plans.general import Traced, equalities_of, take_apart, take_layout_apart
+from ..plans.general import equalities_of, take_apart, take_layout_apart
+from ..plans.tracing import Traced
 from ..records import NamedTuple
 from .adjoint import Part, Placed, seen_of
 from .again import Pulled, made_again

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from ..node import MAX_PENDING, Node, next_number, watchers
 from ..ops import Op
 from ..past import Past, past_of
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from ..realize import realize
 from .adjoint import Part, seen_of
 from .outline import STRETCH, Given, Graph, Outline

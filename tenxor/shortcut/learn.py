@@ -17,7 +17,7 @@ from ..keywords import names_of
 from ..late import Late
 from ..node import UNFINISHED, Node, data, is_pinned, next_number, tracking
 from ..ops import Op
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from ..realize import realize
 from ..remembered import Remembered
 from ..sizes import Number

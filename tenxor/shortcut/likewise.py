@@ -14,19 +14,20 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from ..known import Known
 from ..layout.coords import Shape
 from ..locking import taken_at_once
 from ..memory import NOWHERE
 from ..node import DATA, Gather, Node, Recipe, Scalar, next_number, recipe_of
 from ..past import Past
 from ..plans import pattern as patterns
-from ..plans.general import Traced
 from ..plans.parts import PRODUCT, SUM
 from ..plans.pattern import Pattern
+from ..plans.tracing import Traced
 from ..realize import lock
 from ..records import NamedTuple
 from ..remembered import Remembered
-from ..sizes import Known, Number
+from ..sizes import Number
 from ..spec import Made, Spec, itself
 from ..storage import Storage
 from ..tensor import Tensor

@@ -13,7 +13,7 @@ from ..dtypes import OF_NUMPY, DType, boolean, int8, int16, int32, int64, uint8,
 from ..host.loops import one_step
 from ..layout import Layout
 from ..node import DATA, Recipe, recipe_of
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from ..records import NamedTuple
 from ..sizes import Number
 from ..spec import Made, Spec, remember, spec_of

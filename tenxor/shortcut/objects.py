@@ -15,6 +15,7 @@ from types import MemberDescriptorType
 
 from ..dtypes import DType
 from ..frameless import Frameless
+from ..known import Known
 from ..layout import Form, Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
@@ -22,7 +23,6 @@ from ..ops import Op
 from ..past import Past
 from ..plans.steps import Cell
 from ..pool import Pool
-from ..sizes import Known
 from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor

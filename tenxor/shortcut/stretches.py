@@ -16,7 +16,7 @@ from ..derivatives.outline import Outline
 from ..dtypes import DType, Number, int64
 from ..layout import Layout
 from ..node import Scalar
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from ..sizes import Quotient, Trace
 from ..spec import Made, spec_of
 from . import likewise

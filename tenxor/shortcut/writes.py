@@ -14,7 +14,7 @@ from ..layout.coords import Shape
 from ..memory import allocate
 from ..node import STORE, Node, Scalar, data
 from ..ops import OPS
-from ..plans.general import Traced
+from ..plans.tracing import Traced
 from ..realize import realize
 from ..records import NamedTuple
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember, spec_of

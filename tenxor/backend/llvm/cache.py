@@ -34,7 +34,7 @@ _HOUR = 3600.0  # seconds
 
 PACKAGE = __file__.rpartition("backend")[0]  # our folder
 EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what a kernel becomes
-PLANNER = ("plans", "rewrite", "layout", "node.py", "sizes.py", "realize.py", "ownership.py")  # and, with those, what a plan is
+PLANNER = ("plans", "rewrite", "layout", "node.py", "known.py", "sizes.py", "realize.py", "ownership.py")  # and, with those, what a plan is
 
 
 def sources(*paths: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER, Type, array
-from ...sizes import BOUNDED, CONSTANT, DIVIDED
+from ...known import BOUNDED, CONSTANT, DIVIDED
 from ..objects import BYTES, SIZE, Objects
 from ..rule import MOST_ATOMS, MOST_NUMBERS, MOST_RESULTS
 from .function import Function
