@@ -65,7 +65,7 @@ class _Holder:
 def _measured() -> tuple[int, tuple[int, int], int]:
     """The counts where nobody else holds anything: of an item of a list, of what a storage holds, of a node's buffer."""
     found = set()
-    for _ in range(12):  # an interpreter adapts after fewer
+    for _ in range(5):  # of four rounds each: an interpreter adapts after fewer
         storage, items = _Holder(data(allocate(0), (0,), boolean)), [data(allocate(0), (0,), boolean)]
         others: list[object] = []
         for more in range(4):

@@ -7,7 +7,7 @@ There are some dozens of them on the way to a first result, and each would take 
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +39,33 @@ else:
         lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r)),
     )
 
-    def _of_many(count: int) -> Any:
-        """What makes a record of more fields: Python compiles it for each class."""
-        names = ", ".join([f"a{k}" for k in range(count)])
-        return eval(f"lambda _cls, {names}: _of(_cls, ({names}))", {"_of": _of})
-
-    def _making(name: str, fields: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
-        made = _MAKING[len(fields)] if len(fields) < len(_MAKING) else _of_many(len(fields))
+    def _making(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
+        if len(fields) >= len(_MAKING):
+            return _of_many(name, fields, defaults)
+        made = _MAKING[len(fields)]
         code = made.__code__.replace(co_varnames=("_cls", *fields), co_name="__new__", co_qualname=f"{name}.__new__")
-        return FunctionType(code, globals(), "__new__", defaults)
+        return FunctionType(code, globals(), "__new__", tuple(defaults.values()))
+
+    def _of_many(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
+        """What makes a record of more fields, of which there are few: to compile one for each class takes longer than all that they do."""
+
+        def __new__(_cls: type, *values: Any, **named: Any) -> Any:
+            given = dict(zip(fields, values, strict=False))
+            found = defaults | given | named
+            if len(values) > len(fields) or len(found) > len(fields) or not given.keys().isdisjoint(named) or len(found) < len(fields):
+                raise TypeError(f"{name}() takes {', '.join(fields)}; {len(values)} values and {[*named]} were given")
+            return _of(_cls, map(found.__getitem__, fields))
+
+        return __new__
+
+    class _Signature:
+        """That of a record of many fields, for whoever asks its class."""
+
+        def __get__(self, record: object, cls: type) -> Any:
+            from inspect import Parameter, Signature
+
+            told = [(field, cls._field_defaults.get(field, Parameter.empty)) for field in cls._fields]
+            return Signature([Parameter(field, Parameter.POSITIONAL_OR_KEYWORD, default=default) for field, default in told])
 
     def _make(cls, values: Iterable[Any]) -> Any:
         made = tuple.__new__(cls, values)
@@ -88,7 +106,9 @@ else:
                 raise TypeError(f"{name}: fields with a default are the last ones")
             getters = {field: _tuplegetter(k, f"Alias for field number {k}") for k, field in enumerate(fields)}
             known = {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields, "__doc__": f"{name}({', '.join(fields)})"}
-            known["__new__"] = _making(name, fields, tuple(defaults.values()))
+            known["__new__"] = _making(name, fields, defaults)
+            if len(fields) >= len(_MAKING):
+                known["__signature__"] = _Signature()
             return type(name, (tuple, *bases[1:]), {**_COMMON, **known, **namespace, **getters})
 
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
