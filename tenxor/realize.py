@@ -98,7 +98,9 @@ def _planned(roots: Sequence[Node], taken: Pattern | None) -> tuple[Pattern, Pla
             soon = bool(first)
         elif plan is not None:
             others = _others(plan, pattern.nodes) if plan.watched else frozenset()
-            if pattern.is_as_it_was():  # so recipes refer to what they referred to, while it was counted
+            if not others.isdisjoint(plan.dear):  # they are stored now: what there is to compute is another pattern
+                del pattern
+            elif pattern.is_as_it_was():  # so recipes refer to what they referred to, while it was counted
                 return pattern, plan, others
     return None
 

@@ -352,6 +352,11 @@ class Target(NamedTuple):
         return self.has("avx512f")
 
     @property
+    def takes_longs_apart(self) -> bool:
+        """Whether no instruction makes floats of a vector of 64-bit integers."""
+        return not (self.has("avx512f") or self.has("neon"))
+
+    @property
     def identity(self) -> str:
         """Text that two targets share if they get the same code for the same loops, on however many threads."""
         return _identity(self)

@@ -31,7 +31,7 @@ def told(plan: Plan) -> tuple[object, ...]:
             numbers = its.out, list(its.sources), list(its.sizes), its.split, its.work, its.scratch
             filling = filling.compiled.kernel, list(its.scalars), list(its.tables), numbers
         steps.append((s.number, s.shape, s.dtype, s.nbytes, s.whole, s.over, s.bytes_of, s.donors, s.needs, s.last, filling))
-    return plan.inlined, plan.costly, plan.watched, plan.reads, plan.more, steps
+    return plan.inlined, plan.costly, plan.dear, plan.watched, plan.reads, plan.more, steps
 
 
 @pytest.fixture

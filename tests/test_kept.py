@@ -242,8 +242,8 @@ class TestWhatIsWritten:
     def are_alike(plan: Plan, again: Plan) -> None:
         """Whether one is the other, but that kernels are known by their facts in either."""
         assert again.target is plan.target
-        assert set(Plan.__slots__) == {"inlined", "costly", "watched", "reads", "more", "steps", "target", "short"}
-        for name in ("inlined", "costly", "watched", "reads", "more"):
+        assert set(Plan.__slots__) == {"inlined", "costly", "dear", "watched", "reads", "more", "steps", "target", "short"}
+        for name in ("inlined", "costly", "dear", "watched", "reads", "more"):
             assert getattr(again, name) == getattr(plan, name)
         for one, other in zip(plan.steps, again.steps, strict=True):
             for name in set(type(one).__slots__) - {"filling", "name"}:

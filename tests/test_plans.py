@@ -221,42 +221,6 @@ class TestFusion:
             i = i * 2 + 1
         assert len(kernels(i + x, i * x)) == 3
 
-    def test_the_second_use_of_what_was_computed_in_passing_keeps_it(self) -> None:
-        e = tx.exp(matrix())
-        first, second, third = e + 1, e * 2, e - 3
-        first.realize()
-        assert is_pending(e) and len(kernels(second)) == 2
-        second.realize()
-        assert not is_pending(e) and len(kernels(third)) == 1
-        expected = np.exp(matrix().to_numpy())
-        assert np.allclose(third.to_numpy(), expected - 3) and np.allclose(first.to_numpy(), expected + 1)
-
-    def test_a_name_alone_is_enough_to_ask_again(self) -> None:
-        e = tx.exp(matrix())
-        (e + 1).realize()
-        assert is_pending(e) and len(kernels(e * 2)) == 2
-
-    def test_the_same_use_again_keeps_it_too(self) -> None:
-        e = tx.exp(matrix())
-        (e + 1).realize()
-        (e + 1).realize()
-        assert not is_pending(e)
-
-    def test_what_only_a_named_one_reads_is_not_kept_beside_it(self) -> None:
-        def squared(e: Tensor) -> Tensor:
-            return e * e
-
-        s = squared(tx.exp(matrix()))
-        (s + 1).realize()
-        assert is_pending(s) and len(kernels(s - 1)) == 2  # the square, and not its exponential
-
-    def test_what_nobody_can_ask_for_again_is_not_kept(self) -> None:
-        x = matrix()
-        y = tx.exp(x) + 1
-        y.realize()
-        z = tx.exp(x) * 2  # another exponential
-        assert len(kernels(z)) == 1
-
     def test_a_distance_reads_two_tables_and_writes_one(self) -> None:
         a, b = matrix(40, 16), matrix(50, 16)
         (kernel,) = kernels(((a[:, None] - b[None]) ** 2).sum(-1))

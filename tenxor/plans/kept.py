@@ -205,7 +205,7 @@ def in_words(plan: Plan) -> tuple[Any, ...] | None:
                 return None
         head = step.number, step.shape, step.dtype.name, step.nbytes, str(step.name), step.whole
         steps.append((head, words, tuple([getattr(step, name) for name in _BESIDE])))
-    return steps, plan.inlined, plan.costly, plan.watched, plan.reads, plan.more
+    return steps, plan.inlined, plan.costly, plan.dear, plan.watched, plan.reads, plan.more
 
 
 def plan_in(content: tuple[Any, ...]) -> Plan | None:

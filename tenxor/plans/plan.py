@@ -19,6 +19,7 @@ from ..rewrite.blocks import Blocks
 from ..sizes import int_of
 from ..target import Target
 from .lowering import Lowering
+from .parts import adding_otherwise
 from .pattern import Pattern, scalars_of, stand_ins
 from .steps import Plan, Step
 
@@ -53,6 +54,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
     missing = [n for n in order if instead.get(n, n) not in stored]
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
+    dear = [number_of[n] for n in _dear(missing, nodes, target)]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
     lowering = Lowering(stored, target, number_of, scalars)
@@ -72,7 +74,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
     _plan_memory(steps, _readers(order, inlined, number_of), len(nodes))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(target, steps, sorted(inlined), costly, watched, [read[k] for k in watched], count - len(nodes))
+    return Plan(target, steps, sorted(inlined), costly, dear, watched, [read[k] for k in watched], count - len(nodes))
 
 
 def _fused(
@@ -84,6 +86,18 @@ def _fused(
         roots = [instead.get(root, root) for root in roots]
         order = pending(roots)
     return instead, order, fuse(order, roots, target)
+
+
+def _dear(inlined: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
+    """Those of some of the nodes, each after what it reads, that take more additions than may be repeated; none where sums of what is
+    stored may come out otherwise.
+    """
+    cost: dict[Node, int] = {}
+    for node in inlined:
+        if type(node.op) is Op:
+            cost[node] = node.op.cost + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
+    found = [node for node, its in cost.items() if its > target.fusing.repeatable]
+    return found if found and not adding_otherwise(nodes) else []
 
 
 def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], count: int) -> dict[Node, int]:

@@ -104,4 +104,4 @@ def _plan(nodes: Sequence[Node], code: Compiled, each: int) -> Plan:
     step.needs.update(k for k, *_ in sources)
     size = node.size
     step.filling = Call(code, Arguments((-1, 0), sources, [(k, False) for k in range(scalars)], (), [size], size, each * size, 0))
-    return Plan(backend().target, [step], [], [], [], [], 0)
+    return Plan(backend().target, [step], [], [], [], [], [], 0)

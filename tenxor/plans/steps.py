@@ -147,10 +147,11 @@ class Plan:
 
     It lets go of cells that are `inlined`, or not computed at all. Whoever runs it for nodes asks before who else can read the
     `watched` ones, which recipes refer to `reads` times each. Those that are `costly` are inlined ones that are better
-    stored the next time if others can read them, and so may ask for them again.
+    stored the next time if others can read them, and so may ask for them again; and of these the `dear` ones at once, as to store
+    them takes little beside making them.
     """
 
-    __slots__ = ("costly", "inlined", "more", "reads", "short", "steps", "target", "watched")
+    __slots__ = ("costly", "dear", "inlined", "more", "reads", "short", "steps", "target", "watched")
 
     def __init__(
         self,
@@ -158,12 +159,14 @@ class Plan:
         steps: list[Step],
         inlined: list[int],
         costly: list[int],
+        dear: list[int],
         watched: list[int],
         reads: list[int],
         more: int,
     ) -> None:
         self.target, self.more = target, more
-        self.steps, self.inlined, self.costly, self.watched, self.reads = steps, inlined, costly, watched, reads
+        self.steps, self.inlined, self.costly, self.dear = steps, inlined, costly, dear
+        self.watched, self.reads = watched, reads
         self.short: Short | None = None
 
     @property
@@ -173,7 +176,7 @@ class Plan:
 
     def with_steps(self, steps: list[Step]) -> Plan:
         """The same plan with other steps, in which the same cells are filled."""
-        return Plan(self.target, steps, self.inlined, self.costly, self.watched, self.reads, self.more)
+        return Plan(self.target, steps, self.inlined, self.costly, self.dear, self.watched, self.reads, self.more)
 
     def run(self, given: Given, others: Set[int] = NOBODY) -> None:
         """Fill the cells that steps fill. Others can read those of the watched ones that have the numbers `others`."""

@@ -209,7 +209,8 @@ def _where_written(plan: Plan) -> dict[int, int] | None:
 def _inlined(pattern: Pattern, plan: Plan) -> list[tuple[int, int]]:
     """The numbers of those that are inlined, and what they are."""
     nodes, otherwise = pattern.nodes, adding_otherwise(pattern.nodes) if plan.costly else set()
-    return [(k, STORED if id(nodes[k]) in otherwise else MUCH if _is_much(nodes[k], plan.target) else INLINED) for k in plan.costly]
+    much = {k for k in plan.costly if k in plan.dear or _is_much(nodes[k], plan.target)}
+    return [(k, STORED if id(nodes[k]) in otherwise else MUCH if k in much else INLINED) for k in plan.costly]
 
 
 def _most(call: Call, target: Target) -> int:

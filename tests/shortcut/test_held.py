@@ -80,11 +80,14 @@ def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(monkeyp
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_what_is_inlined_and_much_is_not_made_twice() -> None:
+@pytest.mark.parametrize(
+    ("shape", "make"), [((260, 300), lambda x: x.exp()), ((5, 7), lambda x: x.sin().exp().sin().exp())], ids=["many", "dear"]
+)
+def test_what_is_inlined_and_much_is_not_made_twice(shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]) -> None:
     """Others have it, and it takes long: it is computed with the first that reads it, not when it is read again."""
-    x = tx.asarray(RNG.normal(size=(260, 300))).realize()
+    x = tx.asarray(RNG.normal(size=shape)).realize()
     for k in range(TIMES):
-        held = (x * float(k + 1)).exp()
+        held = make(x * float(k + 1))
         found = held + x
         found.realize()
         is_there = held.node.buffer is not None

@@ -197,12 +197,15 @@ def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("shape", [(8, 3), (90, 40), (300, 300)])
-def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwise(shape: tuple[int, int]) -> None:
-    """It is made of much, so it would be, else; but then the sum goes through it the other way."""
+@pytest.mark.parametrize("make", [lambda x: x * 1.7, lambda x: x.sin().exp().sin().exp()], ids=["little", "dear"])
+def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwise(
+    shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]
+) -> None:
+    """It is made of much, or by much, so it would be, else; but then the sum goes through it the other way."""
     m, (rows, columns) = operands()[2], shape
 
     def step() -> list[Any]:
-        turned = m[:rows, :columns][::-1] * 1.7
+        turned = make(m[:rows, :columns][::-1])
         largest = m[:rows, :columns].max(axis=0)
         sums = turned.sum(axis=0), (turned * 0.5).sum(), (turned * largest).sum(axis=0) + largest
         return [bits(found) for found in (*sums, turned, largest)]

@@ -327,7 +327,7 @@ class Emitter:
             return self.inline(formula, dict(zip(e.args, args, strict=True)))
         source, name = e.args[0].dtype, e.op.name
         if name == "cast":
-            return [converted(v, source, e.dtype) for v in args[0]]
+            return [converted(v, source, e.dtype, by_halves=self.target.takes_longs_apart) for v in args[0]]
         operand, emit = e.args[-1].dtype, PRIMITIVES[name]  # of `where`, the dtype of its values
         found = [emit(operand, *each) for each in zip(*args, strict=True)]
         return found if name in EXACT else [rounded(e.dtype, v) for v in found]

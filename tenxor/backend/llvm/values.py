@@ -7,7 +7,7 @@ one rounds it (`rounded`). A value is a scalar or a vector; every function here 
 from __future__ import annotations
 
 from ...dtypes import ALL, DType, Number, bfloat16, boolean, float16, float32, float64
-from . import halves
+from . import formats, halves
 from .builder import Builder, Value, intrinsic, select
 from .types import DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, VOID, Type, array, vector
 
@@ -116,13 +116,17 @@ def rounded(dtype: DType, value: Value) -> Value:
     return value
 
 
-def converted(value: Value, source: DType, target: DType) -> Value:
-    """A value cast from one dtype to another: floats to integers truncate and saturate, NaN gives 0."""
+def converted(value: Value, source: DType, target: DType, *, by_halves: bool = False) -> Value:
+    """A value cast from one dtype to another: floats to integers truncate and saturate, NaN gives 0. Vectors of 64-bit integers become
+    doubles `by_halves` where the processor takes them apart.
+    """
     if source is target:
         return value
     if target is boolean:
         return value.differs(0)
     if target.kind == "float":
+        if by_halves and target is float64 and source.bits == 64 and source.kind != "float" and value.lanes:
+            return _by_halves(value, signed=source.kind == "int")
         return (_float_to_float if source.kind == "float" else _int_to_float)(value, source, target)
     register = register_type(target)
     if source.kind == "float":
@@ -167,6 +171,17 @@ def _int_to_float(value: Value, source: DType, target: DType) -> Value:
         exact = _to_53_bits_odd(value, signed) if source.bits == 64 else value
         return _float_to_float(exact.cast(convert, DOUBLE), float64, target)
     return rounded(target, value.cast(convert, register_type(target)))
+
+
+def _by_halves(value: Value, *, signed: bool) -> Value:
+    """The doubles nearest to 64-bit integers: the upper half and the lower one are digits of doubles that begin with 2**84 and 2**52, which
+    are taken away again; so only the last sum rounds.
+    """
+    if signed:
+        value = value ^ -(1 << 63)  # 2**63 more, as without a sign
+    begin = formats.DOUBLE.to_bits
+    upper, lower = (value.shifted_right(32) | begin(2.0**84)).as_float(), (value & 0xFFFFFFFF | begin(2.0**52)).as_float()
+    return (upper - (2.0**84 + 2.0**52 + 2.0**63 * signed)) + lower
 
 
 def _to_53_bits_odd(value: Value, signed: bool) -> Value:

@@ -1,0 +1,42 @@
+"""64-bit integers as doubles: the nearest of each, in vectors of any length, whatever instructions there are for it."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tests.machines import current, use, vectors
+
+EDGES = [0, 1, *[(1 << k) + more for k in (31, 32, 33, 51, 52, 53, 54, 62, 63) for more in (-513, -512, -3, -2, -1, 0, 1, 2, 3, 512, 513)]]
+
+
+def numbers(low: int, high: int, draw: random.Random) -> list[int]:
+    """Edges, halves between two doubles and what is beside them, and numbers of all lengths."""
+    found = [sign * n for n in EDGES for sign in (1, -1)]
+    for _ in range(3000):
+        n = draw.getrandbits(draw.randrange(1, 65))
+        beyond = max(n.bit_length() - 53, 0)
+        half = n >> beyond << beyond | (1 << beyond >> 1)
+        found += [sign * m for m in (n, half, half + 1, half - 1) for sign in (1, -1)]
+    draw.shuffle(found)
+    return [n for n in (low, high, *found) if low <= n <= high]
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("nbytes", [0, 16, 32, None], ids=["alone", "16", "32", "here"])
+@pytest.mark.parametrize("dtype", [tx.int64, tx.uint64], ids=str)
+def test_are_the_nearest(nbytes: int | None, dtype: tx.DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = numbers(int(dtype.lowest), int(dtype.highest), random.Random(str(dtype)))
+    x = tx.asarray(np.array(every, dtype=str(dtype)))
+    if nbytes == 0:
+        use(monkeypatch, current()._replace(vector_bytes=0))
+    elif nbytes is not None:
+        vectors(monkeypatch, nbytes)
+    expected = [float(n).hex() for n in every]  # Python rounds to the nearest, of two to the even one
+    assert [y.hex() for y in x.astype(tx.float64).tolist()] == expected
+    assert [y.hex() for y in (x[::-1] * 1.0).tolist()] == expected[::-1]
+    for count in range(1, 40):
+        assert [y.hex() for y in x[count : 2 * count].astype(tx.float64).tolist()] == expected[count : 2 * count]
