@@ -19,7 +19,6 @@ from typing import Any
 from ..backend import backend
 from ..backend.interface import Arguments
 from ..dtypes import DType, dtype, float64
-from ..late import LateModule
 from ..node import DATA, EMPTY, POSITION, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
@@ -34,7 +33,6 @@ MAGIC = b"tenxor plan 1\n"
 MOST = 256  # questions of a process: what is met later is likely to be of sizes that no other process meets
 _SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
-parts = LateModule("tenxor.plans.parts")
 FEW = 4  # sizes of what is computed by parts without a plan
 _asked = 0
 _parted: Remembered[int] = Remembered(1 << 10)  # in how many sizes something was, by the texts of its parts
@@ -61,7 +59,7 @@ def has_parts(pattern: Pattern) -> bool:
     """Whether plans came with the package for all operations of a pattern, so that none need be made for it now. What is met in some
     sizes is planned, as one kernel serves all; so is what has too many operations to be computed by parts.
     """
-    is_planned = DEBUG or _stopped or pattern.pending > parts.MANY
+    is_planned = DEBUG or _stopped or pattern.pending > ready.MANY
     texts = None if is_planned else ready.texts_of([node for node in pattern.nodes if node.buffer is None])
     if texts is None:
         return False

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from ..node import ALONE, POSITION, Node, is_read_from_memory
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
+from .ready import MANY
 
 LARGE = 1 << 20  # bytes up to which a node is computed by a kernel of its own, if a compiler would have to be started for a larger one
-MANY = 16  # nodes that are computed so, at most: each takes half a millisecond
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 
 

@@ -19,6 +19,7 @@ from .call import Call, described, found
 from .pattern import Pattern
 from .steps import Plan, Step
 
+MANY = 16  # operations that are computed one after the other, at most: each takes half a millisecond
 MOST = 1 << 20  # bytes of a result: what is larger may be written over an operand, or past the caches
 
 
