@@ -267,9 +267,7 @@ class Generator:
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """As many random bits as the dtype has digits, as a fraction."""
-        if dtype is float64:
-            return self._drawn("random_fraction", shape)
-        return (self._drawn("random_bits", shape) >> 40).astype(dtype) * 2.0**-24
+        return self._drawn("random_fraction" if dtype is float64 else "random_single", shape)
 
     def _order(self, count: int) -> np.ndarray[Any, Any]:
         """The integers below `count` in random order."""

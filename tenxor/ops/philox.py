@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import pi
 
-from ..dtypes import float64, uint32, uint64
+from ..dtypes import float32, float64, int32, uint32, uint64
 from .expr import Const, Expr, Exprs, call, cast
 
 
@@ -54,6 +54,14 @@ def random_bits(counter: Expr, stream: Expr, key: Expr) -> Expr:
 def random_fraction(counter: Expr, stream: Expr, key: Expr) -> Expr:
     """A number from 0 on and below 1, of the upper 53 of the first 64 bits."""
     return cast(call("bitwise_right_shift", random_bits(counter, stream, key), 11), float64) * 2.0**-53
+
+
+def random_single(counter: Expr, stream: Expr, key: Expr) -> Expr:
+    """A float32 from 0 on and below 1, of the upper 24 of the first 64 bits: by way of 32-bit integers, of which every processor makes
+    floats in vectors.
+    """
+    upper = cast(call("bitwise_right_shift", random_bits(counter, stream, key), 40), int32)
+    return cast(upper, float32) * 2.0**-24
 
 
 def standard_normal(counter: Expr, stream: Expr, key: Expr) -> Expr:

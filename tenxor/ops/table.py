@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..dtypes import float64, uint64
+from ..dtypes import float32, float64, uint64
 from ..late import Late
 from .expr import OPS, DTypes, Expr, Op, Rule, call, substitute, zero
 from .rules import (
@@ -318,6 +318,14 @@ entry(
     formula=lambda *given: philox.random_fraction(*given),
 )
 entry(
+    "random_single",
+    3,
+    words(float32),
+    "the same in float32: the upper 24 of their random bits",
+    cost=100,
+    formula=lambda *given: philox.random_single(*given),
+)
+entry(
     "standard_normal",
     3,
     words(float64),
@@ -341,6 +349,7 @@ INTERNAL = (
     "multiply_high",
     "random_bits",
     "random_fraction",
+    "random_single",
     "standard_normal",
     "float_to_bits",
     "bits_to_float",

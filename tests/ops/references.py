@@ -281,6 +281,7 @@ MEANING: dict[str, Reference] = {
     "gelu_tanh": _precisely(_gelu_tanh),
     "random_bits": _half_block(0),
     "random_fraction": lambda *words: (_half_block(0)(*words) >> np.uint64(11)).astype(np.float64) / 2**53,
+    "random_single": lambda *words: (_half_block(0)(*words) >> np.uint64(40)).astype(np.float32) / np.float32(2**24),
     "standard_normal": _standard_normal,
 }
 
