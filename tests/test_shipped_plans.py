@@ -92,7 +92,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
 
     monkeypatch.setattr(own, "shipped", found.get)
     monkeypatch.setattr(own, "find", find)
-    monkeypatch.setattr(kept, "_asked", 0)
+    monkeypatch.setattr(kept, "_stopped", False)
     monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
     yield found
 
@@ -134,7 +134,7 @@ def test_a_machine_that_is_its_own_has_none(there: dict[str, bytes], monkeypatch
     assert len(shipped.of_structure(structure, target)) == 1
     for other in (tuned(target, blocks={"near": 12345}), tuned(target, streams={"result": 1}), tuned(target, passes={"row": 7})):
         assert shipped.of_structure(structure, other) == []
-    monkeypatch.setattr(kept, "_asked", kept.MOST + 1)  # as where it is to be seen what plans are made of
+    monkeypatch.setattr(kept, "_stopped", True)  # as where it is to be seen what plans are made of
     assert shipped.of_structure(structure, target) == []
 
 

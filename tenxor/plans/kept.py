@@ -51,8 +51,8 @@ def _may_ask() -> bool:
 
 
 def looks() -> bool:
-    """Whether plans are looked for that were made elsewhere, still."""
-    return _asked <= MOST and not DEBUG
+    """Whether plans are looked for that came with the package."""
+    return not (_stopped or DEBUG)
 
 
 def has_parts(pattern: Pattern) -> bool:
