@@ -98,7 +98,7 @@ def _planned(roots: Sequence[Node], taken: Pattern | None) -> tuple[Pattern, Pla
             soon = bool(first)
         elif plan is not None:
             others = _others(plan, pattern.nodes) if plan.watched else frozenset()
-            if not others.isdisjoint(plan.dear):  # they are stored now: what there is to compute is another pattern
+            if not others.isdisjoint(plan.dear):  # one is stored now: what there is to compute is another pattern
                 del pattern
             elif pattern.is_as_it_was():  # so recipes refer to what they referred to, while it was counted
                 return pattern, plan, others
@@ -177,7 +177,8 @@ def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
     """Which of the nodes that a plan watches others can read. What is inlined, and costly, they may ask for."""
     others: set[int] = ownership.held(nodes, plan.watched, plan.reads)
     if others:
-        for k in others.intersection(plan.costly):
+        dear = [k for k in plan.dear if k in others]  # of which one may be little to make of another
+        for k in dear[:1] or others.intersection(plan.costly):
             nodes[k].stored = True
     return others
 

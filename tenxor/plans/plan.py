@@ -54,7 +54,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
     missing = [n for n in order if instead.get(n, n) not in stored]
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
-    dear = [number_of[n] for n in _dear(missing, nodes, target)]
+    dear = [number_of[n] for n in _dear(missing, [nodes[k] for k in pattern.roots], nodes, target)]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
     lowering = Lowering(stored, target, number_of, scalars)
@@ -88,15 +88,16 @@ def _fused(
     return instead, order, fuse(order, roots, target)
 
 
-def _dear(inlined: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
-    """Those of some of the nodes, each after what it reads, that take more additions than may be repeated; none where sums of what is
-    stored may come out otherwise.
+def _dear(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
+    """Those of some of the nodes, each after what it reads, that take more additions than may be repeated, in operations that are not
+    cheap, and no more memory than the roots; none where sums of what is stored may come out otherwise.
     """
     cost: dict[Node, int] = {}
     for node in inlined:
         if type(node.op) is Op:
-            cost[node] = node.op.cost + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
-    found = [node for node, its in cost.items() if its > target.fusing.repeatable]
+            own = node.op.cost if node.op.cost > target.fusing.cheap else 0
+            cost[node] = own + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
+    found = [node for node, its in cost.items() if its > target.fusing.repeatable and any([node.size <= root.size for root in roots])]
     return found if found and not adding_otherwise(nodes) else []
 
 
