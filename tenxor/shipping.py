@@ -21,7 +21,7 @@ from .memory import NOWHERE
 from .node import Node, Scalar
 from .pending import waiting
 from .plans import kept, ready
-from .plans.general import equalities_of, structure_of, without_numbers
+from .plans.general import taken_apart, without_numbers
 from .plans.parts import product_in, sources_first
 from .plans.pattern import Pattern, stand_ins, structured
 from .plans.plan import make_plan, outlined
@@ -110,10 +110,8 @@ class _Plans:
 
     def _is_general(self, pattern: Pattern) -> bool:
         """Whether there is a plan for whatever is of the structure of a pattern, of its numbers with each setting; now, at the latest."""
-        numbers = list[int]()
-        structure = structure_of(pattern, numbers)
-        equal, others = equalities_of(numbers)
-        text = None if structure is None else kept.text_of_structure((structure, equal), KIND)
+        structure, others = taken_apart(pattern) or (None, ())
+        text = None if structure is None else kept.text_of_structure(structure, KIND)
         if text is None:
             return False
         plans = self.general.setdefault(text, [])

@@ -19,7 +19,7 @@ from tenxor import node, shortcut, spec
 from tenxor.backend import backend
 from tenxor.backend.llvm import cache
 from tenxor.layout import form
-from tenxor.plans import kept
+from tenxor.plans import general, kept
 from tenxor.shortcut import likewise
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
@@ -174,3 +174,17 @@ def threads() -> Iterator[Callable[[int], None]]:
     before = tx.num_threads()
     yield tx.set_num_threads
     tx.set_num_threads(before)
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """What is shipped, by its text: nothing yet. Kernels are those that were compiled here."""
+    own, found = backend(), dict[str, bytes]()
+
+    def find(facts: object) -> object:
+        return next((code for code in own.kernels.values() if own.facts(code) == facts), None)
+
+    monkeypatch.setattr(own, "shipped", found.get)
+    monkeypatch.setattr(own, "find", find)
+    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    return found

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend import backend
 from tenxor.backend.threads import num_threads
 from tenxor.plans import general, kept, ready
 from tenxor.plans.pattern import Pattern, structured
@@ -53,20 +52,6 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     tx.set_num_threads(request.param)
     yield
     tx.set_num_threads(before)
-
-
-@pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """What is shipped, by its text: nothing yet. Kernels are those that were compiled here."""
-    own, found = backend(), dict[str, bytes]()
-
-    def find(facts: object) -> object:
-        return next((code for code in own.kernels.values() if own.facts(code) == facts), None)
-
-    monkeypatch.setattr(own, "shipped", found.get)
-    monkeypatch.setattr(own, "find", find)
-    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
-    return found
 
 
 def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, Pattern]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +51,9 @@ def a_pattern(name: str, draw: random.Random) -> Pattern:
 
 def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]]:
     """A structure, and the numbers in it."""
-    numbers = list[int]()
-    structure = general.structure_of(pattern, numbers)
-    equal, others = general.equalities_of(numbers)
-    return (structure, equal), others
+    found = general.taken_apart(pattern)
+    assert found is not None
+    return found
 
 
 @pytest.mark.usefixtures("plain")
@@ -82,19 +80,10 @@ def test_what_holds_for_other_sizes_and_machines_is_what_would_be_planned(name: 
     assert hits > 8
 
 
-@pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
-    """What is shipped, by its text: nothing yet. Kernels are those that were compiled here."""
-    own, found = backend(), dict[str, bytes]()
-
-    def find(facts: object) -> object:
-        return next((code for code in own.kernels.values() if own.facts(code) == facts), None)
-
-    monkeypatch.setattr(own, "shipped", found.get)
-    monkeypatch.setattr(own, "find", find)
+@pytest.fixture(autouse=True)
+def looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that are shipped are looked for, as tests do not else."""
     monkeypatch.setattr(kept, "_stopped", False)
-    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
-    yield found
 
 
 def shipped_for(pattern: Pattern, there: dict[str, bytes]) -> None:

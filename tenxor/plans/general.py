@@ -85,12 +85,10 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
     """The general plan that suits a pattern, and its numbers then; None if the pattern is to be planned for itself, as that is all that can
     be done, or as it is not time yet to plan for others, too, unless that is wanted `at_once`.
     """
-    numbers: list[int] = []
-    structure = structure_of(pattern, numbers)
-    if structure is None:
+    parts = taken_apart(pattern)
+    if parts is None:
         return None
-    equal, others = equalities_of(numbers)
-    key = structure, equal
+    key, others = parts
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
         known = _OfTarget(target, shipped.of_structure(key, target))
@@ -124,9 +122,8 @@ def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers
 
 def was_looked_for(pattern: Pattern) -> bool:
     """Whether a general plan was looked for before, for the like of a pattern."""
-    numbers: list[int] = []
-    structure = structure_of(pattern, numbers)
-    return structure is not None and (structure, equalities_of(numbers)[0]) in _known
+    parts = taken_apart(pattern)
+    return parts is not None and parts[0] in _known
 
 
 class _OfTarget(Known[General]):
@@ -159,6 +156,16 @@ _known: Remembered[_OfTarget] = Remembered(MAX_STRUCTURES)
 
 
 # --- the numbers of a pattern -----------------------------------------------------------------------------------------
+
+
+def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]] | None:
+    """What a pattern shares with those that differ in nothing but their numbers; and these, each once. None if tables are among them."""
+    numbers: list[int] = []
+    structure = structure_of(pattern, numbers)
+    if structure is None:
+        return None
+    equal, others = equalities_of(numbers)
+    return (structure, equal), others
 
 
 def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:

@@ -59,7 +59,7 @@ def has_parts(pattern: Pattern) -> bool:
     """Whether plans came with the package for all operations of a pattern, so that none need be made for it now. What is met in some
     sizes is planned, as one kernel serves all; so is what has too many operations to be computed by parts.
     """
-    is_planned = DEBUG or _stopped or pattern.pending > ready.MANY
+    is_planned = not looks() or pattern.pending > ready.MANY
     texts = None if is_planned else ready.texts_of([node for node in pattern.nodes if node.buffer is None])
     if texts is None:
         return False

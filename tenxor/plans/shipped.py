@@ -56,8 +56,8 @@ def written(plans: Iterable[Shipped]) -> bytes:
 
 def of_structure(structure: object, target: Target) -> list[Shipped]:
     """What came with the package for a structure."""
-    if not kept.looks() or target.with_settings(target.settings) != target:
-        return []  # a machine of which more than its settings is its own
-    text = kept.text_of_structure(structure, KIND)
+    text = kept.text_of_structure(structure, KIND) if kept.looks() else None
     content = None if text is None else backend().shipped(text)
-    return [] if content is None else [Shipped(*each) for each in marshal.loads(zlib.decompress(content))]
+    if content is None or target.with_settings(target.settings) != target:
+        return []  # a machine of which more than its settings is its own
+    return [Shipped(*each) for each in marshal.loads(zlib.decompress(content))]
