@@ -61,7 +61,7 @@ class TestTiles:
         assert Target(32).tile(1) == ((6, 4), 2)
         high = 6 + 4
         without, registers = Target(32), Target(32, frozenset({"avx512f"}))
-        assert stores(a @ b, without) == {"8": high * (2 + 1), "4": high * 2, "2": high * 2, "1": high}
+        assert stores(a @ b, without) == {"8": high * (2 + 1), "4": high * (1 + 2), "2": high * 2, "1": high}  # 4 columns are one 4
         assert stores(a @ b, registers) == {"8": high, "masked": high * 2}
         for beside in (normal(20), normal(20, 20, seed=2)):
             assert stores(a @ b + beside, without) == stores(a @ b, without)

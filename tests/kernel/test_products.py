@@ -364,6 +364,15 @@ def test_panels_are_finished_first_where_states_would_go_to_and_fro() -> None:
         assert kernel.product is not None and kernel.product.steps_first == steps_first
 
 
+def test_steps_are_first_for_what_few_columns_would_be_read_from_far_for_each_panel() -> None:
+    """As in `x.T @ z`, of more `x` than the second cache holds; but what it holds is taken by panels."""
+    for rows, steps_first in ((TARGET.blocks.near // 400 + 1, True), (TARGET.blocks.near // 400 * 9 // 10, False)):
+        node = (ones(rows, 100).T @ ones(rows, 4)).storage.node
+        kernel, _ = lower(node, {node}, TARGET)
+        assert kernel.product is not None and not (kernel.product.left.packed or kernel.product.right.packed)
+        assert kernel.product.steps_first == steps_first
+
+
 def test_blocks_fit_the_caches() -> None:
     for steps in (10, 500, 10_000):
         node = (ones(900, steps) @ ones(steps, 9000)).storage.node

@@ -167,7 +167,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     state = sum(s.itemsize for s in accumulator.states)
     wide = target.tile(len(accumulator.states)).nr * target.lanes(max(s.itemsize for s in accumulator.states))
     far = n > wide and k * n * right.nbytes >= b.page  # what is read in order, or in one page, processors find by themselves
-    much = any(packed) or again * m * n * k >= target.sharing.share * target.costs.product
+    much = any(packed) or each > b.near or again * m * n * k >= target.sharing.share * target.costs.product
     long = k > b.chunks * AT_ONCE and (m * n * state <= 2 * b.near or k > b.longer * min(m, n))
     stretch = _stretch([nest.axes[a].extent for a in f.axes]) if much and not any(fixed) and long else -1
     depth = stretch * nest.extent(f.axes[1:])
