@@ -39,6 +39,7 @@ with _lasting():  # all of it stays
     from .dtypes import uint32 as uint32
     from .dtypes import uint64 as uint64
     from .late import Late as _Late
+    from .late import by_homes as _by_homes
     from .late import when_loaded as _when_loaded
     from .memory import set_memory_limit as set_memory_limit
     from .realize import making as _making
@@ -106,7 +107,7 @@ else:
     from .ops import INTERNAL, OPS
 
     del globals()["memory"], globals()["realize"]  # the modules: these are names of functions
-    _NAMES = {  # by the module that they are in
+    _NAMES = {  # by the module that they are in, which is loaded when one of them is first asked for
         "functions.attention": "scaled_dot_product_attention",
         "functions.choosing": "interp put putmask select",
         "functions.comparing": "allclose array_equal array_equiv isclose",
@@ -155,7 +156,7 @@ else:
     _MODULES = (  # by their own names
         *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),
     )
-    _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+    _at_home, _HOMES = _by_homes(globals(), _NAMES)
     del INTERNAL, OPS, TYPE_CHECKING
     __all__ = sorted({name for name in (*globals(), *_HOMES, *_MODULES) if not name.startswith("_")})
 
@@ -165,9 +166,7 @@ else:
         if name in _MODULES:
             return import_module(f"tenxor.{name}")
         if name in _HOMES:
-            found = getattr(import_module(f"tenxor.{_HOMES[name]}"), name)
-            globals()[name] = found  # so that nobody asks again
-            return found
+            return _at_home(name)
         if name.startswith("_"):
             raise AttributeError(f"module 'tenxor' has no attribute {name!r}")
         from .spellings import SAME, of_the_module

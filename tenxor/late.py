@@ -5,7 +5,7 @@ what is done when another library's is.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -37,6 +37,21 @@ class Late:
             return found(*args, **named)
 
         return first
+
+
+def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callable[[str], Any], dict[str, str]]:
+    """For a package's own names: what gives an attribute, and the home of each, by the names that are in each module of Tenxor. That is
+    loaded when one of them is first asked for.
+    """
+    homes = {name: home for home, its in names.items() for name in its.split()}
+
+    def attribute(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
+        found = package[name] = getattr(import_module(f"tenxor.{homes[name]}"), name)  # so that nobody asks again
+        return found
+
+    return attribute, homes
 
 
 class _Awaited:

@@ -123,6 +123,42 @@ class TestTheFirstResult:
         assert "tenxor.tensor.contraction" in found and not found & {"threading", "tenxor.backend.helpers", "tenxor.apart"}
 
 
+class TestLinearAlgebra:
+    def test_loads_what_is_asked_for(self) -> None:
+        """A norm of a vector is a sum and a root: it needs nothing of LAPACK, nor of derivatives; a decomposition no derivatives."""
+        program = "import tenxor as tx; x = tx.ones((3, 3)).realize()"
+        before = loaded(program)
+        assert loaded(program + "; tx.linalg") - before == {"tenxor.linalg"}
+        norm = loaded(program + "; tx.linalg.norm(x)") - before
+        assert rooms(norm) == {"linalg", "functions"} and not norm & {"tenxor.linalg.lapack", "tenxor.functions.hosted"}
+        found = loaded(program + "; tx.linalg.qr(x)") - before
+        assert "tenxor.host" in found
+        assert not found & {"tenxor.linalg.derivatives", "tenxor.linalg.norms", "tenxor.derivatives.forward"}
+
+    def test_has_what_type_checkers_see(self) -> None:
+        tree = ast.parse((ROOT / "tenxor/linalg/__init__.py").read_text(encoding="utf-8"))
+        (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+        seen = {}
+        for node in block.body:
+            assert isinstance(node, ast.ImportFrom) and node.module is not None
+            home = f"linalg.{node.module}" if node.level == 1 else node.module
+            seen |= {name.name: home for name in node.names}
+        assert seen == tx.linalg._HOMES and sorted(seen) == tx.linalg.__all__
+        assert seen.keys() <= set(dir(tx.linalg))
+        for name, home in seen.items():
+            assert getattr(tx.linalg, name) is getattr(import_module(f"tenxor.{home}"), name)
+        with pytest.raises(AttributeError, match=r"'tenxor\.linalg' has no attribute 'nrom'"):
+            tx.linalg.nrom
+
+    def test_knows_how_cotangents_go_back_through_all_that_they_go_through(self) -> None:
+        from tenxor.functions.hosted import BACKWARD
+        from tenxor.linalg import derivatives
+        from tenxor.linalg.lapack import FOLLOWED
+
+        its = {n for n, f in vars(derivatives).items() if inspect.isfunction(f) and n[0] != "_" and f.__module__ == derivatives.__name__}
+        assert its == set(FOLLOWED) <= BACKWARD.keys()
+
+
 class TestTheShortWay:
     def test_is_made_without_llvm_if_it_is_on_disk(self, tmp_path: Path) -> None:
         """Its machine code has memory to write, and calls the interpreter: all that is linked as kernels are."""

@@ -16,7 +16,8 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import number_of, one_of
 from ..tensor.core import Operand
-from .hosted import as_dtype, at_once, has_past, hosted
+from .hosted import at_once, has_past, hosted
+from .into import as_dtype
 from .kinds import check
 from .searching import searchsorted
 from .selecting import take

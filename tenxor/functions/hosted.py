@@ -7,7 +7,7 @@ from typing import Any
 
 from ..creation import empty
 from ..derivatives.seen import Seen
-from ..dtypes import DType, bfloat16
+from ..dtypes import bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
 from ..host.inplace import InPlace, in_one_go, in_place
@@ -190,8 +190,3 @@ def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int],
 
     found: tuple[Tensor, ...] = custom_derivative(call, backward)(*operands)
     return found
-
-
-def as_dtype(t: Tensor, dtype: DType) -> Tensor:
-    """Itself where it has the dtype, as mostly."""
-    return t if t.dtype is dtype else t.astype(dtype)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..creation import asarray
-from ..dtypes import DTypeLike, can_cast
+from ..dtypes import DType, DTypeLike, can_cast
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError
 from ..tensor import Tensor
 from ..tensor.arguments import into
 
-__all__ = ["cast", "into"]
+__all__ = ["as_dtype", "cast", "into"]
 
 
 def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:
@@ -23,3 +23,8 @@ def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casti
         if not can_cast(t.dtype, wanted, casting):
             raise DTypeError(f"{op}: with casting={casting!r} {t.dtype} becomes no {wanted}; casting='unsafe' allows it, or use astype")
     return [t.astype(wanted, copy=False) for t in tensors]
+
+
+def as_dtype(t: Tensor, dtype: DType) -> Tensor:
+    """Itself where it has the dtype, as mostly."""
+    return t if t.dtype is dtype else t.astype(dtype)

@@ -15,8 +15,7 @@ from ..ops.reductions import COMBINED_BY
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import broadcast
-from .hosted import as_dtype
-from .into import into
+from .into import as_dtype, into
 
 _NOTHING: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # what changes no result
 

@@ -21,8 +21,8 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import Operand
-from .hosted import FEW, as_dtype, at_once, has_past, hosted
-from .into import into
+from .hosted import FEW, at_once, has_past, hosted
+from .into import as_dtype, into
 from .selecting import take_along_axis
 from .sorting import argsort, sort
 

@@ -13,7 +13,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout.portions import portions
 from ..tensor import Tensor
 from ..tensor.arguments import ints, truth
-from .hosted import as_dtype
+from .into import as_dtype
 
 __all__ = ["interpolate"]
 

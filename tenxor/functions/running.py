@@ -15,8 +15,8 @@ from ..tensor import Tensor
 from ..tensor.arguments import axis_of
 from ..tensor.core import Operand
 from .elementwise import FUNCTIONS
-from .hosted import as_dtype, has_past
-from .into import into
+from .hosted import has_past
+from .into import as_dtype, into
 from .selecting import take_along_axis
 
 Pair = tuple[Tensor, Tensor]

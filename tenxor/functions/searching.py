@@ -12,7 +12,8 @@ from ..spec import called_again, told_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
 from ..tensor.core import Operand
-from .hosted import as_dtype, hosted, tell
+from .hosted import hosted, tell
+from .into import as_dtype
 from .selecting import take
 from .sorting import argsort
 

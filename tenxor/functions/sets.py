@@ -20,7 +20,8 @@ from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
 from .counting import bincount
-from .hosted import as_dtype, at_once, has_past, hosted, tell
+from .hosted import at_once, has_past, hosted, tell
+from .into import as_dtype
 from .joining import concat
 from .selecting import take, take_along_axis
 from .sorting import FEW, argsort, lexsort

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType, float32
 from ..errors import MatrixShapeError
-from ..functions.hosted import as_dtype
+from ..functions.into import as_dtype
 from ..tensor import Tensor
 from ..tensor.core import Operand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..functions.hosted import as_dtype, hosted
+from ..functions.into import as_dtype
 from ..functions.selecting import take_along_axis
 from ..functions.sorting import argsort
 from ..ops import OPS
@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
 from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
+from .lapack import hosted
 
 
 class Eigen(NamedTuple):

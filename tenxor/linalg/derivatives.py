@@ -1,4 +1,4 @@
-"""How cotangents go back through decompositions and solutions.
+"""How cotangents go back through decompositions and solutions: a function for an operation of the host table has its name.
 
 Cotangents of complex matrices are those for which the value changes by the real part of `sum(conj(g) * dx)`. Formulas are those of
 M. Giles, An extended collection of matrix derivative results (2008), and of M. Seeger et al., Auto-differentiating linear algebra
@@ -64,26 +64,26 @@ def _summed(g: Any, shape: tuple[int, ...]) -> Any:
     return g.sum(again, keepdims=True) if again else g
 
 
-def _inv(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def inv(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     h = _h(found[0])
     return (-(h @ g[0] @ h),)
 
 
-def _solve(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def solve(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     a, b = given
     right = hosted("solve", _h(a), g[0])[0]
     return _summed(-(right @ _h(found[0])), a.shape), _summed(right, b.shape)
 
 
-def _det(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def det(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     return (g[0].expand_dims((-2, -1)) * _conj(hosted("cofactors", given[0])[0]),)
 
 
-def _cofactors(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def cofactors(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     return (hosted("cofactor_cotangents", given[0], g[0])[0],)
 
 
-def _cofactor_cotangents(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def cofactor_cotangents(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     """Second derivatives change with a matrix as its inverse says, so third ones are of matrices that have one."""
     x, of_cofactors = given
 
@@ -94,7 +94,7 @@ def _cofactor_cotangents(g: Tensors, found: Tensors, given: Tensors, options: Op
     return lambda: vjp(by_inverse, x)[1](g[0])[0], _conj(hosted("cofactor_cotangents", x, _conj(g[0]))[0])
 
 
-def _slogdet(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def slogdet(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     (of_sign, of_size), x = g, given[0]
     factor = of_size
     if x.dtype.is_complex:
@@ -102,7 +102,7 @@ def _slogdet(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Te
     return (factor.expand_dims((-2, -1)) * _h(hosted("inv", x)[0]),)
 
 
-def _cholesky(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def cholesky(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     lower, g_lower = (_h(found[0]), _h(g[0])) if options["upper"] else (found[0], g[0])
     size = lower.shape[-1]
     inner = tril(_h(lower) @ g_lower)
@@ -121,7 +121,7 @@ def _real_diagonal(x: Any, size: int) -> Any:
     return x - _on_diagonal(own - _real(own), size)
 
 
-def _eigh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eigh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
     off = _off(size)
     turned = _h(vectors) @ g_vectors / _apart(values, off)
@@ -130,12 +130,12 @@ def _eigh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tenso
     return ((outer + _h(outer)) / 2,)
 
 
-def _eigvalsh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eigvalsh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     vectors = hosted("eigh", given[0])[1]
     return ((vectors * g[0].expand_dims(-2)) @ _h(vectors),)
 
 
-def _eig(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eig(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
     off, product = _off(size), _h(vectors) @ g_vectors
     length = _h(vectors) @ (vectors * _real(_diagonal(product)).expand_dims(-2))
@@ -143,7 +143,7 @@ def _eig(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensor
     return _back_from(given[0], vectors, Tensor._compute(OPS["where"], off, turned, 0.0) + _on_diagonal(g_values, size))
 
 
-def _eigvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eigvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     return _back_from(given[0], hosted("eig", given[0])[1], _on_diagonal(g[0], given[0].shape[-1]))
 
 
@@ -152,13 +152,13 @@ def _back_from(x: Any, vectors: Any, inner: Any) -> Tensors:
     return (outer if x.dtype.is_complex else outer.real,)
 
 
-def _svdvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def svdvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     k = min(given[0].shape[-2:])
     u, _, vh = hosted("svd", given[0], sizes={"k": k, "p": k, "q": k}, full_matrices=False)
     return ((u * g[0].expand_dims(-2)) @ vh,)
 
 
-def _svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     (g_u, g_s, g_vh), (u, s, vh) = g, found
     rows, columns = given[0].shape[-2:]
     if options["full_matrices"] and rows != columns:
@@ -186,7 +186,7 @@ def _skew(x: Any) -> Any:
     return x - _h(x)
 
 
-def _qr(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def qr(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     (g_q, g_r), (q, r), x = g, found, given[0]
     rows, columns = x.shape[-2:]
     if options["mode"] == "complete" and rows > columns:
@@ -206,20 +206,4 @@ def _tall(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
     return _h(hosted("solve", r, _h(g_q + q @ symmetric))[0])
 
 
-COTANGENTS = dict(
-    inv=_inv,
-    solve=_solve,
-    det=_det,
-    cofactors=_cofactors,
-    cofactor_cotangents=_cofactor_cotangents,
-    slogdet=_slogdet,
-    cholesky=_cholesky,
-    eigh=_eigh,
-    eigvalsh=_eigvalsh,
-    eig=_eig,
-    eigvals=_eigvals,
-    svdvals=_svdvals,
-    svd=_svd,
-    qr=_qr,
-    solve_triangular=_solve,
-)
+solve_triangular = solve

@@ -9,8 +9,8 @@ from ..creation import asarray, eye, zeros_like
 from ..dtypes import DTypeLike, promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions.contraction import einsum
-from ..functions.hosted import as_dtype, hosted, of_members
-from ..functions.into import into
+from ..functions.hosted import of_members
+from ..functions.into import as_dtype, into
 from ..functions.joining import concat
 from ..keywords import spelled
 from ..layout.coords import axis_number, checked_int
@@ -22,6 +22,7 @@ from ..tensor.arguments import ZERO
 from ..tensor.contraction import paired_axes
 from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
+from .lapack import hosted
 from .solving import inv
 
 

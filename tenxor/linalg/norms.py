@@ -8,19 +8,19 @@ from typing import Any
 from ..creation import asarray, eye
 from ..dtypes import DEFAULT_INT
 from ..errors import ArgumentError, DerivativeError, MatrixShapeError, ShapeError
-from ..functions.hosted import as_dtype, has_past
+from ..functions.into import as_dtype
 from ..keywords import spelled
+from ..late import LateModule
 from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
-from .decompositions import eigvalsh, svdvals
-from .matrices import slogdet
-from .solving import cutoff, inv
 
 Order = float | str | None
+_hosted = LateModule("tenxor.functions.hosted")  # most norms need nothing that LAPACK computes
+_decompositions, _matrices, _solving = (LateModule(f"tenxor.linalg.{name}") for name in ("decompositions", "matrices", "solving"))
 
 
 @called_again
@@ -91,7 +91,7 @@ def _number(order: Any) -> float | None:
     """The order of a norm as a number, if it is one."""
     if isinstance(order, str):
         return None
-    if isinstance(order, Tensor) and has_past(order):
+    if isinstance(order, Tensor) and _hosted.has_past(order):
         raise DerivativeError("norm: there is no derivative by the order of a norm; give a number, as order.item() is")
     try:
         return float(order)
@@ -134,7 +134,7 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
         sums = abs(computed(x)).sum(axis, keepdims=True)
         found = _largest(sums, (-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
     elif number in (2, -2) or (isinstance(order, str) and order == "nuc"):
-        s = svdvals(computed(x))
+        s = _decompositions.svdvals(computed(x))
         found = s.sum(-1) if number is None else _largest(s, -1) if number == 2 else s.min(-1)
         found = found.expand_dims((-2, -1)) if keepdims else found
     else:
@@ -193,13 +193,14 @@ def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = Fal
     if x.ndim < 2:
         return (x != 0).any().astype(DEFAULT_INT)
     known = computed(x)
-    s = abs(eigvalsh(known)) if truth("matrix_rank", "hermitian", hermitian) else svdvals(known)
+    s: Tensor = abs(_decompositions.eigvalsh(known)) if truth("matrix_rank", "hermitian", hermitian) else _decompositions.svdvals(known)
     if tol is not None:
         if rtol is not None:
             raise ArgumentError("matrix_rank: tol is a size, and rtol a share of the largest; give only one of them")
-        return (s > asarray(tol).expand_dims(-1)).count_nonzero(-1)
-    largest = s.max(-1, True) if hermitian and s.shape[-1] else s
-    return (s > cutoff(largest, x, rtol)).count_nonzero(-1)
+        least: Tensor = asarray(tol).expand_dims(-1)
+    else:
+        least = _solving.cutoff(s.max(-1, True) if hermitian and s.shape[-1] else s, x, rtol)
+    return (s > least).count_nonzero(-1)
 
 
 def cond(x: Operand, /, p: Order = None) -> Tensor:
@@ -215,7 +216,7 @@ def cond(x: Operand, /, p: Order = None) -> Tensor:
     """
     if p is None or _number(p) in (2, -2):
         x = matrices("cond", x)
-        s = svdvals(computed(x))
+        s = _decompositions.svdvals(computed(x))
         if 0 in x.shape[-2:]:
             raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements")
         found = s[..., -1] / s[..., 0] if _number(p) == -2 else s[..., 0] / s[..., -1]
@@ -223,7 +224,7 @@ def cond(x: Operand, /, p: Order = None) -> Tensor:
         return as_dtype(found, result_of(x.dtype).part)
     x = square("cond", x)
     known, where = computed(x), OPS["where"]
-    singular = slogdet(known).sign == 0
+    singular = _matrices.slogdet(known).sign == 0
     regular = Tensor._compute(where, singular.expand_dims((-2, -1)), eye(x.shape[-1], dtype=known.dtype), known)
-    found = _of_matrices("cond", known, False, p) * _of_matrices("cond", inv(regular), False, p)
+    found = _of_matrices("cond", known, False, p) * _of_matrices("cond", _solving.inv(regular), False, p)
     return as_dtype(Tensor._compute(where, singular, inf, found), result_of(x.dtype).part)

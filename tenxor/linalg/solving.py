@@ -9,7 +9,7 @@ from typing import Any
 from ..creation import asarray, eye, triu
 from ..dtypes import DType, finfo, int64, promote
 from ..errors import ArgumentError, MatrixShapeError, ShapeError
-from ..functions.hosted import as_dtype, hosted
+from ..functions.into import as_dtype
 from ..keywords import spelled
 from ..layout import broadcast_shapes
 from ..layout.coords import checked_int
@@ -21,6 +21,7 @@ from ..tensor.arguments import axis_of, ints, truth
 from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
 from .decompositions import qr, svd
+from .lapack import hosted
 
 BLOCK = 64  # rows of a triangular matrix that are solved in one go
 TALL = 2  # times as many rows as columns, from which on an orthonormal basis of the columns is taken first

@@ -1,0 +1,17 @@
+"""What LAPACK computes for linear algebra, by way of NumPy: operations of the host table, and where it is known how cotangents go back
+through them, which is loaded when a derivative is first taken.
+"""
+
+from __future__ import annotations
+
+from ..functions.hosted import BACKWARD
+from ..functions.hosted import hosted as hosted
+from ..late import Late
+
+FOLLOWED = (
+    *("cholesky", "cofactor_cotangents", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "qr", "slogdet", "solve"),
+    *("solve_triangular", "svd", "svdvals"),
+)
+_derivatives = Late("tenxor.linalg.derivatives")
+
+BACKWARD.update({name: getattr(_derivatives, name) for name in FOLLOWED})
