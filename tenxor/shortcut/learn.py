@@ -21,7 +21,7 @@ from ..plans.tracing import Traced
 from ..realize import realize
 from ..remembered import Remembered
 from ..sizes import Number
-from ..spec import Made, found_with, hearers, remember
+from ..spec import Made, found_with, hearers, of_known, remember
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.arguments import Default
@@ -44,7 +44,7 @@ from .hosting import (
     share,
     turned,
 )
-from .likewise import Call, stand_in, stand_ins
+from .likewise import Call, is_known, is_sized, stand_in, stand_ins
 from .limits import LARGEST, MOST_DEPTH
 from .madeof import several, steps_of, view_of
 from .patience import patient
@@ -232,9 +232,7 @@ def _followed_in(key: tuple[Any, ...]) -> int:
 
 def _has_past(x: Any) -> bool:
     """Whether derivatives follow an argument. A number that was read is not made a node for that."""
-    if type(x) is not Tensor or (type(x.storage) is Element and x.storage.known(x.storage.dtype) is not None):
-        return False
-    return x.storage.node.past is not None
+    return is_sized(x) and x.storage.node.past is not None
 
 
 def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -371,7 +369,7 @@ def learning_any_operation(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any]) -> Any:
-    given: list[object] = []
+    given, keys = list[object](), list[object]()
     for x in operands:
         kind = type(x)
         if is_of_numpy(x):
@@ -379,8 +377,11 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
             return first._with(op, *others)
         if kind is not Tensor and kind is not float and kind is not int:
             return own(*args)
-        given.append(x if kind is Tensor else kind)
-    table, known, beside = found_with(op, [x.spec if type(x) is Tensor else x for x in given])
+        given.append(kind if kind is not Tensor else x.dtype if is_known(x) else x)
+        keys.append(kind if kind is not Tensor else of_known(x.spec) if is_known(x) else x.spec)
+    if Tensor not in map(type, given):
+        return own(*args)
+    table, known, beside = found_with(op, keys)
     if beside in table.get(known, ()):
         return own(*args)
     found = own(*args)

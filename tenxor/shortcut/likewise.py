@@ -29,7 +29,7 @@ from ..records import NamedTuple
 from ..remembered import Remembered
 from ..sizes import Number
 from ..spec import Made, Spec, itself
-from ..storage import Storage
+from ..storage import Element, Storage
 from ..tensor import Tensor
 from .frames import NEVER, Alone, SizedFrame, frame_of_sizes
 from .madeof import several, steps_of, view_of
@@ -128,11 +128,11 @@ class Call(NamedTuple):
 
     def learn_operation(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any]) -> None:
         """The same of an operation, for which numbers are no sizes, even if some tensor has the same."""
-        tensors = [x for x in args if type(x) is Tensor]
+        tensors = [x for x in args if is_sized(x)]
 
         def with_numbers(*given: Any) -> Any:
             each = iter(given)
-            return own(*[next(each) if type(x) is Tensor else x for x in args])
+            return own(*[next(each) if is_sized(x) else x for x in args])
 
         self.learn(made, with_numbers, tensors)
 
@@ -179,6 +179,16 @@ class Call(NamedTuple):
             known.take(None, self.numbers)
         finally:
             lock.release()
+
+
+def is_known(x: Tensor) -> bool:
+    """Whether a tensor is one element that is known as a number."""
+    return type(x.storage) is Element and x.storage.known(x.dtype) is not None
+
+
+def is_sized(x: Any) -> bool:
+    """Whether this is a tensor for which another of other sizes may stand."""
+    return type(x) is Tensor and not is_known(x)
 
 
 def _traced(

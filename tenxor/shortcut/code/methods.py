@@ -10,6 +10,7 @@ from ...tensor.core import FOUND_OUT
 from ..methods import METHODS, Kind, Method
 from ..objects import SIZE, Objects
 from . import (
+    apart,
     batches,
     blocks,
     call,
@@ -303,7 +304,7 @@ def module(objects: Objects, made: Module) -> Module:
     computing = (compute, launching, walk, looks, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, specs, tables, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
-    writing = (index, write, updating, later, spreading, picking, placing, gather, joining, together, creating)
+    writing = (index, write, updating, apart, later, spreading, picking, placing, gather, joining, together, creating)
     for part in (*making, *computing, read, *in_place, call, *writing):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))

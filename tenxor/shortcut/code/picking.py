@@ -335,7 +335,7 @@ def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Va
     is_list = f.is_a(key, "list")
     by = f.made(f.choose(is_list, of_list, of_tensor)[0])
     where = table(f, f.get(x, "Tensor.spec"), "called")
-    made = f.hold(found_made(f, where, f.the("'picked'"), by, x, f.selected(is_list, by, key)))
+    made = f.hold(found_made(f, where, f.the("'picked'"), by, lambda: [x, f.selected(is_list, by, key)]))
     f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
     f.let_go(by)
 

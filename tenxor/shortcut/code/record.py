@@ -110,16 +110,23 @@ def holds_a_node(f: Function, storage: Value) -> Value:
     return f.either(f.is_a(storage, "Storage"), lambda: f.is_a(storage, "Watched"))
 
 
-def found_made(f: Function, table: Table, name: Value, beside: Value, *given: Value) -> Value:
-    """What a table says is made, or what is by rule of what is given: of numbers their types. Python may run."""
+def found_made(f: Function, table: Table, name: Value, beside: Value, given: Callable[[], Sequence[Value]]) -> Value:
+    """What a table says is made, or what is by rule of what is given, as its kind has it (`by_kind`). Python may run."""
 
     def by_rule() -> list[Value]:
-        every = f.local(array(POINTER, len(given)))
-        for k, x in enumerate(given):
+        its = given()
+        every = f.local(array(POINTER, len(its)))
+        for k, x in enumerate(its):
             every.at(k, POINTER).store(x)
-        return [f.call("made_by_rule", POINTER, [*table, name, beside, every, f.number(len(given)), f.nothing(), f.number(0)])]
+        return [f.call("made_by_rule", POINTER, [*table, name, beside, every, f.number(len(its)), f.nothing(), f.number(0)])]
 
     return made_or_by_rule(f, table, name, beside, by_rule)
+
+
+def by_kind(f: Function, x: Value, its: Operand) -> Value:
+    """What an operand is in the kind of a call: a tensor itself, but of one that is known as a number its dtype, of a number its type."""
+    number = lambda: [f.choose(f.is_a(x, "Tensor"), lambda: [f.get(x, "Tensor.dtype")], lambda: [its.key])[0]]  # noqa: E731
+    return f.choose(its.is_node, lambda: [x], number)[0]
 
 
 def made_or_by_rule(f: Function, table: Table, op: Value, beside: Value, by_rule: Callable[[], Sequence[Value]]) -> Value:
@@ -136,7 +143,7 @@ def _unary(f: Function) -> None:
     f.require(f.is_a(x, "Tensor"))
     key, thing, is_node, offset = operand(f, x)
     f.hold(thing)
-    made = found_made(f, table(f, key, "made"), op, f.the("None"), x)
+    made = found_made(f, table(f, key, "made"), op, f.the("None"), lambda: [x])
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset),))
     source = as_source(f, thing, is_node, f.item(f.get(recipe, "Recipe.dtypes"), 0))
@@ -151,13 +158,16 @@ def _binary(f: Function) -> None:
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
     ask_all(f, x, y)
-    key, thing, is_node, offset = operand(f, x)
+    key, thing, is_node, offset = own = operand(f, x)
     beside = beside_of(f, y)
     f.hold(thing), f.hold(beside.thing)
-    other = f.selected(f.is_a(y, "Tensor"), y, beside.key)
-    given = select(after, other, x), select(after, x, other)
+
+    def given() -> list[Value]:
+        one, other = by_kind(f, x, own), by_kind(f, y, beside)
+        return [select(after, other, one), select(after, one, other)]
+
     where = Table(key, select(after, table(f, key, "made_after").slot, table(f, key, "made").slot))
-    made = found_made(f, where, op, beside.key, *given)
+    made = found_made(f, where, op, beside.key, given)
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset), beside), after)
@@ -251,18 +261,14 @@ def _applied(f: Function) -> None:
 
     f.each(count, lambda k: ask_all(f, other(k)))
     keys = f.filled(count, lambda k: f.own(beside_of(f, other(k)).key))
-    first = operand(f, x).key
+    own = operand(f, x)
+    first = own.key
 
     def by_rule() -> list[Value]:
         every = f.local(array(POINTER, MOST_OPERANDS))
         f.require(count < MOST_OPERANDS)
-        every.store(x)
-
-        def one(k: Value) -> None:
-            is_tensor = f.is_a(other(k), "Tensor")
-            every.at(k + 1, POINTER).store(f.selected(is_tensor, other(k), f.item(keys, k)))
-
-        f.each(count, one)
+        every.store(by_kind(f, x, own))
+        f.each(count, lambda k: every.at(k + 1, POINTER).store(by_kind(f, other(k), beside_of(f, other(k)))))
         return [f.call("made_by_rule", POINTER, [*where, op, keys, every, count + 1, f.nothing(), f.number(0)])]
 
     where = table(f, first, "made")

@@ -8,9 +8,10 @@ last one did, and not a page that nobody has touched, which the system would hav
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...backend.llvm.builder import Module, Value
-from ...backend.llvm.types import I16, I64, POINTER, array
+from ...backend.llvm.types import I1, I16, I64, POINTER, array
 from ...layout.form import MAX_FORMS
 from ..objects import SIZE, Objects
 from ..rule import MOST_AXES
@@ -27,6 +28,13 @@ SPEC = 2 + NUMBERS  # where in a row that is
 MIXED = [(pow(0x9E3779B97F4A7C15, k, 1 << 64) ^ (1 << 63)) - (1 << 63) for k in range(1, 1 + SPEC)]
 
 
+class Through(NamedTuple):
+    """Through what something is read: a view with such a shape and strides."""
+
+    shape: Value
+    strides: Value
+
+
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.variable("specs", f"internal global [{ROW << INDEX} x i64] zeroinitializer, align {8 * ROW}")
@@ -38,6 +46,7 @@ def write(module: Module, objects: Objects) -> None:
     _place_of(Function(module, objects, "place_of_spec", place, I64))
     _there(Function(module, objects, "spec_there", place))
     _made(Function(module, objects, "spec_made", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _has_each_once(Function(module, objects, "has_each_once", [("spec", POINTER)], I1))
     _row_major(Function(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
     three = [(name, POINTER) for name in ("dtype", "shape", "strides")]
     _of_python(Function(module, objects, "spec_of_python", [*three, ("spec", POINTER)]))
@@ -58,6 +67,47 @@ def read_through(f: Function, recipe: Value, k: Value) -> Value:
     return f.choose(f.is_a(through, "tuple"), lambda: [f.item(through, k)], only)[0]
 
 
+def through_of(f: Function, recipe: Value, k: Value) -> Through:
+    """Through what a recipe reads a node; it declines what has more to it than strides."""
+
+    def of_spec() -> list[Value]:
+        spec = read_through(f, recipe, k)
+        return [f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")]
+
+    def of_form() -> list[Value]:
+        layout = f.get(f.item(f.get(recipe, "Recipe.forms"), k), "Form.layout")
+        f.require(f.is_the(f.get(layout, "Layout.base"), "None"))
+        f.require(f.is_the(f.get(layout, "Layout.tables"), "None"))
+        return [f.get(layout, "Layout.shape"), f.get(layout, "Layout.strides")]
+
+    return Through(*f.choose(f.is_null(f.get(recipe, "Recipe.through")), of_form, of_spec))
+
+
+def lies_as(f: Function, through: Through, spec: Value) -> Value:
+    """Whether what is read so lies as what a spec with strides is of."""
+    strides = lambda: f.call("are_alike", I1, [through.strides, f.get(spec, "Spec.strides")])  # noqa: E731
+    return f.both(f.call("are_alike", I1, [through.shape, f.get(spec, "Spec.shape")]), strides)
+
+
+def keeps_order(f: Function, through: Value, plain: Value) -> Value:
+    """Whether a recipe keeps the order of what it reads through these specs, behind which the target's is: see `Recipe`."""
+
+    def does(k: Value, found: Value) -> Value:
+        spec = f.item(through, k)
+
+        def keeps() -> Value:
+            strides = f.get(spec, "Spec.strides")
+            lies_so = lies_as(f, Through(f.get(spec, "Spec.shape"), strides), plain)
+            return f.either(lies_so, lambda: f.fold(f.word(strides, SIZE), f.number(0), step_or_before).equals(0))
+
+        def step_or_before(j: Value, before: Value) -> Value:
+            return before | f.integer(f.item(f.get(spec, "Spec.strides"), j))
+
+        return found & f.either(f.is_the(spec, "None"), keeps)
+
+    return f.truth(f.fold(f.word(through, SIZE) - 1, f.constant(I1, True), does))
+
+
 def nbytes_of(f: Function, spec: Value) -> Value:
     """How many bytes the elements of a spec take."""
     return f.integer(f.get(spec, "Spec.size")) * f.integer(f.get(f.get(spec, "Spec.dtype"), "DType.itemsize"))
@@ -73,6 +123,37 @@ def ends_of(f: Function, spec: Value) -> list[Value]:
         return [ends[0] + f.selected(last < 0, last, zero), ends[1] + f.selected(last < 0, zero, last)]
 
     return f.folded(f.word(shape, SIZE), [zero, zero], axis)
+
+
+def _has_each_once(f: Function) -> None:
+    """Whether a view is known to have each element once: along each axis it goes further than all axes that go less far do together. It is
+    `writable` from then on.
+    """
+    (spec,) = f.arguments
+    before = f.get(spec, "Spec.writable")
+    f.when_giving(f.is_the(before, "True"), lambda: f.constant(I1, True))
+    shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
+    f.refuse(f.is_the(strides, "None"))
+    ndim = f.word(shape, SIZE)
+
+    def far(k: Value) -> Value:
+        step = f.integer(f.item(strides, k))
+        return f.selected(step < 0, -step, step)
+
+    def axis(k: Value) -> None:
+        step = far(k)
+
+        def shorter(j: Value, before: Value) -> Value:
+            its = far(j)
+            counts = j.differs(k) & (its <= step)
+            return before + f.selected(counts, (f.integer(f.item(shape, j)) - 1) * its, f.number(0))
+
+        f.when(f.integer(f.item(shape, k)) > 1, lambda: f.require(f.fold(ndim, f.number(0), shorter) < step))
+
+    f.each(ndim, axis)
+    f.set(spec, "Spec.writable", f.own(f.the("True")))
+    f.drop(before)
+    f.give(f.constant(I1, True))
 
 
 def no_numbers(f: Function) -> Value:
@@ -94,6 +175,14 @@ def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
         return step * f.selected(size.equals(0), f.number(1), size)
 
     f.fold(ndim, f.number(1), axis)
+
+
+def row_of(f: Function, dtype: Value, size: Value) -> Value:
+    """The spec of so many elements, one after another, held. Python may run."""
+    numbers, one = no_numbers(f), f.number(1)
+    numbers.store(size)
+    numbers.at(MOST_AXES, I64).store(one)
+    return spec_with(f, dtype, one, numbers)
 
 
 def read_integers(f: Function, items: Value, count: Value, to: Value) -> None:

@@ -8,7 +8,6 @@ else has any of them; and worth while, unless little is selected. From then on t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER, Type
@@ -17,18 +16,11 @@ from ..rule import MOST_AXES
 from .compute import lock_is_free
 from .function import Function
 from .record import take_note
-from .specs import no_numbers, read_through, spec_with
+from .specs import keeps_order, lies_as, no_numbers, row_of, spec_with, through_of
 
 MOST_NODES = 64  # operations that are written where a mask says so in one go
 COSTLY = 16  # additions that an element is worth, from which on it counts how many are selected
 FEW, FEW_IF_COSTLY = 16, 3  # of so many elements one is selected at least, if those that are not are computed beside
-
-
-class Through(NamedTuple):
-    """Through what something is read: a view with such a shape and strides."""
-
-    shape: Value
-    strides: Value
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -84,14 +76,14 @@ def _order(f: Function) -> None:
             return []
 
         def a_node() -> None:
-            through = _through(f, recipe, k)
+            through = through_of(f, recipe, k)
 
             def for_all() -> list[Value]:
                 f.require(f.integer(f.item(through.strides, 0)).equals(0))
                 f.refuse(f.either(_waits(f, source), lambda: source.equals(old)))
                 return []
 
-            f.choose(f.both(_lies_as(f, through, spec), lambda: f.is_the(f.item(offsets, k), "0")), along, for_all)
+            f.choose(f.both(lies_as(f, through, spec), lambda: f.is_the(f.item(offsets, k), "0")), along, for_all)
 
         f.when(f.is_a(source, "Node"), a_node)
 
@@ -121,28 +113,6 @@ def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: 
     f.require(f.either(of.differs(old), is_the_same))
     f.append(order, node)
     return f.constant(I1, True)
-
-
-def _through(f: Function, recipe: Value, k: Value) -> Through:
-    """Through what a recipe reads a node; it declines what has more to it than strides."""
-
-    def of_spec() -> list[Value]:
-        spec = read_through(f, recipe, k)
-        return [f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")]
-
-    def of_form() -> list[Value]:
-        layout = f.get(f.item(f.get(recipe, "Recipe.forms"), k), "Form.layout")
-        f.require(f.is_the(f.get(layout, "Layout.base"), "None"))
-        f.require(f.is_the(f.get(layout, "Layout.tables"), "None"))
-        return [f.get(layout, "Layout.shape"), f.get(layout, "Layout.strides")]
-
-    return Through(*f.choose(f.is_null(f.get(recipe, "Recipe.through")), of_form, of_spec))
-
-
-def _lies_as(f: Function, through: Through, spec: Value) -> Value:
-    """Whether what is read so lies as what a spec with strides is of."""
-    strides = lambda: f.call("are_alike", I1, [through.strides, f.get(spec, "Spec.strides")])  # noqa: E731
-    return f.both(f.call("are_alike", I1, [through.shape, f.get(spec, "Spec.shape")]), strides)
 
 
 def _times_read(f: Function, node: Value, reader: Value) -> Value:
@@ -220,25 +190,6 @@ def _spec_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
     return spec
 
 
-def _keeps_order(f: Function, through: Value, plain: Value) -> Value:
-    """Whether a recipe keeps the order of what it reads through these specs, behind which the target's is: see `Recipe`."""
-
-    def does(k: Value, found: Value) -> Value:
-        spec = f.item(through, k)
-
-        def keeps() -> Value:
-            strides = f.get(spec, "Spec.strides")
-            lies_so = _lies_as(f, Through(f.get(spec, "Spec.shape"), strides), plain)
-            return f.either(lies_so, lambda: f.fold(f.word(strides, SIZE), f.number(0), step_or_before).equals(0))
-
-        def step_or_before(j: Value, before: Value) -> Value:
-            return before | f.integer(f.item(f.get(spec, "Spec.strides"), j))
-
-        return found & f.either(f.is_the(spec, "None"), keeps)
-
-    return f.truth(f.fold(f.word(through, SIZE) - 1, f.constant(I1, True), does))
-
-
 def _spread(f: Function) -> None:
     """Append what stands for a node to another list, as it was appended to the first: what it is computed of all elements."""
     node, x, key, plain, order, spread = f.arguments
@@ -267,7 +218,7 @@ def _spread(f: Function) -> None:
             """What is the same for all, or a number."""
 
             def for_all() -> list[Value]:
-                strides = _through(f, recipe, k).strides
+                strides = through_of(f, recipe, k).strides
 
                 def stride(at: Value) -> Value:
                     within = lambda: [f.integer(f.item(strides, at - axes + 1))]  # noqa: E731
@@ -284,7 +235,7 @@ def _spread(f: Function) -> None:
 
     f.each(count, one)
     f.at(through, ITEMS).at(count, POINTER).store(f.own(f.the("None")))
-    keeps = f.holding(_keeps_order(f, through, plain))
+    keeps = f.holding(keeps_order(f, through, plain))
     parts = [f.get(recipe, f"Recipe.{name}") for name in ("op", "dtype", "dtypes")]
     own = f.made(f.call("recipe_through", POINTER, [parts[0], shape, parts[1], parts[2], through, keeps]))
     f.let_go(keeps, through, recipe, offsets, sources)
@@ -301,7 +252,7 @@ def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[V
     """
     shape, dtype, dtypes = of
     sources, through, offsets = read
-    keeps = f.holding(_keeps_order(f, through, plain))
+    keeps = f.holding(keeps_order(f, through, plain))
     recipe = f.made(f.call("recipe_through", POINTER, [f.the(op), shape, dtype, dtypes, through, keeps]))
     f.let_go(through, keeps)
     f.keeps(recipe, sources, offsets)
@@ -338,10 +289,7 @@ def _update(f: Function) -> None:
     x, old, plain, chosen = f.arguments
     spec, dtype = f.get(x, "Tensor.spec"), f.get(x, "Tensor.dtype")
     size = f.hold(f.get(f.get(old, "Node.recipe"), "Recipe.size"))
-    numbers, one, zero = no_numbers(f), f.number(1), f.the("0")
-    numbers.store(f.integer(size))
-    numbers.at(MOST_AXES, I64).store(one)
-    whole = spec_with(f, dtype, one, numbers)
+    zero, whole = f.the("0"), row_of(f, dtype, f.integer(size))
     through = f.tuple_of(f.hold(whole), f.hold(plain), f.hold(spec))
     offsets = f.tuple_of(f.hold(zero), f.hold(zero), f.hold(f.get(x, "Tensor.offset")))
     sources, shape, dtypes = f.tuple_of(f.hold(old), f.hold(chosen)), f.tuple_of(size), f.tuple_of(f.hold(dtype), f.hold(dtype))

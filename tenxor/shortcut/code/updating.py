@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER
-from ..objects import ITEMS, SIZE, Objects
-from ..updates import THIN
+from ..objects import SIZE, Objects
+from ..updates import LARGEST, THIN
 from .compute import lock_is_free
 from .function import Function
 from .graph import DONE, UNKNOWN, ask_for_frame
+from .specs import lies_as, nbytes_of, row_of, through_of
 from .tables import found_at, table
 from .write import compute_storage
 
@@ -23,10 +24,10 @@ def write(module: Module, objects: Objects) -> None:
     part = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
     _updated(Function(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part], I1))
     _recipe(Function(module, objects, "recipe_of_update", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)]))
+    _plain(Function(module, objects, "recipe_of_plain_update", [(name, POINTER) for name in ("x", "storage", "found")]))
     _run(Function(module, objects, "run_update", [("recipe", POINTER), *part, ("asks", I1)], I1))
     _may_wait(Function(module, objects, "may_wait", [("node", POINTER), ("storage", POINTER)], I1))
     _which_reads(Function(module, objects, "which_reads", [("node", POINTER), ("old", POINTER)], I64))
-    _made_apart(Function(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))
 
 
 def _updated(f: Function) -> None:
@@ -61,12 +62,27 @@ def _recipe(f: Function) -> None:
     x, storage, spec, found = f.arguments
     made = f.get(found, "Tensor.storage")
     f.require(f.is_a(made, "Storage"))
+    f.require(_reads_once(f, f.get(made, "Storage.node"), f.get(storage, "Storage.node"), f.integer(f.get(x, "Tensor.offset"))))
     size = f.hold(f.get(f.get(f.get(storage, "Storage.node"), "Node.recipe"), "Recipe.size"))
     key = f.tuple_of(f.own(f.get(f.get(made, "Storage.node"), "Node.recipe")), size)
 
     def look() -> Value:
         return found_at(f, table(f, spec, "called"), f.the("'update'"), key)
 
+    def plainly() -> list[Value]:
+        its = f.call("recipe_of_plain_update", POINTER, [x, storage, found])
+        f.when(f.is_null(its), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+        return [its]
+
+    (plain,) = f.choose(f.is_null(look()), plainly, lambda: [f.nothing()])
+    held = list(f._held)
+
+    def give() -> Value:
+        f.let_go(key)
+        return plain
+
+    f.when_giving(~f.is_null(plain), give)
+    f._held[:] = held
     update = f.known(look, lambda: f.ask_python("learn_update", x, found))
     recipe = f.own(f.get(update, "Made.recipe"))
     f.holding(recipe)
@@ -74,6 +90,40 @@ def _recipe(f: Function) -> None:
     f.let_go(key)
     f.keeps(recipe)
     f.give(recipe)
+
+
+def _plain(f: Function) -> None:
+    """The same, mostly: of a write of what waits for just what it is written over, each element for its own, and lies in a row. It
+    declines what Python has to look at.
+    """
+    x, storage, found = f.arguments
+    spec, new = f.hold(f.get(x, "Tensor.spec")), f.hold(f.get(found, "Tensor.spec"))
+    old, value = f.get(storage, "Storage.node"), f.get(f.get(found, "Tensor.storage"), "Storage.node")
+    recipe, whole, dtype = f.get(value, "Node.recipe"), f.get(old, "Node.recipe"), f.get(spec, "Spec.dtype")
+    f.require(f.is_the(f.get(value, "Node.buffer"), "None"))
+    f.require(f.is_a(f.get(recipe, "Recipe.op"), "Op"))
+    f.require(f.is_the(f.get(recipe, "Recipe.passing"), "False"))
+    for its in (f.get(recipe, "Recipe.dtype"), f.get(whole, "Recipe.dtype"), f.get(new, "Spec.dtype")):
+        f.require(its.equals(dtype))
+    for each in (new, spec):
+        f.require(f.call("are_alike", I1, [f.get(recipe, "Recipe.shape"), f.get(each, "Spec.shape")]))
+    f.require(f.is_the(f.get(new, "Spec.gapless"), "True"))
+    f.require(f.is_the(f.get(found, "Tensor.offset"), "0"))
+    f.require(nbytes_of(f, spec) <= LARGEST)
+    f.require(f.call("has_each_once", I1, [spec]))
+    sources = f.get(value, "Node.sources")
+
+    def read(k: Value) -> None:
+        f.when(f.item(sources, k).equals(old), lambda: f.require(lies_as(f, through_of(f, recipe, k), spec)))
+
+    f.each(f.word(sources, SIZE), read)
+    size = f.hold(f.get(whole, "Recipe.size"))
+    through = f.tuple_of(row_of(f, dtype, f.integer(size)), new, spec)
+    shape, dtypes = f.tuple_of(size), f.tuple_of(f.hold(dtype), f.hold(dtype))
+    made = f.made(f.call("recipe_through", POINTER, [f.the("UPDATE"), shape, dtype, dtypes, through, f.the("False")]))
+    f.let_go(through, shape, dtypes)
+    f.keeps(made)
+    f.give(made)
 
 
 def _run(f: Function) -> None:
@@ -177,67 +227,3 @@ def _which_reads(f: Function) -> None:
         return found | (is_it.cast("zext", I64) << k)
 
     f.give(f.fold(f.word(sources, SIZE), f.number(0), more))
-
-
-def _made_apart(f: Function) -> None:
-    """Have a pending node that only one tensor and what was made of it have read copies of the sources that have a bit in `which`; false if
-    that is not known to be worth while. Nobody can tell: it is the same value.
-    """
-    node, which = f.arguments
-    recipe = f.hold(f.get(node, "Node.recipe"))
-    number = f.as_object(which)
-
-    def look() -> Value:
-        every = f.get(recipe, "Recipe.apart")
-        return f.choose(f.is_the(every, "None"), lambda: [f.nothing()], lambda: [f.found_in(every, number)])[0]
-
-    def ask() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        f.ask_python("have_apart", node, number)
-
-    found = f.known(look, ask)
-    f.refuse(f.is_the(found, "never"))
-
-    def as_it_is() -> Value:
-        f.let_go(recipe, number)
-        return f.constant(I1, True)
-
-    held = list(f._held)
-    f.when_giving(which.equals(0), as_it_is)
-    f._held[:] = held
-    f.hold(found)
-    copies = f.item(found, 1)
-    sources, offsets = f.hold(f.get(node, "Node.sources")), f.hold(f.get(node, "Node.offsets"))
-    count = f.word(sources, SIZE)
-    fresh, starts = (f.made(f.call("PyTuple_New", POINTER, [count])) for _ in range(2))
-
-    def one(k: Value) -> None:
-        copy, source, offset = f.item(copies, k), f.item(sources, k), f.item(offsets, k)
-
-        def copied() -> list[Value]:
-            parts = f.tuple_of(f.own(source)), f.tuple_of(f.own(offset))
-            f.keeps(*parts)
-            made = f.made(f.call("pending", POINTER, [f.own(copy), *parts, f.constant(I1, False)]))
-            f.require(f.call("computed", I1, [made]))
-            f.keeps(made)
-            return [made, f.own(f.the("0"))]
-
-        thing, start = f.choose(f.is_the(copy, "None"), lambda: [f.own(source), f.own(offset)], copied)
-        for items, item in ((fresh, thing), (starts, start)):
-            f.at(items, ITEMS).at(k, POINTER).store(item)
-
-    f.each(count, one)
-    # Python may have run: it is still as it was, and the tensor has it, what was made of that, and who called this.
-    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
-    f.require(f.get(node, "Node.recipe").equals(recipe))
-    f.require(f.get(node, "Node.sources").equals(sources))
-    f.require(f.owners(node).equals(3))
-    f.require(lock_is_free(f))
-    before = [f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
-    for slot, value in (("recipe", f.own(f.item(found, 0))), ("sources", fresh), ("offsets", starts), ("_layouts", f.own(f.the("None")))):
-        f.set(node, f"Node.{slot}", value)
-    f.keeps(fresh, starts)
-    for x in before:
-        f.drop(x)
-    f.let_go(recipe, number, found, sources, offsets)
-    f.give(f.constant(I1, True))

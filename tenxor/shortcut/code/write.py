@@ -224,7 +224,7 @@ def _put(f: Function) -> None:
     def is_there() -> Value:
         """`x[key] += y` has written it already."""
         same = f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
-        return f.both(same, lambda: f.is_the(f.get(spec, "Spec.writable"), "True"))
+        return f.both(same, lambda: f.call("has_each_once", I1, [spec]))
 
     where = table(f, spec, "called")
 
