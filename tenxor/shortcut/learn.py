@@ -26,7 +26,7 @@ from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.arguments import Default
 from ..tensor.exchange import is_of_numpy
-from . import likewise
+from . import likewise, updates
 from .hosting import (
     Heard,
     floats_of,
@@ -399,7 +399,7 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
     def method(x: Any, y: Any) -> Any:
         if is_of_numpy(y):
             return again(x, Tensor._of_array(y))
-        if is_part(x):
+        if is_part(x, updates.LARGEST):
             compute_if_small(x.storage)
             if type(y) in (Tensor, float, int) and _can_be_learnt(op, x, y) and _learnt(op, x, y):
                 return done_again(again, x, y)
@@ -414,12 +414,12 @@ def _learnt(op: Op, x: Tensor, y: Any) -> bool:
         result = _operated(op, (x, y), partial(Tensor._compute, op), (x, y))
     except TenxorError:  # which Python's own raises in its words
         return False
-    return result.shape == x.shape and result.dtype is x.dtype and learn_write(x, result)
+    return result.shape == x.shape and result.dtype is x.dtype and (x.spec.nbytes > LARGEST or learn_write(x, result))
 
 
 def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
     """Whether machine code may write what an operation makes of these over the first, and it is not written down yet how, or that it is
-    not known: else to find out would take as long again as to do it.
+    not known: else to find out would take as long again as to do it. What is large it writes as an update alone, which it finds itself.
     """
     node = x.storage.node
     if is_pinned(node) or node.past is not None or not x.layout.is_injective():
@@ -428,7 +428,7 @@ def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
     if type(y) is Tensor:
         beside = y.spec.known if type(y.storage) is Element else y.spec
     made = x.spec.made.get(op, {}).get(beside)
-    return made is None or made.spec not in x.spec.called.get("write", ())
+    return made is None or (x.spec.nbytes <= LARGEST and made.spec not in x.spec.called.get("write", ()))
 
 
 def is_computed(node: Node) -> bool:

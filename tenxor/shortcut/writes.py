@@ -30,9 +30,9 @@ from .rule import OWN, Rule
 _at_it: set[int] = set()  # the threads that are in `done_again`
 
 
-def is_part(x: Any) -> bool:
-    """Whether this is a small part of what its storage holds."""
-    return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
+def is_part(x: Any, most: int = LARGEST) -> bool:
+    """Whether this is a part of what its storage holds, of so many bytes at most."""
+    return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= most and x.spec.size < x.storage.node.size
 
 
 def filling(own: Callable[..., Any], written: Callable[[Tensor, Any, Any], object]) -> Callable[..., Any]:

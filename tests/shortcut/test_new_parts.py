@@ -1,0 +1,231 @@
+"""Parts of sizes that were not met before are written over as those that were: machine code asks nothing of Python, and gives what NumPy
+does, to the bit.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ReadOnlyError
+
+pytestmark = pytest.mark.usefixtures("on", "one_thread")
+
+
+def _column(a: Any, k: int) -> None:
+    a[k + 1 :, k] /= a[k, k]
+
+
+def _column_written(a: Any, k: int) -> None:
+    a[k + 1 :, k] = a[k + 1 :, k] / a[k, k]
+
+
+def _element_first(a: Any, k: int) -> None:
+    a[k + 1 :, k] = a[k, k] - a[k + 1 :, k]
+
+
+def _row(a: Any, k: int) -> None:
+    a[k, k + 1 :] -= a[k, k] * a[k + 1, k + 1 :]
+
+
+def _number(a: Any, k: int) -> None:
+    a[k + 1 :] *= 0.75
+
+
+def _from_the_front(a: Any, k: int) -> None:
+    a[: k + 1] += 0.5
+
+
+def _outer(a: Any, k: int) -> None:
+    a[k + 1 :, k + 1 :] -= a[k + 1 :, k, None] * a[k, k + 1 :]
+
+
+def _outer_backwards(a: Any, k: int) -> None:
+    a[k + 1 :, k + 1 :][::-1, ::-1] -= a[k + 1 :, k, None] * a[k, k + 1 :]
+
+
+def _outer_turned(a: Any, k: int) -> None:
+    a.T[k + 1 :, k + 1 :] -= a[k + 1 :, k, None] * a[k, k + 1 :]
+
+
+def _column_beside(a: Any, k: int) -> None:
+    a[k + 1 :, k + 1 :] -= a[k + 1 :, k, None]
+
+
+def _itself(a: Any, k: int) -> None:
+    a[k + 1 :, k + 1 :] *= a[k + 1 :, k + 1 :]
+
+
+def _overlapping(a: Any, k: int) -> None:
+    a[k + 1 :] += a[: -k - 1]
+
+
+def _apart(a: Any, k: int) -> None:
+    a[k + 1 :, : k + 1] += a[: -k - 1, : k + 1]
+
+
+STEPS: dict[str, Callable[[Any, int], None]] = {
+    f.__name__.strip("_"): f
+    for f in (
+        *(_column, _column_written, _element_first, _row, _number, _from_the_front, _outer, _outer_backwards, _outer_turned),
+        *(_column_beside, _itself, _overlapping, _apart),
+    )
+}
+WITHOUT_PYTHON = ("column", "column_written", "element_first", "row", "number", "from_the_front", "outer", "column_beside")
+
+
+def numbers(side: int, dtype: str = "float64") -> Any:
+    rng = np.random.default_rng(side)
+    if dtype == "complex128":
+        return rng.normal(size=(side, side)) + 1j * rng.normal(size=(side, side))
+    return rng.normal(size=(side, side)).astype(dtype) if dtype[0] == "f" else rng.integers(0, 9, (side, side)).astype(dtype)
+
+
+def bits(x: Any) -> bytes:
+    return bytes((x.to_numpy() if isinstance(x, tx.Tensor) else x).tobytes())
+
+
+def python_called(run: Callable[[], object]) -> list[str]:
+    """Which functions of ours Python runs."""
+    found = []
+
+    def see(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call" and "/tenxor/" in (name := frame.f_code.co_filename) and "/tests/" not in name:
+            found.append(frame.f_code.co_name)
+
+    gc.collect()
+    sys.setprofile(see)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "first"),
+    [
+        *[(name, 130, 86) for name in WITHOUT_PYTHON if name != "number"],  # of which parts become small on the way
+        *[(name, 320, 2) for name in WITHOUT_PYTHON],
+        *[(name, 700, 2) for name in WITHOUT_PYTHON if name != "column_beside"],  # which is copied before, and more than a block
+    ],
+)
+def test_python_is_not_asked(name: str, side: int, first: int) -> None:
+    """Of small parts, and of such as no block holds. Some on the way are of a kind of their own, so nothing is asked of most sizes."""
+    step, t = STEPS[name], tx.asarray(numbers(side)).realize()
+    for k in range(first, first + 22):
+        step(t, k)
+    asked = [bool(python_called(lambda k=k: step(t, k))) for k in range(first + 22, first + 36)]  # type: ignore[misc]
+    assert sum(asked) <= 2, asked
+
+
+@pytest.mark.parametrize(
+    ("side", "dtype", "name"),
+    [
+        (side, dtype, name)
+        for side, dtype in ((30, "float64"), (150, "float32"), (400, "float64"), (60, "complex128"), (90, "int64"))
+        for name in STEPS
+        if dtype != "int64" or name not in ("column", "column_written", "number", "from_the_front")  # which make floats
+    ],
+)
+def test_values_are_numpys(side: int, dtype: str, name: str) -> None:
+    begin, a = numbers(side, dtype), numbers(side, dtype)
+    t = tx.asarray(a).realize()
+    for k in range(1, min(side - 3, 60)):
+        t[...], a[...] = tx.asarray(begin), begin
+        STEPS[name](t, k)
+        STEPS[name](a, k)
+        if dtype == "complex128":  # of which products are rounded otherwise
+            np.testing.assert_allclose(t.to_numpy(), a, rtol=1e-12, atol=1e-12)
+        else:
+            assert bits(t) == bits(a), k
+
+
+def test_what_is_beside_has_its_value_and_so_has_what_was_made_before() -> None:
+    a = numbers(120) * 1e-2
+    t = tx.asarray(a.copy()).realize()
+    for k in range(2, 60):
+        y, right = t[k:, k, None] * t[k, k:], a[k:, k, None] * a[k, k:]
+        held, wanted = t[k:] * 2, a[k:] * 2
+        t[k:, k:] -= y
+        a[k:, k:] -= right
+        assert [bits(t), bits(y), bits(held)] == [bits(a), bits(right), bits(wanted)]
+
+
+def test_a_view_of_repeated_elements_is_not_written_over() -> None:
+    """Neither by an operation, nor when that is assigned to the part that it was."""
+    for k in range(3, 30):
+        x = tx.asarray(numbers(40)).realize()
+        part = x[:1, :k].expand(2, k)
+        before = bits(x)
+        with pytest.raises(ReadOnlyError):
+            part += x[:2, :k]
+        with pytest.raises(ReadOnlyError):
+            part[...] = part
+        windows = x[0].windows(0, k) if hasattr(x, "windows") else None
+        if windows is not None:
+            with pytest.raises(ReadOnlyError):
+                windows[...] = windows
+        assert bits(x) == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int16", "uint8", "bool", "complex64"])
+def test_elements_as_operands(dtype: str) -> None:
+    """On either side, and among three: as the numbers that they are, of their own dtype."""
+    a = numbers(70, "int64") if dtype in ("bool", "int64", "int16", "uint8") else numbers(70)
+    a = a.astype(dtype)
+    t = tx.asarray(a.copy()).realize()
+    for k in range(2, 60):
+        one, its = t[k, k], a[k, k]
+        column, right = t[k:, 1], a[k:, 1]
+        assert bits(one * column) == bits(its * right) and bits(column + one) == bits(right + its)
+        assert bits(column == one) == bits(right == its)
+        assert bits(tx.where(column == one, one, column)) == bits(np.where(right == its, its, right))
+        assert bits(tx.where(t[k:, 2] != one, column, one)) == bits(np.where(a[k:, 2] != its, right, its))
+
+
+def test_an_element_that_somebody_writes_is_no_number() -> None:
+    """Nor one that derivatives follow."""
+    a = numbers(60)
+    t = tx.asarray(a.copy()).realize()
+    w = tx.asarray(a.copy()).requires_grad_()
+    for k in range(2, 40):
+        one = t[k, k]
+        one += 1.0
+        assert bits(t[k:, 1] * one) == bits(a[k:, 1] * (a[k, k] + 1.0))
+        (t[k:, 1] * w[k, k]).sum().backward()
+        expected = np.zeros_like(a)
+        expected[k, k] = a[k:, 1].sum()
+        np.testing.assert_allclose(w.grad.to_numpy(), expected, rtol=1e-12)
+        w.grad = None
+
+
+def test_nothing_is_lost_or_kept() -> None:
+    """Objects and memory: the same sizes, again and again."""
+    t = tx.asarray(numbers(150) * 1e-3).realize()
+
+    def every() -> None:
+        for k in range(2, 60):
+            for name in WITHOUT_PYTHON:
+                if name != "from_the_front":
+                    STEPS[name](t, k)
+
+    every()
+    every()
+    gc.collect()
+    before, objects = tx.memory().in_use, len(gc.get_objects())
+    held = sys.getrefcount(tx.float64), sys.getrefcount(None), sys.getrefcount(t.storage.node.recipe)
+    for _ in range(5):
+        every()
+    gc.collect()
+    assert tx.memory().in_use <= before and len(gc.get_objects()) <= objects + 50
+    after = sys.getrefcount(tx.float64), sys.getrefcount(None), sys.getrefcount(t.storage.node.recipe)
+    if sys.version_info < (3, 12):  # from then on None is counted no more
+        assert all([abs(x - y) < 200 for x, y in zip(after, held, strict=True)])
