@@ -85,7 +85,7 @@ from .selected import Selected, finishers
 from .signatures import signature
 from .slots import ENTRIES, NUMBERS, WRAPPED, Standing, wrapper
 from .updates import have_apart, learn_update
-from .writes import compute_if_small, done_again, filling, learn_masked_write, learn_write
+from .writes import as_number, compute_if_small, done_again, filling, learn_masked_write, learn_write
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -462,10 +462,10 @@ class ShortWay:
         if ours is not key or is_of_numpy(value):
             self.methods["__setitem__"](x, ours, Tensor._ours(value))
             return
-        rows = one_key(x, key)
-        if rows is not None:
+        if (rows := one_key(x, key)) is not None:
             self.methods["__setitem__"](*rows, value)
             return
+        value = as_number(x, value)
         basic = type(x) is Tensor and self.is_basic((x, key))
         masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
         if basic or masked:

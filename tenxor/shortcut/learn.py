@@ -377,7 +377,7 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
             return first._with(op, *others)
         if kind is not Tensor and kind is not float and kind is not int:
             return own(*args)
-        given.append(kind if kind is not Tensor else x.dtype if is_known(x) else x)
+        given.append(kind if kind is not Tensor else x.dtype if is_known(x) and not x.ndim else x)
         keys.append(kind if kind is not Tensor else of_known(x.spec) if is_known(x) else x.spec)
     if Tensor not in map(type, given):
         return own(*args)

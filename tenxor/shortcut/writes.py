@@ -20,6 +20,7 @@ from ..records import NamedTuple
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember, spec_of
 from ..storage import Storage
 from ..tensor import Tensor
+from ..tensor.indexing import number_of
 from ..tensor.writing import broadcast_layout
 from .frames import NEVER, frame_of_write, frame_of_write_of_sizes
 from .hosting import passes
@@ -33,6 +34,12 @@ _at_it: set[int] = set()  # the threads that are in `done_again`
 def is_part(x: Any, most: int = LARGEST) -> bool:
     """Whether this is a part of what its storage holds, of so many bytes at most."""
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= most and x.spec.size < x.storage.node.size
+
+
+def as_number(x: Any, value: Any) -> Any:
+    """What is written over a part of a tensor: an element of its own dtype that is known as a number as that."""
+    number = number_of(value, x.dtype) if type(x) is Tensor else None
+    return value if number is None else number
 
 
 def filling(own: Callable[..., Any], written: Callable[[Tensor, Any, Any], object]) -> Callable[..., Any]:

@@ -84,7 +84,7 @@ class Indexing(Scattering):
                 self._set_advanced(parts, self._operand(value, "assignment"))
                 return
         if len(parts) == len(self.layout.shape):
-            number: Any = value if type(value) in _NUMBERS else _number_of(value, self.dtype)
+            number: Any = value if type(value) in _NUMBERS else number_of(value, self.dtype)
             if number is not None and self._set_element(parts, number):
                 return
         target = self._view(self.layout.index(parts))
@@ -307,7 +307,7 @@ def _read_of(node: Node) -> tuple[Node, Layout] | None:
     return None
 
 
-def _number_of(value: Any, dtype: DType) -> Number | None:
+def number_of(value: Any, dtype: DType) -> Number | None:
     """What is assigned, if it is an element of this dtype that was read, and is known."""
     if isinstance(value, Core) and type(value.storage) is Element and value.layout is _POINT and value.dtype is dtype:
         return value.storage.known(dtype)

@@ -31,6 +31,10 @@ def _element_first(a: Any, k: int) -> None:
     a[k + 1 :, k] = a[k, k] - a[k + 1 :, k]
 
 
+def _block(a: Any, k: int) -> None:
+    a[k + 1 :, k + 1 :] = a[k, k]
+
+
 def _row(a: Any, k: int) -> None:
     a[k, k + 1 :] -= a[k, k] * a[k + 1, k + 1 :]
 
@@ -74,11 +78,11 @@ def _apart(a: Any, k: int) -> None:
 STEPS: dict[str, Callable[[Any, int], None]] = {
     f.__name__.strip("_"): f
     for f in (
-        *(_column, _column_written, _element_first, _row, _number, _from_the_front, _outer, _outer_backwards, _outer_turned),
+        *(_column, _column_written, _element_first, _block, _row, _number, _from_the_front, _outer, _outer_backwards, _outer_turned),
         *(_column_beside, _itself, _overlapping, _apart),
     )
 }
-WITHOUT_PYTHON = ("column", "column_written", "element_first", "row", "number", "from_the_front", "outer", "column_beside")
+WITHOUT_PYTHON = ("column", "column_written", "element_first", "block", "row", "number", "from_the_front", "outer", "column_beside")
 
 
 def numbers(side: int, dtype: str = "float64") -> Any:
@@ -114,7 +118,7 @@ def python_called(run: Callable[[], object]) -> list[str]:
     [
         *[(name, 130, 86) for name in WITHOUT_PYTHON if name != "number"],  # of which parts become small on the way
         *[(name, 320, 2) for name in WITHOUT_PYTHON],
-        *[(name, 700, 2) for name in WITHOUT_PYTHON if name != "column_beside"],  # which is copied before, and more than a block
+        *[(name, 700, 2) for name in WITHOUT_PYTHON if name not in ("column_beside", "block")],  # which are more than a block there
     ],
 )
 def test_python_is_not_asked(name: str, side: int, first: int) -> None:
@@ -169,10 +173,6 @@ def test_a_view_of_repeated_elements_is_not_written_over() -> None:
             part += x[:2, :k]
         with pytest.raises(ReadOnlyError):
             part[...] = part
-        windows = x[0].windows(0, k) if hasattr(x, "windows") else None
-        if windows is not None:
-            with pytest.raises(ReadOnlyError):
-                windows[...] = windows
         assert bits(x) == before
 
 
@@ -189,6 +189,40 @@ def test_elements_as_operands(dtype: str) -> None:
         assert bits(column == one) == bits(right == its)
         assert bits(tx.where(column == one, one, column)) == bits(np.where(right == its, its, right))
         assert bits(tx.where(t[k:, 2] != one, column, one)) == bits(np.where(a[k:, 2] != its, right, its))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8", "bool", "complex64"])
+def test_elements_that_are_written_over_parts(dtype: str) -> None:
+    """As the numbers that they are: over parts of all sizes, of their own dtype and of others."""
+    a = (numbers(60, "int64") if dtype in ("bool", "int64", "uint8") else numbers(60)).astype(dtype)
+    w = np.zeros((60, 60), dtype=complex if dtype == "complex64" else float)
+    t, other = tx.asarray(a.copy()).realize(), tx.asarray(w.copy()).realize()
+    for k in range(2, 55):
+        for x, y in ((t, other), (a, w)):
+            x[k:, k] = x[0, k]
+            x[k:, k:][::2] = x[1, k]
+            y[k:, k] = x[2, 2]
+            x[: k - 1, k] = x[3, 3:4]
+        assert bits(t) == bits(a) and bits(other) == bits(w)
+
+
+def test_elements_with_axes_are_no_numbers() -> None:
+    """One that is seen as a row of itself has the size of that."""
+    a = numbers(40)
+    t = tx.asarray(a.copy()).realize()
+    for k in range(2, 35):
+        one, its = t[k, k], a[k, k]
+        row, right = one.expand(k), np.broadcast_to(its, (k,))
+        point, other = one.expand_dims(0), its[None]
+        for x, y in ((row, right), (point, other)):
+            assert (t[0, :k] * x).tolist() == (a[0, :k] * y).tolist() and (x - t[0, :k]).tolist() == (y - a[0, :k]).tolist()
+            assert (t[0, :1] + x).shape == (a[0, :1] + y).shape
+            t[3, :k], a[3, :k] = x, y
+        with pytest.raises(tx.errors.ShapeError):
+            t[0, : k + 1] = one.expand(k)
+        with pytest.raises(tx.errors.ShapeError):
+            t[0, : k + 1] + one.expand(k)
+        assert bits(t) == bits(a)
 
 
 def test_an_element_that_somebody_writes_is_no_number() -> None:

@@ -124,8 +124,14 @@ def found_made(f: Function, table: Table, name: Value, beside: Value, given: Cal
 
 
 def by_kind(f: Function, x: Value, its: Operand) -> Value:
-    """What an operand is in the kind of a call: a tensor itself, but of one that is known as a number its dtype, of a number its type."""
-    number = lambda: [f.choose(f.is_a(x, "Tensor"), lambda: [f.get(x, "Tensor.dtype")], lambda: [its.key])[0]]  # noqa: E731
+    """What an operand is in the kind of a call: a tensor itself, but of one without axes that is known as a number its dtype, and of a
+    number its type.
+    """
+
+    def element() -> list[Value]:
+        return [f.selected(f.is_the(f.get(its.key, "Spec.shape"), "()"), f.get(x, "Tensor.dtype"), x)]
+
+    number = lambda: f.choose(f.is_a(x, "Tensor"), element, lambda: [its.key])  # noqa: E731
     return f.choose(its.is_node, lambda: [x], number)[0]
 
 

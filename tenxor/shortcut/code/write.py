@@ -12,7 +12,7 @@ from .compute import in_memory, lock_is_free
 from .function import Function
 from .index import element_wanted, spec_in, wanted
 from .read import address_of
-from .record import ask_all, made_or_by_rule, operand, within
+from .record import ask_all, asked, made_or_by_rule, operand, within
 from .specs import ends_of, nbytes_of
 from .tables import table
 
@@ -37,11 +37,26 @@ def _set_item(f: Function) -> None:
     f.when_giving(is_element, lambda: f.call("set_element", POINTER, [x, place, value]))
     f.when_giving(f.is_a(key, "Tensor"), lambda: _set_at(f, x, key, value))
     f.when_giving(f.is_a(key, "list"), lambda: f.call("set_picked", POINTER, [x, key, value]))
+    value = f.hold(_as_number(f, x, value))
     found = wanted(f, x, key)
     spec = spec_in(f, found)
     done = f.call("put", POINTER, [f.get(x, "Tensor.storage"), spec, found.offset, value])
-    f.let_go(spec)
+    f.let_go(spec, value)
     f.give(done)
+
+
+def _as_number(f: Function, x: Value, value: Value) -> Value:
+    """What is written over a part of a tensor: an element of its own dtype that is known as a number as that."""
+
+    def number() -> list[Value]:
+        spec, storage, dtype = asked(f, value, "spec"), f.get(value, "Tensor.storage"), f.get(x, "Tensor.dtype")
+        is_point = f.both(f.is_a(storage, "Element"), lambda: f.is_the(f.get(spec, "Spec.shape"), "()"))
+        is_own = lambda: f.get(storage, "Element._dtype").equals(dtype) & f.get(value, "Tensor.dtype").equals(dtype)  # noqa: E731
+        plain = f.both(f.both(is_point, is_own), lambda: ~f.is_the(dtype, "bfloat16"))
+        known = f.both(plain, lambda: ~f.is_the(f.get(storage, "Element._number"), "None"))
+        return f.choose(known, lambda: [f.get(storage, "Element._number")], lambda: [value])
+
+    return f.choose(f.is_a(value, "Tensor"), number, lambda: [value])[0]
 
 
 def _set_element(f: Function) -> None:
