@@ -16,7 +16,7 @@ import pytest
 import tenxor as tx
 from tenxor.errors import ReadOnlyError
 
-pytestmark = pytest.mark.usefixtures("on", "one_thread")
+pytestmark = pytest.mark.usefixtures("on", "one_thread", "afresh")
 
 
 def _column(a: Any, k: int) -> None:
