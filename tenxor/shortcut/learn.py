@@ -232,7 +232,7 @@ def _followed_in(key: tuple[Any, ...]) -> int:
 
 def _has_past(x: Any) -> bool:
     """Whether derivatives follow an argument. A number that was read is not made a node for that."""
-    return is_sized(x) and x.storage.node.past is not None
+    return type(x) is Tensor and x._has_past()
 
 
 def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -377,8 +377,8 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
             return first._with(op, *others)
         if kind is not Tensor and kind is not float and kind is not int:
             return own(*args)
-        given.append(kind if kind is not Tensor else x.dtype if is_known(x) and not x.ndim else x)
-        keys.append(kind if kind is not Tensor else of_known(x.spec) if is_known(x) else x.spec)
+        keys.append(_key_of(x))
+        given.append(kind if kind is not Tensor else x if x.ndim or is_sized(x) else x.dtype)
     if Tensor not in map(type, given):
         return own(*args)
     table, known, beside = found_with(op, keys)
@@ -389,6 +389,13 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
     if like is not None:
         like.learn_operation(table.get(known, {}).get(beside), own, args)
     return found
+
+
+def _key_of(x: Any) -> object:
+    """By what an operand is known in the tables of others."""
+    if type(x) is not Tensor:
+        return type(x)
+    return of_known(x.spec) if is_known(x) else x.spec
 
 
 def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -424,10 +431,7 @@ def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
     node = x.storage.node
     if is_pinned(node) or node.past is not None or not x.layout.is_injective():
         return False
-    beside: object = type(y)
-    if type(y) is Tensor:
-        beside = y.spec.known if type(y.storage) is Element else y.spec
-    made = x.spec.made.get(op, {}).get(beside)
+    made = x.spec.made.get(op, {}).get(_key_of(y))
     return made is None or (x.spec.nbytes <= LARGEST and made.spec not in x.spec.called.get("write", ()))
 
 

@@ -14,7 +14,7 @@ from .frames import NEVER
 SMALLEST, LARGEST = 1 << 14, 1 << 25  # bytes of a part: less is sooner computed and copied than it is found how to do without
 THIN = 8  # times as large as what it reads is a node at least that is made again of copies of that
 CHEAP = ("add", "subtract", "multiply")  # to be done twice, if somebody asks for it
-_CHEAP = frozenset(map(OPS.__getitem__, CHEAP))
+_CHEAP = frozenset(OPS[name] for name in CHEAP)
 _POSITIVE = OPS["positive"]
 
 

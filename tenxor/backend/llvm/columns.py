@@ -78,9 +78,10 @@ def _whole(taken: Taken, count: Value, before: Value) -> list[Way]:
         else:
             fits, offsets = before >= width, (count - width,)
         found.append((fits, Columns(width, offsets, whole=True)))
+    half = width // 2
+    if half > 1:  # as coordinates have, which two halves would compute twice
+        found.append((count.equals(half), Columns(half, (0,), whole=True)))
     while width > 1:
         width //= 2
-        if width == taken.width // 2 and width > 1:  # as coordinates have, which two halves would compute twice
-            found.append((count.equals(width), Columns(width, (0,), whole=True)))
         found.append((count >= width, Columns(width, (0, count - width) if width > 1 else (0,), whole=True)))
     return found

@@ -109,16 +109,8 @@ def _found(f: Function, node: Value, recipe: Value, which: Value, number: Value)
         every = f.get(recipe, "Recipe.apart")
         return f.choose(f.is_the(every, "None"), lambda: [f.nothing()], lambda: [f.found_in(every, number)])[0]
 
-    def plainly() -> list[Value]:
-        its = f.call("apart_plainly", POINTER, [recipe, which])
-        return f.choose(f.is_null(its), lambda: [f.own(f.known(look, ask))], lambda: [its])
-
-    def ask() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        f.ask_python("have_apart", node, number)
-
-    known = look()
-    return f.choose(f.is_null(known), plainly, lambda: [f.own(known)])[0]
+    plainly = lambda: f.call("apart_plainly", POINTER, [recipe, which])  # noqa: E731
+    return f.known_or_made(look, plainly, lambda: f.ask_python("have_apart", node, number))
 
 
 def _made_apart(f: Function) -> None:
@@ -128,7 +120,6 @@ def _made_apart(f: Function) -> None:
     node, which = f.arguments
     recipe = f.hold(f.get(node, "Node.recipe"))
     number = f.as_object(which)
-
     found = f.holding(_found(f, node, recipe, which, number))
     f.refuse(f.is_the(found, "never"))
 

@@ -411,6 +411,20 @@ class Function(Builder):
         self.refuse(self.is_null(found))
         return found
 
+    def known_or_made(self, look: Callable[[], Value], make: Callable[[], Value], ask: Callable[[], object]) -> Value:
+        """What is found by a look, or else made, or found by another look once Python was asked, owned; declines if nothing is."""
+
+        def ask_if_all_is_well() -> None:
+            self.require(self.is_null(self.call("PyErr_Occurred", POINTER, [])))
+            ask()
+
+        def made() -> list[Value]:
+            found = make()
+            return self.choose(self.is_null(found), lambda: [self.own(self.known(look, ask_if_all_is_well))], lambda: [found])
+
+        first = look()
+        return self.choose(self.is_null(first), made, lambda: [self.own(first)])[0]
+
     def tell_what_was_met(self) -> None:
         """An error other than want of memory came from Python that ran on the way, say for a signal: it is told."""
         memory = self.call("PyErr_ExceptionMatches", I32, [self.the("MemoryError")])

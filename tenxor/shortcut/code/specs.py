@@ -177,14 +177,6 @@ def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
     f.fold(ndim, f.number(1), axis)
 
 
-def row_of(f: Function, dtype: Value, size: Value) -> Value:
-    """The spec of so many elements, one after another, held. Python may run."""
-    numbers, one = no_numbers(f), f.number(1)
-    numbers.store(size)
-    numbers.at(MOST_AXES, I64).store(one)
-    return spec_with(f, dtype, one, numbers)
-
-
 def read_integers(f: Function, items: Value, count: Value, to: Value) -> None:
     """Write down so many items of a tuple of Python's; it declines what are no integers of C."""
 

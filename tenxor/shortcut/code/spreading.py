@@ -16,7 +16,8 @@ from ..rule import MOST_AXES
 from .compute import lock_is_free
 from .function import Function
 from .record import take_note
-from .specs import keeps_order, lies_as, no_numbers, row_of, spec_with, through_of
+from .specs import keeps_order, lies_as, no_numbers, spec_with, through_of
+from .updating import recipe_over
 
 MOST_NODES = 64  # operations that are written where a mask says so in one go
 COSTLY = 16  # additions that an element is worth, from which on it counts how many are selected
@@ -287,16 +288,11 @@ def _chosen(f: Function) -> None:
 def _update(f: Function) -> None:
     """The node of a write of what was chosen over all of a tensor."""
     x, old, plain, chosen = f.arguments
-    spec, dtype = f.get(x, "Tensor.spec"), f.get(x, "Tensor.dtype")
-    size = f.hold(f.get(f.get(old, "Node.recipe"), "Recipe.size"))
-    zero, whole = f.the("0"), row_of(f, dtype, f.integer(size))
-    through = f.tuple_of(f.hold(whole), f.hold(plain), f.hold(spec))
+    zero, recipe = f.the("0"), recipe_over(f, old, plain, f.get(x, "Tensor.spec"))
+    sources = f.tuple_of(f.hold(old), f.hold(chosen))
     offsets = f.tuple_of(f.hold(zero), f.hold(zero), f.hold(f.get(x, "Tensor.offset")))
-    sources, shape, dtypes = f.tuple_of(f.hold(old), f.hold(chosen)), f.tuple_of(size), f.tuple_of(f.hold(dtype), f.hold(dtype))
-    made = _pending(f, "UPDATE", (shape, dtype, dtypes), (sources, through, offsets), whole)
-    f.let_go(whole, shape, dtypes)
-    f.keeps(made)
-    f.give(made)
+    f.keeps(recipe, sources, offsets)
+    f.give(f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, False)]))
 
 
 def _is_own(f: Function, node: Value) -> Value:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from ...backend.llvm.builder import Module, Value
 from ...backend.llvm.types import I1, I64, POINTER
 from ..objects import SIZE, Objects
+from ..rule import MOST_AXES
 from ..updates import LARGEST, THIN
 from .compute import lock_is_free
 from .function import Function
 from .graph import DONE, UNKNOWN, ask_for_frame
-from .specs import lies_as, nbytes_of, row_of, through_of
+from .specs import keeps_order, lies_as, nbytes_of, no_numbers, spec_with, through_of
 from .tables import found_at, table
 from .write import compute_storage
 
@@ -67,25 +68,11 @@ def _recipe(f: Function) -> None:
     key = f.tuple_of(f.own(f.get(f.get(made, "Storage.node"), "Node.recipe")), size)
 
     def look() -> Value:
-        return found_at(f, table(f, spec, "called"), f.the("'update'"), key)
+        known = found_at(f, table(f, spec, "called"), f.the("'update'"), key)
+        return f.choose(f.is_null(known), lambda: [f.nothing()], lambda: [f.get(known, "Made.recipe")])[0]
 
-    def plainly() -> list[Value]:
-        its = f.call("recipe_of_plain_update", POINTER, [x, storage, found])
-        f.when(f.is_null(its), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
-        return [its]
-
-    (plain,) = f.choose(f.is_null(look()), plainly, lambda: [f.nothing()])
-    held = list(f._held)
-
-    def give() -> Value:
-        f.let_go(key)
-        return plain
-
-    f.when_giving(~f.is_null(plain), give)
-    f._held[:] = held
-    update = f.known(look, lambda: f.ask_python("learn_update", x, found))
-    recipe = f.own(f.get(update, "Made.recipe"))
-    f.holding(recipe)
+    plain = lambda: f.call("recipe_of_plain_update", POINTER, [x, storage, found])  # noqa: E731
+    recipe = f.holding(f.known_or_made(look, plain, lambda: f.ask_python("learn_update", x, found)))
     f.refuse(f.is_the(recipe, "None"))
     f.let_go(key)
     f.keeps(recipe)
@@ -117,13 +104,25 @@ def _plain(f: Function) -> None:
         f.when(f.item(sources, k).equals(old), lambda: f.require(lies_as(f, through_of(f, recipe, k), spec)))
 
     f.each(f.word(sources, SIZE), read)
-    size = f.hold(f.get(whole, "Recipe.size"))
-    through = f.tuple_of(row_of(f, dtype, f.integer(size)), new, spec)
-    shape, dtypes = f.tuple_of(size), f.tuple_of(f.hold(dtype), f.hold(dtype))
-    made = f.made(f.call("recipe_through", POINTER, [f.the("UPDATE"), shape, dtype, dtypes, through, f.the("False")]))
-    f.let_go(through, shape, dtypes)
+    made = recipe_over(f, old, new, spec)
+    f.let_go(spec, new)
     f.keeps(made)
     f.give(made)
+
+
+def recipe_over(f: Function, old: Value, value: Value, spec: Value) -> Value:
+    """The recipe of an update of what a node holds, through a spec, by what lies as another spec says; held. Python may run."""
+    size, dtype = f.hold(f.get(f.get(old, "Node.recipe"), "Recipe.size")), f.get(spec, "Spec.dtype")
+    numbers, one = no_numbers(f), f.number(1)
+    numbers.store(f.integer(size))
+    numbers.at(MOST_AXES, I64).store(one)
+    row = spec_with(f, dtype, one, numbers)
+    through = f.tuple_of(f.hold(row), f.hold(value), f.hold(spec))
+    shape, dtypes = f.tuple_of(size), f.tuple_of(f.hold(dtype), f.hold(dtype))
+    keeps = f.holding(keeps_order(f, through, row))
+    recipe = f.made(f.call("recipe_through", POINTER, [f.the("UPDATE"), shape, dtype, dtypes, through, keeps]))
+    f.let_go(row, through, shape, dtypes, keeps)
+    return recipe
 
 
 def _run(f: Function) -> None:
