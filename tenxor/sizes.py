@@ -343,20 +343,27 @@ class Trace:
         return f"{self._sum(terms)} {line.how} {-constant}"
 
     def source(self, results: tuple[object, ...]) -> str:
-        """The function of numbers in place of the given ones that gives the results for them; None if they give other answers."""
-        lines, holds = [f"def found({', '.join(self.given)}):"], list[str]()
+        """The function of numbers in place of the given ones that gives the results for them; None if they give other answers. Of a
+        division nothing is worked out that nobody reads: the numbers may be `Size`s, which note that they were asked whether they divide.
+        """
+        lines, holds, brief = [f"def found({', '.join(self.given)}):"], list[str](), self.brief()
+        read = {self.names[atom] for atom in _atoms_in((brief, results))}
 
         def check() -> None:
             if holds:
                 lines.append(f"if not ({' and '.join(holds)}): return None")
                 holds.clear()
 
-        for line in self.brief():
+        for line in brief:
             if not isinstance(line, Division):
                 holds.append(self.said(line))
-            else:
-                check()
-                lines.append(f"{', '.join(line.names)} = divmod({self._sum(line.over)}, {self._sum(line.by)})")
+                continue
+            check()
+            quotient, rest = line.names
+            if rest in read:
+                lines.append(f"{quotient}, {rest} = divmod({self._sum(line.over)}, {self._sum(line.by)})")
+            elif quotient in read:
+                lines.append(f"{quotient} = ({self._sum(line.over)}) // ({self._sum(line.by)})")
         check()
         return "\n    ".join([*lines, f"return {self.text(results)}"])
 
@@ -395,6 +402,15 @@ def _words_of_result(terms: Terms) -> list[int]:
         return [CONSTANT, terms[-1][1] if terms else 0]
     (monomial, times) = terms[-1]
     return [ATOM, *monomial] if (len(terms), len(monomial), times) == (1, 1, 1) else _words(terms)
+
+
+def _atoms_in(value: Any) -> set[int]:
+    """The atoms of all sums that are in some lines, or results."""
+    if isinstance(value, (Size, Condition)):
+        return {atom for monomial, _ in value.terms for atom in monomial}
+    if isinstance(value, Division):
+        return {atom for terms in (value.over, value.by) for monomial, _ in terms for atom in monomial}
+    return set[int]().union(*map(_atoms_in, value)) if type(value) in (tuple, list) else set()
 
 
 def _exactly(terms: Terms, by: Terms) -> Terms | None:

@@ -28,6 +28,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 
     monkeypatch.setattr(lowering, "lower", counted)
     monkeypatch.setattr(plan, "together", lambda *_: {})
+    monkeypatch.setattr(plan, "_known", [])  # nor is anything known of earlier plans
     general.forget()  # a structure that was met before is lowered for other sizes, too
     return found
 
@@ -56,6 +57,18 @@ class TestOnce:
         assert len(lowered) == 1
         for k, t in enumerate(results):
             assert t.tolist() == (array[k, 2:17:3] - array[29 - k, 4:9]).tolist()
+
+
+    def test_in_all_plans_as_long_as_the_kernel_lives(self, lowered: list[Node]) -> None:
+        array = np.array([0.25 + 0.5j, -0.5 + 0.125j, 1.5 - 2j])
+        x = tx.asarray(array).realize()
+        kept, counts = tx.acos(x).realize(), [len(lowered)]
+        for k in range(3):  # each a plan of its own, the last for results in another order
+            results = [tx.acos(x), *[x * (k + 2.0)] * (k + 1)][:: -1 if k == 2 else 1]
+            tx.realize(*results)
+            assert np.allclose(results[-1 if k == 2 else 0].to_numpy(), np.arccos(array), rtol=1e-9)
+            counts.append(len(lowered))
+        assert counts == [1, 2, 2, 2] and kept.shape == (3,)
 
 
 class TestEach:

@@ -89,6 +89,16 @@ def test_what_is_always_one_number_is_an_int() -> None:
     assert [type(x) for x in (n - n, n * 0, n // n, (n + 3) - n, n % n)] == [int] * 5
 
 
+def test_what_a_function_does_not_read_of_a_division_it_does_not_ask() -> None:
+    """Its numbers may be sizes, too: then what is found by it holds whether they divide or not, unless a rest was read."""
+    by_quotient = traced(lambda n: (n // 7 // 2,), 30)
+    by_rest = traced(lambda n: (n // 7 - n % 7 // 2,), 30)
+    for found, of_31, of_28 in ((by_quotient, (2,), (2,)), (by_rest, (3,), None)):
+        again = traced(lambda n, found=found: found(n), 30)
+        assert found(31) == again(31) == of_31
+        assert again(28) == found(28) == of_28
+
+
 def test_what_bounds_one_number_is_one_line() -> None:
     trace = Trace()
     n, m = trace.size(100), trace.size(7)

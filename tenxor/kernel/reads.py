@@ -13,8 +13,12 @@ from ..layout import Layout
 from ..node import Gather, Node
 from ..ops import Op
 from ..ops.reductions import Reduction
+from ..remembered import Remembered
 
 MAX_SEEN = 64  # nodes that are looked at for the order of loops
+MAX_MAPS = 1 << 12
+# Index maps of sources, by the id of that of what is read by them, which is kept with them, and its recipe.
+_maps: Remembered[tuple[Layout, list[Layout | None]]] = Remembered(MAX_MAPS)
 
 
 def whole(node: Node) -> Layout:
@@ -119,15 +123,36 @@ def inside(index_map: Layout, extents: tuple[int, ...]) -> Layout:
 
 
 def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
-    """The nodes that an elementwise node, a reduction or a gather at `index_map` reads, each with its own index map."""
-    first = index_map
-    if isinstance(node.op, Reduction):
-        first = inside(outermost(index_map), further_shape(node))
-    elif isinstance(node.op, Gather):
-        first = inside(index_map, further_shape(node))
+    """The nodes that an elementwise node, a reduction or a gather at `index_map` reads, each with its own index map: the same object for
+    the same recipe and index map, where it begins at 0, as large graphs repeat themselves, and are gone through again and again.
+    """
+    known = _maps.get((id(index_map), node.recipe))
+    maps = _maps_of(node, index_map) if known is None else known[1]
     found = []
-    for k, (source, layout) in enumerate(zip(node.sources, node.layouts, strict=True)):
+    for k, (source, form, layout, where) in enumerate(zip(node.sources, node.recipe.forms, node.layouts, maps, strict=True)):
         if type(source) is Node:
-            assert layout is not None
-            found.append((source, (index_map if k else first).over(layout)))
+            assert form is not None and layout is not None
+            if where is None:
+                where = (index_map if k else _of_first(node, index_map)).over(layout)
+            elif layout is not form.layout:
+                where = where.at(where.offset + layout.offset)
+            found.append((source, where))
     return found
+
+
+def _maps_of(node: Node, index_map: Layout) -> list[Layout | None]:
+    """These index maps, if what is read begins at 0; None in place of one with tables, or that is a chain, which is not remembered."""
+    maps = list[Layout | None]()
+    for k, form in enumerate(node.recipe.forms):
+        where = None if form is None else (index_map if k else _of_first(node, index_map)).over(form.layout)
+        maps.append(where if where is not None and where.tables is None and where.base is None else None)
+    if not node.recipe.passing:
+        _maps.keep((id(index_map), node.recipe), (index_map, maps))
+    return maps
+
+
+def _of_first(node: Node, index_map: Layout) -> Layout:
+    """The index map in whose loops the first source is read."""
+    if isinstance(node.op, Reduction):
+        return inside(outermost(index_map), further_shape(node))
+    return inside(index_map, further_shape(node)) if isinstance(node.op, Gather) else index_map

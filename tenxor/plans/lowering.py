@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+from weakref import ref
 
 from ..backend import backend
-from ..backend.interface import Arguments
+from ..backend.interface import Arguments, Compiled
 from ..kernel.bind import Binding
 from ..kernel.ir import Kernel, expressions, work
 from ..kernel.lower import lower
-from ..kernel.nest import Nest
 from ..node import Node
 from ..records import NamedTuple
+from ..remembered import Remembered
 from ..target import Target
 from .call import Call
 from .pattern import given
 
 _ALONE: Mapping[Node, int] = {}
+MAX_KNOWN, MAX_BYTES = 1 << 10, 1 << 22  # kernels that were lowered, and what their tables take
 BROUGHT = 10  # bytes of elements to which a number is added while one is read from a cache, or written there
 
 
@@ -30,31 +32,46 @@ class Reads(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A kernel with its arguments, and the loops of the first that was alike, with what that read."""
+    """A kernel, as long as something else has it, with its arguments for the first that was alike; the cells that this read only where it
+    is written, with elements of as many bytes; and all that it read.
+    """
 
-    call: Call
-    nest: Nest
+    kernel: ref[Compiled]
+    arguments: Arguments
+    aligned: Sequence[int]
     reads: Reads
+
+
+class Known(Remembered[Lowered]):
+    """What was lowered before, for one target: many plans have the same kernels."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(MAX_KNOWN, MAX_BYTES)
+        self.target = target
 
 
 class Lowering:
     """Lowers nodes of one plan, `kernels` that read each other and what is in memory, by their numbers."""
 
-    def __init__(self, kernels: Set[Node], target: Target, number_of: dict[Node, int], scalars: dict[int, int]) -> None:
-        self.kernels, self.target, self.number_of, self.scalars = kernels, target, number_of, scalars
-        self.known: dict[object, Lowered] = {}
+    def __init__(self, kernels: Set[Node], known: Known, number_of: dict[Node, int], scalars: dict[int, int]) -> None:
+        self.kernels, self.known, self.number_of, self.scalars = kernels, known, number_of, scalars
         self.found: dict[Node, tuple[Lowered, Reads]] = {}
 
     def call(self, node: Node, beside: Mapping[Node, int] = _ALONE) -> Call:
         """The call that computes a node; and what is `beside` it, in other cells than it has."""
         key, reads = self.pattern(node, beside)
         first = self.known.get(key)
-        if first is None:
-            kernel, binding = lower(node, self.kernels, self.target, tuple(beside))
+        code = None if first is None else first.kernel()
+        if first is None or code is None:
+            kernel, binding = lower(node, self.kernels, self.known.target, tuple(beside))
             call = call_of(kernel, binding, ChainMap(beside, self.number_of) if beside else self.number_of, self.scalars)  # type: ignore[arg-type]
-            first = self.known[key] = Lowered(call, binding.nest, reads)
+            cells = [self.number_of[n] for n in binding.nest.aligned() if n.dtype.itemsize == node.dtype.itemsize]
+            first = Lowered(ref(call.compiled), call.arguments, cells, reads)
+            self.known.keep(key, first, sum([table.offsets.nbytes for table in call.tables]))
         else:
-            call = _for_others(first, reads)
+            call = Call(code, _for_others(first, reads))
         self.found[node] = first, reads
         return call
 
@@ -62,8 +79,7 @@ class Lowering:
         """The cells that a node which was lowered reads only where it is written, and with elements of as many bytes."""
         first, reads = self.found[node]
         cells = dict(zip(first.reads.cells, reads.cells, strict=True))
-        nodes = [n for n in first.nest.aligned() if n.dtype.itemsize == node.dtype.itemsize]
-        return [cells[self.number_of[n]] for n in nodes]
+        return [cells[k] for k in first.aligned]
 
     def pattern(self, root: Node, beside: Mapping[Node, int]) -> tuple[object, Reads]:
         """What two kernels share that do the same, on other memory, numbers and offsets; and which these are."""
@@ -134,11 +150,11 @@ def _order(met: dict[int, int], number: int) -> int:
     return met.setdefault(number, len(met)) if number >= 0 else -1
 
 
-def _for_others(first: Lowered, reads: Reads) -> Call:
-    """The call of a kernel that is alike, which reads these."""
+def _for_others(first: Lowered, reads: Reads) -> Arguments:
+    """The arguments of a kernel that is alike, which reads these."""
     cells, scalars, offsets = (dict(zip(old, new, strict=True)) for old, new in zip(first.reads, reads, strict=True))
-    its = first.call.arguments
-    arguments = Arguments(
+    its = first.arguments
+    return Arguments(
         (offsets.get(its.out[0], -1), its.out[1]),
         [(cells[k], offsets.get(at, -1), more) for k, at, more in its.sources],
         [(scalars[k], imag) for k, imag in its.scalars],
@@ -148,4 +164,3 @@ def _for_others(first: Lowered, reads: Reads) -> Call:
         its.work,
         its.scratch,
     )
-    return Call(first.call.compiled, arguments)

@@ -18,7 +18,7 @@ from ..rewrite import rewritten
 from ..rewrite.blocks import Blocks
 from ..sizes import int_of
 from ..target import Target
-from .lowering import Lowering
+from .lowering import Known, Lowering
 from .parts import adding_otherwise
 from .pattern import Pattern, scalars_of, stand_ins
 from .steps import Plan, Step
@@ -27,15 +27,24 @@ blockwise = Late("tenxor.plans.blockwise")  # most plans have one kernel, or two
 ordered = Late("tenxor.plans.ordering").ordered
 together = Late("tenxor.kernel.together").together  # with the first of several results
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
+_known: list[Known] = []  # that of the last target
 
 
 def make_plan(pattern: Pattern) -> Plan:
     """The plan that computes what has this pattern."""
-    return outlined(pattern, stand_ins(pattern), backend().target)
+    target = backend().target
+    if not _known or _known[0].target is not target:
+        _known[:] = [Known(target)]
+    return _made(pattern, stand_ins(pattern), _known[0])
 
 
 def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
-    """The plan for a pattern and what stands for its nodes, for a machine of which the settings may be numbers that remember, too."""
+    """The plan for a pattern and what stands for its nodes, whose numbers remember, as the settings of the machine may that it is for."""
+    return _made(pattern, nodes, Known(target))
+
+
+def _made(pattern: Pattern, nodes: Sequence[Node], known: Known) -> Plan:
+    target = known.target
     roots = [nodes[k] for k in pattern.roots]
     order = pending(roots)
     if any(node.op is PLACEHOLDER for node in order):
@@ -57,7 +66,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
     dear = [number_of[n] for n in _dear(missing, [nodes[k] for k in pattern.roots], nodes, target)]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
-    lowering = Lowering(stored, target, number_of, scalars)
+    lowering = Lowering(stored, known, number_of, scalars)
     nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
     groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # one alone is best computed as frames do it
     beside = {node for group in groups.values() for node in group}
@@ -139,7 +148,7 @@ def _make_step(
         blocks = step.filling = blockwise.Blockwise(node, number_of, scalars, make_plan)
         step.needs.update(blocks.needs)
         return step
-    call, target = lowering.call(node, beside), lowering.target
+    call, target = lowering.call(node, beside), lowering.known.target
     step.filling, step.beside = call, tuple([(k, number_of[other]) for other, k in beside.items()])
     step.needs.update(set(call.needs).difference(beside.values()))
     reads_it = step.over in call.needs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from ..layout import Layout
-from ..node import POSITION, Node, Recipe
+from ..node import POSITION, Node, Recipe, Scalar
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from .blocks import FEW_BYTES, Block, Blocks, is_much
@@ -35,10 +35,11 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
         return None
     if through.ndim != kept + 1 or through != Layout.contiguous(products.shape):
         return None
-    rows = rows_of(node, products, 0, shared) or rows_of(node, products, 1, shared)
-    nbytes = 0 if rows is None else rows.weights.size * rows.weights.dtype.itemsize
-    if rows is None or nbytes <= FEW_BYTES:
+    many = [side for side, weights in enumerate(products.sources) if _nbytes(weights) > FEW_BYTES]
+    rows = next(filter(None, (rows_of(node, products, side, shared) for side in many)), None)
+    if rows is None:
         return None
+    nbytes = _nbytes(rows.weights)
     seen, sizes = steps_seen(rows), products.shape
     if seen is None and nbytes <= BLOCK_BYTES:
         return None
@@ -60,6 +61,10 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     blocks = Blocks(len(places), block)
     recipe = Recipe(blocks, node.shape, node.dtype, dtypes, forms, None)  # met once, so not remembered
     return [Node(recipe, tuple(leaves), (0,) * len(leaves))]
+
+
+def _nbytes(source: Node | Scalar) -> int:
+    return source.size * source.dtype.itemsize if type(source) is Node else 0
 
 
 def _place(rows: Rows, cut: Cut, *, is_causal: bool) -> Place:
