@@ -122,7 +122,7 @@ def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
             apart = pattern.apart()
             if apart is None:
                 return None
-            plan = _known(apart.key) or kept.read(apart)
+            plan = _known(apart.key) or kept.find(apart)
             if plan is None:
                 if soon and kept.has_parts(apart):
                     put_off(pattern)

@@ -11,7 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import IndexOutOfRange
-from tenxor.plans import general
+from tenxor.plans import general, kept
 from tenxor.plans.call import Call
 from tenxor.plans.pattern import Pattern
 from tenxor.plans.steps import Plan
@@ -37,7 +37,7 @@ def told(plan: Plan) -> tuple[object, ...]:
 @pytest.fixture
 def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """For each pattern whether its plan was taken over. Each plan is compared with that which is made for the pattern."""
-    find, make = general.plan_for, general.planning.make_plan
+    find, make, (by_structure,) = general.plan_for, general.planning.make_plan, kept.knowing
     made: list[Pattern] = []
     found: list[bool] = []
 
@@ -53,6 +53,14 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
             assert told(plan) == told(make(pattern))
         return plan
 
+    def in_memory(pattern: Pattern) -> Plan | None:
+        plan = by_structure(pattern)
+        if plan is not None:
+            found.append(True)
+            assert told(plan) == told(make(pattern))
+        return plan
+
+    monkeypatch.setattr(kept, "knowing", [in_memory])
     monkeypatch.setattr(general.planning, "make_plan", noted)
     monkeypatch.setattr(general, "plan_for", compared)
     monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
@@ -251,3 +259,21 @@ def test_structures_and_their_plans_are_bounded(monkeypatch: pytest.MonkeyPatch)
     for n in range(2, 250):
         assert (x[:n, :n] @ x[:n, :n])[0, 0].item() == pytest.approx(float(numbers(300, 300)[0, :n] @ numbers(300, 300)[:n, 0]))
         assert len(known) <= 5 and all(len(k.general) <= general.MOST for k in known.values())
+
+
+def test_what_is_known_of_a_structure_is_not_asked_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Pattern] = []
+    read = kept.read
+
+    def noted(pattern: Pattern) -> Plan | None:
+        asked.append(pattern)
+        return read(pattern)
+
+    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    monkeypatch.setattr(kept, "read", noted)
+    x = tx.asarray(np.arange(300.0)).realize()
+    counts = []
+    for n in range(211, 217):
+        assert (x[:n] * x[1 : n + 1] - 7).tolist() == (np.arange(n) * np.arange(1.0, n + 1) - 7).tolist()
+        counts.append(len(asked))
+    assert counts == [1, 2, 2, 2, 2, 2]

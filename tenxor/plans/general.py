@@ -67,6 +67,19 @@ def plan_for(pattern: Pattern) -> Plan:
     return general.plan(numbers)
 
 
+def _by_structure(pattern: Pattern) -> Plan | None:
+    """The same, if it is by a general plan that is in memory."""
+    parts = taken_apart(pattern) if _known else None
+    known = None if parts is None else _known.get(parts[0])
+    if parts is None or known is None or known.target is not backend().target:
+        return None
+    found = known.suiting(parts[1])
+    return None if found is None else found[0].plan(found[1])
+
+
+kept.knowing.append(_by_structure)
+
+
 def plan_for_itself(pattern: Pattern) -> Plan:
     """The same, of which nothing is taken over from others; nor is it known whether it is on disk."""
     found = kept.read(pattern)

@@ -34,9 +34,19 @@ MOST = 256  # questions of a process: what is met later is likely to be of sizes
 _SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
 FEW = 4  # sizes of what is computed by parts without a plan
+knowing: list[Callable[[Pattern], Plan | None]] = []  # what has plans for other sizes, once it is loaded
 _asked = 0
 _parted: Remembered[int] = Remembered(1 << 10)  # in how many sizes something was, by the texts of its parts
 _stopped = False
+
+
+def find(pattern: Pattern) -> Plan | None:
+    """The plan for a pattern, by one for other sizes that is in memory, or read."""
+    for by_sizes in knowing:
+        plan = by_sizes(pattern)
+        if plan is not None:
+            return plan
+    return read(pattern)
 
 
 def read(pattern: Pattern) -> Plan | None:
