@@ -29,6 +29,7 @@ from .steps import Plan, Step
 planning, tracing = LateModule("tenxor.plans.plan"), LateModule("tenxor.plans.tracing")  # with the first that did not come with the package
 MAX_STRUCTURES = 1024
 MOST = 48  # plans of one structure
+QUICK = 32  # pending nodes that are taken apart in less time than a file is read
 
 
 # Those of each step are its shape and bytes, and of its kernel the arguments but for scalars and tables.
@@ -68,8 +69,8 @@ def plan_for(pattern: Pattern) -> Plan:
 
 
 def _by_structure(pattern: Pattern) -> Plan | None:
-    """The same, if it is by a general plan that is in memory."""
-    parts = taken_apart(pattern) if _known else None
+    """The same, if it is by a general plan that is in memory, and to look for that takes less time than to ask the disk for its own."""
+    parts = taken_apart(pattern) if _known and pattern.pending <= QUICK else None
     known = None if parts is None else _known.get(parts[0])
     if parts is None or known is None or known.target is not backend().target:
         return None

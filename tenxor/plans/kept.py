@@ -13,6 +13,7 @@ from __future__ import annotations
 import marshal
 import sys
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -135,7 +136,13 @@ def write_general(structure: object, found: Iterable[General]) -> None:
 def text_of(pattern: Pattern) -> str | None:
     """Text that two patterns share only if one plan computes both, in whatever process; None if there is none."""
     whole = pattern.key, tuple([(node.shape, node.dtype.name) for node in pattern.nodes if node.buffer is not None])
-    return _text("plan", whole, lambda x: _text_of_recipe(x) if type(x) is Recipe else None if x is None else str(x))
+
+    def said(x: object) -> str | None:
+        if type(x) is Recipe:
+            return None if x.passing else _text_of_recipe(x)
+        return None if x is None else str(x)
+
+    return _text("plan", whole, said)
 
 
 _OWN = f"general {sys.implementation.cache_tag} {sys.hexversion}"  # as compiled functions are one interpreter's
@@ -168,6 +175,7 @@ def _text(head: str, whole: object, said: Callable[[object], str | None]) -> str
     return " ".join(parts)
 
 
+@lru_cache(maxsize=1 << 10)
 def _text_of_recipe(recipe: Recipe) -> str | None:
     operation = _text_of_operation(recipe.op)
     known = operation is not None
