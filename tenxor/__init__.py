@@ -51,7 +51,7 @@ with _lasting():  # all of it stays
 bool = _boolean  # type checkers take what is imported by another name for no name of ours
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_short_ways.append(_Late("tenxor.shortcut").first)  # which is made when it is worth while
+_short_ways += [_Late("tenxor.shortcut").first, _Late("tenxor.shortcut").first_of_several]  # which is made when it is worth while
 _making.append(_Late("tenxor.shortcut").soon)
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here

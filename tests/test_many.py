@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import FrameType
 
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.realize import realize, short_ways
+
+from .processes import python
 
 
 def test_planning_many_roots_takes_a_share_for_each() -> None:
@@ -45,3 +48,28 @@ def test_short_ways_may_go_in_the_midst() -> None:
         short_ways[:] = [gone, gone]
         assert (many[0] + many[1]).tolist() == [1, 3, 5]
         short_ways.clear()
+
+
+# The short way is made in the midst of a call that asks for several results, of which each reads what the others do.
+SEVERAL = """
+import numpy as np
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.shortcut import wholes
+framed, own = [], wholes.have_graph_framed
+wholes.have_graph_framed = lambda root: framed.append(root) or own(root)
+x = tx.asarray(np.linspace(-1, 1, 80 * 80).reshape(80, 80)).realize()
+before = shortcut.SOON - 2
+for k in range(before):
+    (x + k).realize()
+state, y = shortcut.state, tx.exp(x @ x)
+results = [(y * k).sum(0) for k in range(4)]
+tx.realize(*results)
+assert np.allclose(results[3].numpy(), (np.exp(x.numpy() @ x.numpy()) * 3).sum(0))
+print(state == "not made yet", shortcut.state, len(framed))
+"""
+
+
+def test_what_several_have_in_common_is_planned_for_all_of_them_alone() -> None:
+    env = {**os.environ, "TENXOR_SHORT_WAY": ""}
+    assert python("-c", SEVERAL, env=env).stdout.split() == ["True", "on", "0"]

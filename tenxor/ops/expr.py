@@ -105,8 +105,8 @@ class Op:
     `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other entries;
     `parts` gives it for complex operands, each a pair of real expressions; `pullback` is its derivative (`pullbacks.py`), which
     else is that of the formula; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it
-    is worth. `in_complex` tells of a formula that has complex numbers in it, whatever it is given. `lengths` is what
-    `ops.lengths` found.
+    is worth. `in_complex` tells of a formula that has complex numbers in it, whatever it is given; `key` of which formula an operation
+    is that is in no table, in any process. `lengths` is what `ops.lengths` found.
     """
 
     __slots__ = (
@@ -116,6 +116,7 @@ class Op:
         "formula",
         "in_complex",
         "infix",
+        "key",
         "kind",
         "lengths",
         "meaning",
@@ -144,7 +145,8 @@ class Op:
         self.infix, self.cost, self.formula = infix, cost, formula
         self.parts, self.pullback, self.in_complex = parts, pullback, False
         self.kind = "elementwise"
-        self.told = b"Call\0" + name.encode() + _END + (formula_key.digest if formula_key is not None else b"")
+        self.key = b"" if formula_key is None else formula_key.digest
+        self.told = b"Call\0" + name.encode() + _END + self.key
         self._results: dict[DTypes, DType] = {}
         self.lengths: dict[DTypes, int] = {}
 

@@ -3,7 +3,7 @@
 A plan is written under the text of its pattern: operations, shapes, dtypes, layouts. It is numbers and names, and of each kernel what is
 asked of it when it runs: its code is found as that of any other. What was found of a structure for all sizes (`general.py`) is written
 under the text of that: plans without numbers, with the code that says for which numbers each holds, and what it is given then. What has
-tables, runs block by block, or is made by functions of the user's own is planned in each process. Whatever plans are made by is part of
+tables, runs block by block, or reduces by functions of the user's own is planned in each process. Whatever plans are made by is part of
 the name that a plan is known by on disk (`Backend.read`), so one of other sources, or for another machine or number of threads, is never
 found.
 """
@@ -21,7 +21,7 @@ from ..backend import backend
 from ..backend.interface import Arguments
 from ..dtypes import DType, dtype, float64
 from ..node import DATA, EMPTY, POSITION, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter
-from ..ops import OPS
+from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction, running
 from ..remembered import Remembered
 from . import ready
@@ -188,13 +188,15 @@ def _text_of_recipe(recipe: Recipe) -> str | None:
 
 
 def _text_of_operation(op: Any) -> str | None:
-    """All that there is to an operation; None if it is not one of those that each process has."""
+    """All that there is to an operation; None if it is not one that other processes have, too, or make of the same formula."""
     name, more = str(op), tuple[Any, ...]()
     if type(op) is Gather:
         is_known, more = True, op.axes
     elif type(op) is Scatter:
         is_known = op.reduction is None or _in_table(op.reduction)
         more = op.reduction, op.axes, op.checked
+    elif type(op) is Op and op.key:
+        is_known, more = True, (op.key.hex(), op.cost)
     elif type(op) is Scan:
         is_known = op.reduction.name in REDUCTIONS and op.reduction is running(op.reduction.name, float64)
     else:

@@ -47,13 +47,23 @@ def _reason() -> str:
 
 
 def first(node: Node) -> bool:
-    """Make it, once values have been asked for a few times."""
+    """Make it, once values have been asked for a few times, and have it compute a node."""
+    return _is_time() and short_ways[0](node)
+
+
+def first_of_several(node: Node) -> bool:
+    """The same of a node that is not alone, as what it has in common with others is computed once."""
+    return _is_time() and short_ways[-1](node)
+
+
+def _is_time() -> bool:
+    """Whether it is there now: values are asked for once more."""
     global _asked
     _asked += 1
     if _asked < SOON:
         return False
     start()
-    return bool(short_ways) and short_ways[0](node)
+    return bool(short_ways)
 
 
 def soon() -> None:
