@@ -15,6 +15,7 @@ from tenxor.backend.llvm import cache, compiler, found
 from tenxor.backend.llvm.compiler import Compiler
 from tenxor.node import Node
 from tenxor.plans import general, kept, tracing
+from tenxor.plans.blockwise import Blockwise
 from tenxor.plans.pattern import Pattern, structured
 from tenxor.plans.plan import make_plan
 from tenxor.plans.steps import Plan
@@ -44,6 +45,9 @@ if len(sys.argv) > 1:
     x[3:] = x[:-3] + 1
     x[tx.asarray([0, 5])] += 3
     results += [x, x.cumsum(), x[tx.asarray([7, 2, 2])] * 2, x[1:].view(tx.int64)[2:] + 1]
+    q = tx.asarray(np.linspace(-1, 1, 2 * 600 * 16).reshape(2, 600, 16))
+    images = tx.asarray(np.linspace(-1, 1, 2 * 3 * 144).reshape(2, 3, 12, 12))
+    results += [tx.softmax(q @ q.mT * 3, axis=-1) @ q, tx.conv2d(images, tx.ones((8, 3, 3, 3)))]  # block by block, and by tables
 print("".join([t.numpy().tobytes().hex() for t in results]), *tx.compile_counts(), "tenxor.plans.plan" in sys.modules)
 """
 
@@ -134,7 +138,7 @@ class TestASecondProcess:
             again = run(folder, **environment)
             assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_plans_nothing_that_is_written_picked_or_run_through(self, folder: Path) -> None:
+    def test_plans_nothing_that_is_written_picked_run_through_or_made_in_blocks(self, folder: Path) -> None:
         first = run(folder, "and written")
         again = run(folder, "and written")
         assert (again[0], again[1], again[3]) == (first[0], 0, False)
@@ -293,9 +297,16 @@ class TestWhatIsWritten:
             if one.filling is None:
                 assert other.filling is None
                 continue
+            if isinstance(one.filling, Blockwise):
+                assert isinstance(other.filling, Blockwise)
+                for name in ("blocks", "needs", "work", "flagged"):
+                    assert getattr(other.filling, name) == getattr(one.filling, name)
+                for body, its_own in zip(one.filling.bodies, other.filling.bodies, strict=True):
+                    assert body[1:] == its_own[1:]
+                    TestWhatIsWritten.are_alike(body.plan, its_own.plan)
+                continue
             its, others = one.filling.arguments, other.filling.arguments  # type: ignore[union-attr]
             assert [list(x) if type(x) is tuple else x for x in others] == [list(x) if type(x) is tuple else x for x in its]
-            assert not others.tables and not its.tables
             kernel, facts = one.filling.compiled.kernel, other.filling.compiled.kernel  # type: ignore[union-attr]
             for name in ("name", "itemsizes", "scalars", "flagged", "listens", "split", "shared"):
                 assert getattr(facts, name) == getattr(kernel, name), name
@@ -313,6 +324,20 @@ class TestWhatIsWritten:
             plan, again = self.both(x)
             assert again is not None
             self.are_alike(plan, again)
+
+    def test_is_that_of_blocks_too(self) -> None:
+        q, k, v = (tx.asarray(np.linspace(-1, 1, 2 * 600 * 16).reshape(2, 600, 16)) * n for n in (1.0, 2.0, 3.0))
+        x = tx.softmax(q @ k.mT, axis=-1) @ v
+        plan, again = self.both(x)
+        assert again is not None and any([isinstance(step.filling, Blockwise) for step in plan.steps])
+        self.are_alike(plan, again)
+
+    def test_has_tables_of_kernels_that_are_small(self) -> None:
+        images, weights = tx.asarray(np.linspace(-1, 1, 2 * 3 * 144).reshape(2, 3, 12, 12)), tx.ones((8, 3, 3, 3))
+        plan, again = self.both(tx.conv2d(images, weights))
+        tables = [table for step in plan.steps for table in step.filling.tables if step.filling is not None]  # type: ignore[union-attr]
+        assert again is not None and tables
+        self.are_alike(plan, again)
 
     def test_is_found_by_no_other_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
@@ -333,7 +358,7 @@ class TestWhatIsWritten:
         monkeypatch.setattr(kept, "_asked", kept.MOST)
         assert self.both(x)[1] is None
 
-    def test_is_nothing_of_what_needs_tables_or_blocks(self) -> None:
+    def test_is_nothing_of_what_is_read_at_any_places(self) -> None:
         assert self.both(tx.asarray(A).oindex[[2, 0, 5]] + 1)[1] is None
 
     @pytest.mark.usefixtures("plain")

@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..backend import backend
 from ..backend.interface import Arguments, Compiled, Facts, Given, Launch, Once, Twins
 from ..dtypes import DType, dtype
@@ -16,6 +18,7 @@ from ..memory import Buffer
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
+MOST_TABLES = 1 << 16  # bytes of the tables of a kernel that is described
 
 
 class Call:
@@ -50,6 +53,14 @@ class Call:
         """In additions, about."""
         return self.arguments.work
 
+    def in_words(self, of_plan: object = None) -> tuple[Any, ...] | None:
+        """The kernel, the arguments, and the tables among these, in nothing but tuples, lists, numbers, text and bytes; None if that is of
+        this process alone, or much.
+        """
+        tables = [table.offsets.tobytes() for table in self.tables]
+        facts = None if sum(map(len, tables)) > MOST_TABLES else backend().facts(self.compiled)
+        return None if facts is None else (tuple(map(_plain, facts)), tuple(self.arguments._replace(tables=())), tables)
+
     def __getattr__(self, name: str) -> Launch:
         if name != "run":
             raise AttributeError(name)
@@ -58,13 +69,16 @@ class Call:
         return self.run
 
 
-# --- calls in nothing but tuples, numbers and text, for other processes ---------------------------------------------------
+# --- calls in words, for other processes ----------------------------------------------------------------------------------
 
 
-def described(call: Call) -> tuple[Any, Any] | None:
-    """A kernel and its arguments, in such words; None if that is of this process alone."""
-    facts = None if call.tables else backend().facts(call.compiled)
-    return None if facts is None else (tuple(map(_plain, facts)), tuple(call.arguments._replace(tables=())))
+def call_of(kernel: Sequence[Any], arguments: Sequence[Any], tables: Sequence[bytes]) -> Call | None:
+    """The call that was described; None if its kernel is neither shipped nor on disk."""
+    code = found(kernel)
+    if code is None:
+        return None
+    its = Arguments(*arguments)
+    return Call(code, its._replace(tables=[Table(np.frombuffer(t, np.int64)) for t in tables]) if tables else its)
 
 
 def _plain(fact: Any) -> object:

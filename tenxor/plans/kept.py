@@ -2,8 +2,8 @@
 
 A plan is written under the text of its pattern: operations, shapes, dtypes, layouts. It is numbers and names, and of each kernel what is
 asked of it when it runs: its code is found as that of any other. What was found of a structure for all sizes (`general.py`) is written
-under the text of that: plans without numbers, with the code that says for which numbers each holds, and what it is given then. What has
-tables, runs block by block, or reduces by functions of the user's own is planned in each process. Whatever plans are made by is part of
+under the text of that: plans without numbers, with the code that says for which numbers each holds, and what it is given then. What is
+read through tables, or reduced by functions of the user's own, is planned in each process. Whatever plans are made by is part of
 the name that a plan is known by on disk (`Backend.read`), so one of other sources, or for another machine or number of threads, is never
 found.
 """
@@ -18,16 +18,18 @@ from types import FunctionType
 from typing import Any
 
 from ..backend import backend
-from ..backend.interface import Arguments
 from ..dtypes import DType, dtype, float64
+from ..late import Late
 from ..node import DATA, EMPTY, POSITION, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction, running
 from ..remembered import Remembered
 from . import ready
-from .call import DEBUG, Call, described, found
+from .call import DEBUG, call_of
 from .pattern import Pattern
 from .steps import Plan, Step
+
+blockwise = Late("tenxor.plans.blockwise")  # with the first plan of blocks
 
 General = tuple[Plan, Any, bool]  # a plan without numbers, what finds these for others, and whether it is for one number alone
 MAGIC = b"tenxor plan 1\n"
@@ -215,12 +217,9 @@ def in_words(plan: Plan) -> tuple[Any, ...] | None:
     """All of a plan, in nothing but tuples, lists, sets, numbers and text; None if it is of this process alone."""
     steps: list[object] = []
     for step in plan.steps:
-        call = step.filling
-        words = None
-        if call is not None:
-            words = described(call) if isinstance(call, Call) else None
-            if words is None:
-                return None
+        words = None if step.filling is None else step.filling.in_words(in_words)
+        if words is None and step.filling is not None:
+            return None
         head = step.number, step.shape, step.dtype.name, step.nbytes, str(step.name), step.whole
         steps.append((head, words, tuple([getattr(step, name) for name in _BESIDE])))
     return steps, plan.inlined, plan.costly, plan.dear, plan.watched, plan.reads, plan.more
@@ -235,10 +234,8 @@ def plan_in(content: tuple[Any, ...]) -> Plan | None:
         for key, value in zip(_BESIDE, beside, strict=True):
             setattr(step, key, value)
         if filling is not None:
-            kernel, arguments = filling
-            code = found(kernel)
-            if code is None:
+            step.filling = call_of(*filling) if len(filling) == 3 else blockwise.of_words(filling, plan_in)
+            if step.filling is None:
                 return None
-            step.filling = Call(code, Arguments(*arguments))
         steps.append(step)
     return Plan(backend().target, steps, *rest)

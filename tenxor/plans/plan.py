@@ -145,7 +145,7 @@ def _make_step(
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
     if isinstance(node.op, Blocks):
-        blocks = step.filling = blockwise.Blockwise(node, number_of, scalars, make_plan)
+        blocks = step.filling = blockwise.in_blocks(node, number_of, scalars, make_plan)
         step.needs.update(blocks.needs)
         return step
     call, target = lowering.call(node, beside), lowering.known.target

@@ -15,7 +15,7 @@ from ..backend import backend
 from ..backend.interface import Arguments, Compiled
 from ..node import Node
 from ..ops import OPS
-from .call import Call, described, found
+from .call import Call, found
 from .pattern import Pattern
 from .steps import Plan, Step
 
@@ -55,7 +55,7 @@ def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
     call = None if text is None else plan.steps[-1].filling
     if text is None or not isinstance(call, Call):
         return None
-    words, each = described(call), call.arguments.work // node.size
+    words, each = call.in_words(), call.arguments.work // node.size
     return None if words is None else (text, packed((words[0], each)), _plan(pattern.nodes, call.compiled, each))
 
 

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
             """In additions, about."""
             ...
 
+        def in_words(self, of_plan: Callable[[Plan], Any]) -> tuple[Any, ...] | None:
+            """All of it, for other processes (`kept.py`); None if it is of this one alone."""
+            ...
+
         @property
         def run(self) -> Callable[..., bool]: ...
 
