@@ -234,8 +234,6 @@ def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
     """Whether a value is elementwise, and each element reads of what is written over only what it is written over itself."""
     if value.buffer is not None or old.op is REINTERPRET or not target.is_injective():
         return False
-    from ..kernel.reads import source_index_maps  # with the first kernel
-
     left, met = [(value, through)], 0
     while left and met < _MOST_MET:
         node, index_map = left.pop()
@@ -247,7 +245,8 @@ def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
         elif node.buffer is None:
             if not isinstance(node.op, Op):
                 return False
-            left += _reads(node) if index_map is _contiguous(node.shape) else source_index_maps(node, index_map)
+            reads = _reads(node)
+            left += reads if index_map is _contiguous(node.shape) else [(source, index_map.over(x)) for source, x in reads]
         elif node.buffer is old.buffer:
             return False
     return not left
