@@ -48,15 +48,15 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     def compared(pattern: Pattern) -> Plan:
         before = len(made)
         plan = find(pattern)
-        found.append(len(made) == before)
-        if found[-1]:
-            assert told(plan) == told(make(pattern))
-        return plan
+        return compared_with_own(pattern, plan, is_taken_over=len(made) == before)
 
     def in_memory(pattern: Pattern) -> Plan | None:
         plan = by_structure(pattern)
-        if plan is not None:
-            found.append(True)
+        return None if plan is None else compared_with_own(pattern, plan, is_taken_over=True)
+
+    def compared_with_own(pattern: Pattern, plan: Plan, *, is_taken_over: bool) -> Plan:
+        found.append(is_taken_over)
+        if is_taken_over:
             assert told(plan) == told(make(pattern))
         return plan
 

@@ -58,7 +58,6 @@ class TestOnce:
         for k, t in enumerate(results):
             assert t.tolist() == (array[k, 2:17:3] - array[29 - k, 4:9]).tolist()
 
-
     def test_in_all_plans_as_long_as_the_kernel_lives(self, lowered: list[Node]) -> None:
         array = np.array([0.25 + 0.5j, -0.5 + 0.125j, 1.5 - 2j])
         x = tx.asarray(array).realize()

@@ -53,13 +53,29 @@ class Call:
         """In additions, about."""
         return self.arguments.work
 
+    @property
+    def table_bytes(self) -> int:
+        """What these take."""
+        return sum([table.offsets.nbytes for table in self.tables])
+
     def in_words(self, of_plan: object = None) -> tuple[Any, ...] | None:
         """The kernel, the arguments, and the tables among these, in nothing but tuples, lists, numbers, text and bytes; None if that is of
         this process alone, or much.
         """
+        facts = None if self.table_bytes > MOST_TABLES else backend().facts(self.compiled)
+        if facts is None:
+            return None
         tables = [table.offsets.tobytes() for table in self.tables]
-        facts = None if sum(map(len, tables)) > MOST_TABLES else backend().facts(self.compiled)
-        return None if facts is None else (tuple(map(_plain, facts)), tuple(self.arguments._replace(tables=())), tables)
+        return tuple(map(_plain, facts)), tuple(self.arguments._replace(tables=())), tables
+
+    @classmethod
+    def of_words(cls, kernel: Sequence[Any], arguments: Sequence[Any], tables: Sequence[bytes]) -> Call | None:
+        """What these words say; None if the kernel is neither shipped nor on disk."""
+        code = found(kernel)
+        if code is None:
+            return None
+        its = Arguments(*arguments)
+        return cls(code, its._replace(tables=[Table(np.frombuffer(t, np.int64)) for t in tables]) if tables else its)
 
     def __getattr__(self, name: str) -> Launch:
         if name != "run":
@@ -70,15 +86,6 @@ class Call:
 
 
 # --- calls in words, for other processes ----------------------------------------------------------------------------------
-
-
-def call_of(kernel: Sequence[Any], arguments: Sequence[Any], tables: Sequence[bytes]) -> Call | None:
-    """The call that was described; None if its kernel is neither shipped nor on disk."""
-    code = found(kernel)
-    if code is None:
-        return None
-    its = Arguments(*arguments)
-    return Call(code, its._replace(tables=[Table(np.frombuffer(t, np.int64)) for t in tables]) if tables else its)
 
 
 def _plain(fact: Any) -> object:

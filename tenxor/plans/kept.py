@@ -25,7 +25,7 @@ from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction, running
 from ..remembered import Remembered
 from . import ready
-from .call import DEBUG, call_of
+from .call import DEBUG, Call
 from .pattern import Pattern
 from .steps import Plan, Step
 
@@ -214,7 +214,7 @@ def _in_table(reduction: Reduction) -> bool:
 
 
 def in_words(plan: Plan) -> tuple[Any, ...] | None:
-    """All of a plan, in nothing but tuples, lists, sets, numbers and text; None if it is of this process alone."""
+    """All of a plan, in nothing but tuples, lists, sets, numbers, text and bytes; None if it is of this process alone."""
     steps: list[object] = []
     for step in plan.steps:
         words = None if step.filling is None else step.filling.in_words(in_words)
@@ -234,7 +234,7 @@ def plan_in(content: tuple[Any, ...]) -> Plan | None:
         for key, value in zip(_BESIDE, beside, strict=True):
             setattr(step, key, value)
         if filling is not None:
-            step.filling = call_of(*filling) if len(filling) == 3 else blockwise.of_words(filling, plan_in)
+            step.filling = Call.of_words(*filling) if len(filling) == 3 else blockwise.of_words(filling, plan_in)
             if step.filling is None:
                 return None
         steps.append(step)

@@ -69,7 +69,7 @@ class Lowering:
             call = call_of(kernel, binding, ChainMap(beside, self.number_of) if beside else self.number_of, self.scalars)  # type: ignore[arg-type]
             cells = [self.number_of[n] for n in binding.nest.aligned() if n.dtype.itemsize == node.dtype.itemsize]
             first = Lowered(ref(call.compiled), call.arguments, cells, reads)
-            self.known.keep(key, first, sum([table.offsets.nbytes for table in call.tables]))
+            self.known.keep(key, first, call.table_bytes)
         else:
             call = Call(code, _for_others(first, reads))
         self.found[node] = first, reads
