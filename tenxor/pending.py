@@ -16,7 +16,7 @@ from .late import LateModule
 from .node import EMPTY, HEAVY, LARGE, MAX_PENDING, Node, next_number
 from .ops import Op
 from .pool import pool
-from .realize import lock, realize, realize_taken, short_ways
+from .realize import lock, making, realize, realize_taken, short_ways
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -39,7 +39,11 @@ def bounded(node: Node) -> None:
     """Compute a part of a new node's pending graph, if that is too large; all of it if it is small work. What has no value, as a
     function is being traced, is left as long as it is.
     """
-    if node.traced or (short_ways and short_ways[-1](node)):
+    if node.traced:
+        return
+    for make in making:  # what was written down is small work, or much of it is
+        make()
+    if short_ways and short_ways[-1](node):
         return
     pattern = patterns.taken([node])
     if pattern.pending > ENOUGH:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 out_of_range = Late("tenxor.plans.indices").out_of_range
 ownership, patterns, kept = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern"), Late("tenxor.plans.kept")
 plan_for = Late("tenxor.plans.general").plan_for  # what makes plans is loaded with the first that is not on disk
-sources_first = Late("tenxor.plans.parts").sources_first
+dear_ones, sources_first = Late("tenxor.plans.parts").dear, Late("tenxor.plans.parts").sources_first
 
 MAX_PLANS = 4096
 PATIENCE = 32  # times that a plan is asked for, while what it computes is computed by parts, until its kernel is compiled
@@ -177,9 +177,10 @@ def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
     """Which of the nodes that a plan watches others can read. What is inlined, and costly, they may ask for."""
     others: set[int] = ownership.held(nodes, plan.watched, plan.reads)
     if others:
-        dear = [k for k in plan.dear if k in others]  # of which one may be little to make of another
-        for k in dear[:1] or others.intersection(plan.costly):
-            nodes[k].stored = True
+        dear = {nodes[k] for k in plan.dear if k in others}
+        costly = [nodes[k] for k in plan.inlined] if dear else [nodes[k] for k in others.intersection(plan.costly)]
+        for node in dear_ones(costly, plan.target.fusing, dear) if dear else costly:
+            node.stored = True
     return others
 
 

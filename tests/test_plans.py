@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -461,3 +462,23 @@ def test_overlaps_read_the_old_values(name: str, pending: bool) -> None:
     }
     wanted[name]()
     assert t.tolist() == expected.tolist()
+
+
+@pytest.mark.usefixtures("plain")
+def test_what_others_have_of_a_long_chain_is_stored_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it that takes long to make of what is stored before it, by one plan more, not by one for each."""
+    asked: list[object] = []
+    module = import_module("tenxor.realize")  # which the function of that name hides
+    own = module.plan_of
+    monkeypatch.setattr(module, "plan_of", lambda *given: asked.append(given) or own(*given))
+    rows = np.random.default_rng(3).normal(size=(8, 300))
+    x, total, wanted, sums = tx.asarray(rows[0]), tx.zeros(300), rows[0], np.zeros(300)
+    held = []
+    for row in rows[1:]:
+        x, wanted = tx.exp(tx.sin(x) * row), np.exp(np.sin(wanted) * row)
+        held.append(x + 1.0)
+        total, sums = total + x, sums + wanted
+    np.testing.assert_allclose(x.to_numpy(), wanted, rtol=1e-12)
+    assert len(asked) == 2
+    np.testing.assert_allclose(total.to_numpy(), sums, rtol=1e-12)
+    assert len(asked) == 3 and all(t.node.buffer is None for t in held)

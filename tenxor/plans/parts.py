@@ -7,11 +7,12 @@ fused kernel would, where all that it is made of lies as it does; else it is not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from ..node import ALONE, POSITION, Node, is_read_from_memory
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
+from ..target import Fusing
 from .ready import MANY
 
 LARGE = 1 << 20  # bytes up to which a node is computed by a kernel of its own, if a compiler would have to be started for a larger one
@@ -93,6 +94,22 @@ def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
             otherwise = otherwise or not order_of(product)
         if otherwise or any([id(s) in found for s in node.sources]):
             found.add(id(node))
+    return found
+
+
+def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None) -> list[Node]:
+    """Those of some nodes, each behind what it reads, that take more additions than may be repeated, in operations that are not cheap. Of
+    those that are `held`, these are stored: so others are dear for what they take beside them.
+    """
+    found: list[Node] = []
+    cost: dict[Node, int] = {}
+    for node in inlined:
+        if type(node.op) is Op:
+            own = node.op.cost if node.op.cost > fusing.cheap else 0
+            cost[node] = own + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
+            if cost[node] > fusing.repeatable and (held is None or node in held):
+                found.append(node)
+                cost[node] = 0 if held else cost[node]
     return found
 
 

@@ -19,7 +19,7 @@ from ..rewrite.blocks import Blocks
 from ..sizes import int_of
 from ..target import Target
 from .lowering import Known, Lowering
-from .parts import adding_otherwise
+from .parts import adding_otherwise, dear
 from .pattern import Pattern, scalars_of, stand_ins
 from .steps import Plan, Step
 
@@ -63,7 +63,7 @@ def _made(pattern: Pattern, nodes: Sequence[Node], known: Known) -> Plan:
     missing = [n for n in order if instead.get(n, n) not in stored]
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
-    dear = [number_of[n] for n in _dear(missing, [nodes[k] for k in pattern.roots], nodes, target)]
+    its_dear = [number_of[n] for n in _dear(missing, [nodes[k] for k in pattern.roots], nodes, target)]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
     lowering = Lowering(stored, known, number_of, scalars)
@@ -83,7 +83,7 @@ def _made(pattern: Pattern, nodes: Sequence[Node], known: Known) -> Plan:
     _plan_memory(steps, _readers(order, inlined, number_of), len(nodes))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(target, steps, sorted(inlined), costly, dear, watched, [read[k] for k in watched], count - len(nodes))
+    return Plan(target, steps, sorted(inlined), costly, its_dear, watched, [read[k] for k in watched], count - len(nodes))
 
 
 def _fused(
@@ -98,15 +98,10 @@ def _fused(
 
 
 def _dear(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
-    """Those of some of the nodes, each after what it reads, that take more additions than may be repeated, in operations that are not
-    cheap, and no more memory than the roots; none where sums of what is stored may come out otherwise.
+    """Those of some of the nodes that are dear, and take no more memory than the roots; none where sums of what is stored may come out
+    otherwise.
     """
-    cost: dict[Node, int] = {}
-    for node in inlined:
-        if type(node.op) is Op:
-            own = node.op.cost if node.op.cost > target.fusing.cheap else 0
-            cost[node] = own + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
-    found = [node for node, its in cost.items() if its > target.fusing.repeatable and any([node.size <= root.size for root in roots])]
+    found = [node for node in dear(inlined, target.fusing) if any([node.size <= root.size for root in roots])]
     return found if found and not adding_otherwise(nodes) else []
 
 

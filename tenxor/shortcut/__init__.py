@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from .. import backend
 from ..node import Node
-from ..realize import short_ways
+from ..realize import making, short_ways
 
 if TYPE_CHECKING:
     from .install import ShortWay
@@ -111,9 +111,10 @@ def aside() -> Iterator[None]:
         with made.aside():
             yield
         return
-    before = short_ways[:]
+    before = short_ways[:], making[:]
     try:
         short_ways.clear()
+        making.clear()  # what is made meanwhile would not be aside
         yield
     finally:
-        short_ways[:] = before
+        short_ways[:], making[:] = before

@@ -11,6 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
+from tenxor.shortcut import wholes
 
 pytestmark = pytest.mark.usefixtures("on")
 TIMES = 4
@@ -93,3 +94,37 @@ def test_what_is_inlined_and_much_is_not_made_twice(shape: tuple[int, int], make
         is_there = held.node.buffer is not None
         assert is_there or not k
         assert np.array_equal(found.to_numpy(), held.to_numpy() + x.to_numpy())
+
+
+W, B, LARGE_ROWS = (tx.asarray(RNG.normal(size=shape)).realize() for shape in ((50, 50), 50, (30, 20_000)))
+
+
+def _layers() -> Any:
+    """The loss of some layers: more than some nodes, in which sums come out otherwise alone, while what it is made of is at hand."""
+    h = X
+    for _ in range(4):
+        h = tx.tanh(h @ W + B)
+    return -tx.log(tx.softmax(h, 1).max(axis=1)).mean()
+
+
+def _walk() -> Any:
+    """A step for each of many rows: a part of much that is in memory, but not little."""
+    x = LARGE_ROWS[0]
+    for row in LARGE_ROWS[1:]:
+        x = tx.where(row < x, x + row, x)
+    return x
+
+
+@pytest.mark.parametrize("make", [_layers, _walk])
+def test_no_plan_is_made_for_a_part_that_would_not_be_computed_as_a_whole(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Much waits for it, so it would be computed at once."""
+    for _ in range(TIMES):
+        make()
+    asked: list[object] = []
+    own = wholes.plan_of
+    monkeypatch.setattr(wholes, "plan_of", lambda *given, **named: asked.append(given) or own(*given, **named))
+    wholes.forget()
+    found = make()
+    assert not asked and found.node.buffer is None
+    with shortcut.aside():
+        assert found.to_numpy().tobytes() == make().to_numpy().tobytes()

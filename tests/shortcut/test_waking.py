@@ -55,5 +55,27 @@ def test_what_computes_nothing_wakes_it_too(line: str) -> None:
     assert printed(VIEWS.format(300, line), TENXOR_SHORT_WAY="0") == "off: TENXOR_SHORT_WAY is 0"
 
 
+WAITING = """
+import tenxor as tx
+from tenxor import shortcut
+x = tx.ones(4)
+for k in range({}):
+    x = x * 0.5 + x
+print(shortcut.state)
+"""
+
+
+def test_much_that_waits_wakes_it_too() -> None:
+    assert printed(WAITING.format(100)) == "not made yet"
+    assert printed(WAITING.format(200)) == "on"
+    assert printed(WAITING.format(200), TENXOR_SHORT_WAY="0") == "off: TENXOR_SHORT_WAY is 0"
+
+
+def test_it_is_not_made_while_it_is_to_stay_aside() -> None:
+    inside = "\n".join("    " + line for line in WAITING.format(200).splitlines())
+    text = f"from tenxor import shortcut\nwith shortcut.aside():\n{inside}\n{STATE.format(30)}"
+    assert printed(text).splitlines() == ["not made yet", "[31.0, 31.0, 31.0] on"]
+
+
 def test_debugging_shows_all() -> None:
     assert printed(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")

@@ -257,11 +257,15 @@ class Emitter:
 
     def depth_of(self, e: Expr) -> int:
         """The innermost scope that an expression depends on."""
-        axes, accumulators, running = dependencies(e, self.needs)
+        axes, accumulators, running = self.needs.get(e) or dependencies(e, self.needs)
         if running:
             return len(self.scopes) - 1
-        depths = [self.scope_of(a) for a in axes] + [self.results[f][0] for f in accumulators]
-        return max(depths, default=0)
+        depth = 0
+        for axis in axes:
+            depth = max(depth, self.scope_of(axis))
+        for f in accumulators:
+            depth = max(depth, self.results[f][0])
+        return depth
 
     def value(self, e: Expr) -> Parts:
         """The value of an expression, emitted in the outermost loop that it can be."""

@@ -27,6 +27,7 @@ def write(module: Module, objects: Objects) -> None:
     module.variable("taken_on", "internal global i64 0")
     _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
     _are_in_order(Function(module, objects, "are_in_order", [("node", POINTER)], I1))
+    _is_as_with_more(Function(module, objects, "is_as_with_more", [("node", POINTER)], I1))
     _takes_on(Function(module, objects, "takes_on", [("node", POINTER)], I1))
     _has_read_once(Function(module, objects, "has_read_once", [("node", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
@@ -73,13 +74,17 @@ def _computed_alone(f: Function) -> None:
     f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
     is_one = f.integer(f.get(node, "Node.count")).equals(1)
     f.when(is_one, lambda: have_in_order(f, node))
-
-    def be_in_order() -> None:
-        have_all_in_order(f, node)
-        f.require(_taken_on(f).load(I64).equals(may_be_taken_on(f, node).cast("zext", I64)))
-
-    f.when(~is_one, be_in_order)
+    f.when(~is_one, lambda: f.require(f.call("is_as_with_more", I1, [node])))
     f.give(f.call("computed_below", I1, [node]))
+
+
+def _is_as_with_more(f: Function) -> None:
+    """Whether a pending node comes out as together with more, and so does all that it is made of, none of which may be computed in the
+    midst of other sums.
+    """
+    (node,) = f.arguments
+    have_all_in_order(f, node)
+    f.give(_taken_on(f).load(I64).equals(may_be_taken_on(f, node).cast("zext", I64)))
 
 
 def _computed_below(f: Function) -> None:

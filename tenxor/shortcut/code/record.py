@@ -10,7 +10,7 @@ from ...backend.llvm.types import I1, I32, I64, POINTER, array
 from ...node import HEAVY, LARGE, MAX_PENDING
 from ...pending import OFTEN, SMALL
 from ..objects import ITEMS, SIZE, Objects
-from .compute import may_be_taken_on
+from .compute import may_be_taken_on, size_of
 from .follow import has_no_value, have_followed
 from .function import Function
 from .tables import Table, found_at, table
@@ -19,6 +19,7 @@ NUMBERED = ("node", "recipe")  # of which each has a number, in order
 MOST_OPERANDS = 8  # of what is made by rule
 LESS_OR_EQUAL, GREATER_OR_EQUAL = 1, 5  # how Python compares
 FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
+LITTLE = 1 << 14  # elements of such a one: of more, longer graphs are worth more, as less of them is stored
 
 
 class Operand(NamedTuple):
@@ -450,14 +451,15 @@ def _given(f: Function) -> None:
 
     def compute() -> None:
         """Node by node; or else as a whole, when there are some nodes that have not become one kernel, but no more than are often
-        found together again. Else Python takes note of it.
+        found together again, and it is little. What is not as with more would be refused then, as others mostly have what it is made
+        of. Else Python takes note of it.
         """
-        is_long = f.both(nodes >= FEW, lambda: nodes <= MANY)
+        is_long = f.both((nodes >= FEW) & (nodes <= MANY), lambda: size_of(f, node) <= LITTLE)
         keeps_order = f.either(is_line, lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
 
         def computed() -> Value:
             alone = f.call("computed_alone", I1, [node])
-            is_whole = f.both(is_long, lambda: ~f.call("takes_on", I1, [node]))  # what it would take on others have, as yet
+            is_whole = f.both(is_long, lambda: f.call("is_as_with_more", I1, [node]))
             return f.either(alone, lambda: f.both(is_whole, lambda: f.call("computed", I1, [node])))
 
         f.when(~f.both(keeps_order & ~may_be_taken_on(f, node), computed), lambda: take_note(f, node))
