@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -244,13 +245,21 @@ print(imported - began, done - called)
 """
 
 
+def install_wheel(folder: str) -> None:
+    """Make a wheel of this checkout, which takes some minutes, and install it in a folder."""
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    with tempfile.TemporaryDirectory() as made:
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", made, str(Path(__file__).parents[1])], check=True)
+        subprocess.run([*pip, "install", "--no-deps", "--target", folder, *map(str, Path(made).glob("*.whl"))], check=True)
+
+
 def first_results(rounds: int) -> dict[str, dict[str, float]]:
     """Seconds of several first results in a process, after the import, and of the import itself: of NumPy, and of Tenxor with its
-    machine code on disk, with an empty folder for it, and with that and the machine code that wheels have. All take turns.
+    machine code on disk, with an empty folder for it, and with that where Tenxor is installed from a wheel. All take turns.
     """
     figures: dict[str, list[list[float]]] = {}
-    with tempfile.TemporaryDirectory() as warm, tempfile.TemporaryDirectory() as shipped:
-        subprocess.run([sys.executable, "-m", "tenxor", "ship", shipped], check=True, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as warm, tempfile.TemporaryDirectory() as installed:
+        install_wheel(installed)
         for k in range(rounds + 1):
             with tempfile.TemporaryDirectory() as empty:  # for one line each, as what is kept serves the others, too
                 codes: dict[str, tuple[str, dict[str, str]]] = {}
@@ -259,13 +268,14 @@ def first_results(rounds: int) -> dict[str, dict[str, float]]:
                     codes[f"{line}|numpy"] = _FIRST_PROGRAM.format(library="numpy", ready=ready, call=theirs), {}
                     codes[f"{line}|tenxor"] = program, {"TENXOR_CACHE_DIR": warm}
                     codes[f"{line}|tenxor, cold"] = program, {"TENXOR_CACHE_DIR": f"{empty}/{number}"}
-                    beside = {"TENXOR_CACHE_DIR": f"{empty}/{number}, shipped", "TENXOR_SHIPPED": shipped}
-                    codes[f"{line}|tenxor, shipped"] = program, beside
+                    there = {"PYTHONPATH": installed, "PYTHONSAFEPATH": "1"}  # and not what is in this folder
+                    beside = {"TENXOR_CACHE_DIR": f"{empty}/{number}, wheel", **there}
+                    codes[f"{line}|tenxor, wheel"] = program, beside
                 once = process_figures(codes, 1)
             for name, found in once.items():
                 if k:  # the first time Python's own compiled modules are made, and what is kept on disk
                     figures.setdefault(name, []).append(found)
     medians = {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in figures.items()}
-    contenders = ("numpy", "tenxor", "tenxor, cold", "tenxor, shipped")
+    contenders = ("numpy", "tenxor", "tenxor, cold", "tenxor, wheel")
     imports = {who: statistics.median(medians[f"{line}|{who}"][1] for line in _FIRST) for who in contenders}
     return {"import": imports} | {line: {who: medians[f"{line}|{who}"][2] for who in contenders} for line in _FIRST}

@@ -260,12 +260,12 @@ def _first(results: Results) -> str:
         return ""
     rows = [["a fresh process", "NumPy", "Tenxor", "nothing on disk", "of a wheel", "Tenxor / NumPy"]]
     for name, row in found.items():
-        each = [row.get(who) for who in ("numpy", "tenxor", "tenxor, cold", "tenxor, shipped")]
+        each = [row.get(who) for who in ("numpy", "tenxor", "tenxor, cold", "tenxor, wheel")]
         ratio = f"{row['tenxor'] / row['numpy']:.2f}" if name == "import" else "–"
         rows.append([name, *["–" if figure is None else shown(figure) for figure in each], ratio])
     return (
         "## First results\n\nThe import, and the first result after it, each in a process of its own; medians of processes that take"
-        " turns. Of a wheel: nothing on disk, but the machine code that comes with one.\n\n" + grid(rows)
+        " turns. Of a wheel: nothing on disk, but what is installed with one.\n\n" + grid(rows)
     )
 
 

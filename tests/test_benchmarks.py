@@ -255,26 +255,28 @@ def test_the_table_goes_into_the_readme() -> None:
 
 def test_first_results_are_put_together_by_line_and_contender(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[set[str]] = []
+    wheels = set[str]()
 
     def figures(codes: dict[str, Any], rounds: int) -> dict[str, list[float]]:
         asked.append({env.get("TENXOR_CACHE_DIR", "") for _, env in codes.values()})
+        wheels.update(env["PYTHONPATH"] for name, (_, env) in codes.items() if name.endswith("wheel") and env["PYTHONSAFEPATH"])
         warm, cold, shipped = [[9.0, 0.125, first] for first in (2e-3, 3e-2, 4e-3)]
-        each = {"numpy": [9.0, 0.1, 1e-5], "tenxor": warm, "tenxor, cold": cold, "tenxor, shipped": shipped}
+        each = {"numpy": [9.0, 0.1, 1e-5], "tenxor": warm, "tenxor, cold": cold, "tenxor, wheel": shipped}
         slow = 100.0 if len(asked) == 1 else 1.0  # the first round, which does not count
         return {name: [slow * figure for figure in each[name.partition("|")[2]]] for name in codes}
 
     monkeypatch.setattr(overhead, "process_figures", figures)
-    made: list[list[str]] = []
-    monkeypatch.setattr(overhead.subprocess, "run", lambda command, **options: made.append(command))
+    installed: list[str] = []
+    monkeypatch.setattr(overhead, "install_wheel", installed.append)
     found = overhead.first_results(3)
-    assert found["import"] == {"numpy": 0.1, "tenxor": 0.125, "tenxor, cold": 0.125, "tenxor, shipped": 0.125}
-    wanted = {"numpy": 1e-5, "tenxor": 2e-3, "tenxor, cold": 3e-2, "tenxor, shipped": 4e-3}
+    assert found["import"] == {"numpy": 0.1, "tenxor": 0.125, "tenxor, cold": 0.125, "tenxor, wheel": 0.125}
+    wanted = {"numpy": 1e-5, "tenxor": 2e-3, "tenxor, cold": 3e-2, "tenxor, wheel": 4e-3}
     assert all(row == wanted for line, row in found.items() if line != "import")
-    assert [command[1:-1] for command in made] == [["-m", "tenxor", "ship"]]
+    assert len(installed) == 1 and wheels == set(installed)
     assert len(asked) == 4 and len(set.intersection(*asked)) == 2  # none, and the one that is kept
     text = report._first({"first results": found})
     assert "| import | 100 ms | 125 ms | 125 ms | 125 ms | 1.25 |" in text and "| 2 ms | 30 ms | 4 ms |" in text
-    del found["import"]["tenxor, shipped"]
+    del found["import"]["tenxor, wheel"]
     assert "| import | 100 ms | 125 ms | 125 ms | – | 1.25 |" in report._first({"first results": found}), "of an earlier run"
 
 
