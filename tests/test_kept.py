@@ -22,6 +22,7 @@ from tenxor.plans.steps import Plan
 from tests.processes import python
 
 A = np.linspace(-1, 1, 60 * 70).reshape(60, 70)
+MIXED = np.random.default_rng(1).permutation(60).tolist()
 
 # What is kept: computed in a process of its own, whose results are told in bits.
 PROGRAM = """
@@ -251,11 +252,20 @@ class TestTexts:
         assert None not in each and len(set(each)) == len(each)
         assert text(lambda y: 1 + y * y) not in each[1:] and text(lambda y: y * y + 1) == each[0]
 
+    def test_of_what_is_rolled_or_listed_is_where_its_lines_end(self) -> None:
+        """The repr of a long table leaves most of it out."""
+        x = tx.asarray(A)
+        listed = [[2, 0, 5], [59, *range(59)], [58, 59, *range(58)], [*range(30), 31, *range(31, 60)], [*range(30), 29, *range(31, 60)]]
+        graphs = [*[x.oindex[its] + 1 for its in listed], *[x.oindex[:, its] + 1 for its in listed], x.oindex[listed[1], listed[2]] + 1]
+        texts = [kept.text_of(pattern_of(graph)) for graph in graphs]
+        assert None not in texts and len(set(texts)) == len(texts)
+        assert kept.text_of(pattern_of(tx.asarray(A * 2).oindex[listed[1]] + 1)) == texts[1]
+
     @pytest.mark.parametrize(
         "make",
         [
             lambda a: tx.reduce(lambda x, y: x + y, a, initial=0.0),
-            lambda a: a.oindex[[2, 0, 5]] + 1,
+            lambda a: a.oindex[MIXED] + 1,
             lambda a: tx.logcumsumexp(a),
             lambda a: (a * 1j).cumprod(),
         ],
@@ -332,6 +342,11 @@ class TestWhatIsWritten:
         assert again is not None and any([isinstance(step.filling, Blockwise) for step in plan.steps])
         self.are_alike(plan, again)
 
+    def test_has_what_is_read_through_lines(self) -> None:
+        plan, again = self.both(tx.asarray(A).oindex[[59, *range(59)], [68, 69, *range(68)]] * 2)
+        assert again is not None
+        self.are_alike(plan, again)
+
     def test_has_tables_of_kernels_that_are_small(self) -> None:
         images, weights = tx.asarray(np.linspace(-1, 1, 2 * 3 * 144).reshape(2, 3, 12, 12)), tx.ones((8, 3, 3, 3))
         plan, again = self.both(tx.conv2d(images, weights))
@@ -359,7 +374,7 @@ class TestWhatIsWritten:
         assert self.both(x)[1] is None
 
     def test_is_nothing_of_what_is_read_at_any_places(self) -> None:
-        assert self.both(tx.asarray(A).oindex[[2, 0, 5]] + 1)[1] is None
+        assert self.both(tx.asarray(A).oindex[MIXED] + 1)[1] is None
 
     @pytest.mark.usefixtures("plain")
     def test_is_what_holds_for_other_sizes(self) -> None:

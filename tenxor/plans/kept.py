@@ -17,9 +17,12 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ..backend import backend
 from ..dtypes import DType, dtype, float64
 from ..late import Late
+from ..layout import Table
 from ..node import DATA, EMPTY, POSITION, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction, running
@@ -33,6 +36,7 @@ blockwise = Late("tenxor.plans.blockwise")  # with the first plan of blocks
 
 General = tuple[Plan, Any, bool]  # a plan without numbers, what finds these for others, and whether it is for one number alone
 MAGIC = b"tenxor plan 1\n"
+MOST_LINES = 16  # of a table
 MOST = 256  # questions of a process: what is met later is likely to be of sizes that no other process meets
 _SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
@@ -180,13 +184,21 @@ def _text(head: str, whole: object, said: Callable[[object], str | None]) -> str
 @lru_cache(maxsize=1 << 10)
 def _text_of_recipe(recipe: Recipe) -> str | None:
     operation = _text_of_operation(recipe.op)
-    known = operation is not None
     forms = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
+    tables: list[str | None] = []
     for layout in forms:
         while layout is not None:
-            known = known and layout.tables is None
+            tables += [_text_of_table(table) for table in layout.tables or () if table is not None]
             layout = layout.base
-    return f"{operation} {recipe.shape} {recipe.dtype} {[*map(str, recipe.dtypes)]} {forms}" if known else None
+    known = operation is not None and None not in tables
+    return f"{operation} {recipe.shape} {recipe.dtype} {[*map(str, recipe.dtypes)]} {forms} {tables}" if known else None
+
+
+def _text_of_table(table: Table) -> str | None:
+    """The ends of the lines that a table consists of, as that of `roll` does; None if they are many: no other process has such a one."""
+    offsets = table.offsets
+    turns = np.flatnonzero(np.diff(offsets, 2)) + 1
+    return str([(k, int(offsets[k])) for k in (0, *turns.tolist(), len(offsets) - 1)]) if len(turns) < MOST_LINES and len(offsets) else None
 
 
 def _text_of_operation(op: Any) -> str | None:
