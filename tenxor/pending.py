@@ -16,7 +16,7 @@ from .late import LateModule
 from .node import EMPTY, HEAVY, LARGE, MAX_PENDING, Node, next_number
 from .ops import Op
 from .pool import pool
-from .realize import lock, making, realize, realize_taken, short_ways
+from .realize import lock, making, realize, realize_by_plan, short_ways
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -47,11 +47,9 @@ def bounded(node: Node) -> None:
         return
     pattern = patterns.taken([node])
     if pattern.pending > ENOUGH:
-        narrowest = _narrowest(pattern)
-        del pattern
-        if narrowest is not None:
-            realize_taken(narrowest)
-        del narrowest  # who else holds a node is counted, when memory is to be written over
+        last = _last(pattern)
+        del pattern  # who else holds a node is counted
+        realize_by_plan(last)
         if node.buffer is not None:
             node.count = 1
             return
@@ -72,19 +70,15 @@ def _count(order: list[Node]) -> None:
 _lasts: Remembered[list[int]] = Remembered(1 << 8)  # by patterns, and the sizes of what these read
 
 
-def _narrowest(pattern: Pattern) -> Pattern | None:
-    """What makes the last nodes of a graph that take no more memory than what they are made of: computing them costs none. None if there
-    are none.
-    """
+def _last(pattern: Pattern) -> list[Node]:
+    """The last nodes of a graph that take no more memory than what they are made of: computing them costs none."""
     key = pattern.key, *[node.recipe.nbytes for node in pattern.nodes if node.buffer is not None]
     found = _lasts.get(key)
     if found is None:
         narrow = _narrow([node for node in pattern.nodes if node.buffer is None])
         found = [k for k, node in enumerate(pattern.nodes) if node in narrow]
         _lasts.keep(key, found)
-    if found == pattern.roots:
-        return pattern
-    return patterns.taken([pattern.nodes[k] for k in found]) if found else None
+    return [pattern.nodes[k] for k in found]
 
 
 def _narrow(order: list[Node]) -> set[Node]:

@@ -60,18 +60,13 @@ def realize(*roots: Node) -> None:
             roots = tuple([root for root in roots if not ways[-1](root)])
         if len(roots) == 1 and ways[0](roots[0]):
             return
-    _run(roots)
+    realize_by_plan(roots)
 
 
-def realize_taken(pattern: Pattern) -> None:
-    """The same of pending nodes of which the pattern was just taken, as no short way computes them."""
-    _run([pattern.nodes[k] for k in pattern.roots], pattern)
-
-
-def _run(roots: Sequence[Node], taken: Pattern | None = None) -> None:
-    """Run the plan for what is pending of some nodes, of which the pattern may have been `taken` just now."""
+def realize_by_plan(roots: Sequence[Node]) -> None:
+    """The same, where no short way is asked, as none computes them."""
     with lock:
-        found = _planned(roots, taken)
+        found = _planned(roots)
         if found is None:
             return
         pattern, plan, others = found
@@ -81,11 +76,11 @@ def _run(roots: Sequence[Node], taken: Pattern | None = None) -> None:
             raise out_of_range(pattern.nodes[met.cell], realize) from None
 
 
-def _planned(roots: Sequence[Node], taken: Pattern | None) -> tuple[Pattern, Plan, Set[int]] | None:
+def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
     """What of these is pending, the plan for it, and who else can read what; None if all is in memory."""
     soon = True
     while wanted := [node for node in roots if node.buffer is None]:
-        pattern, taken = taken or patterns.taken(wanted), None
+        pattern = patterns.taken(wanted)
         try:
             plan, at_hand = plan_of(pattern, soon), True
         except NotAtHand:

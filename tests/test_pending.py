@@ -52,6 +52,25 @@ def test_what_comes_near_the_limit_is_not_counted_again_and_again(monkeypatch: p
     assert all(n <= MAX_PENDING * 3 // 4 for n in counted)
 
 
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_who_cuts_a_graph_holds_nothing_of_it(is_wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of its nodes is held, and stored, so it is planned twice: both times nobody else has any other."""
+    others: list[int] = []
+    module = sys.modules["tenxor.realize"]
+    own = module._others
+    monkeypatch.setattr(module, "_others", lambda plan, nodes: others.append(len(found := own(plan, nodes))) or found)
+    x, wide, held = tx.asarray(np.linspace(0, 1, 5000)).realize(), tx.ones((3, 1)).realize(), []
+    y = x
+    for k in range(MAX_PENDING + 4):
+        y = tx.sin(y) if k % 2 else y * 1.01 + 0.1
+        if k == 100:
+            held.append(y)
+        if is_wide and k == MAX_PENDING // 2 - 3:
+            y = y * wide
+    assert y.node.buffer is None and len(held) == 1 and len(others) > 1
+    assert max(others) <= 3
+
+
 @pytest.mark.usefixtures("plain")  # by the short way a graph that grew too long is computed as a whole
 class TestOperationsAreCountedTruly:
     """A graph is not a tree: what is used twice is one operation."""

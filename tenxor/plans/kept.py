@@ -3,9 +3,9 @@
 A plan is written under the text of its pattern: operations, shapes, dtypes, layouts. It is numbers and names, and of each kernel what is
 asked of it when it runs: its code is found as that of any other. What was found of a structure for all sizes (`general.py`) is written
 under the text of that: plans without numbers, with the code that says for which numbers each holds, and what it is given then. What is
-read through tables, or reduced by functions of the user's own, is planned in each process. Whatever plans are made by is part of
-the name that a plan is known by on disk (`Backend.read`), so one of other sources, or for another machine or number of threads, is never
-found.
+read through tables of any numbers, or reduced by functions of the user's own, is planned in each process. Whatever plans are made by is
+part of the name that a plan is known by on disk (`Backend.read`), so one of other sources, or for another machine or number of threads,
+is never found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ blockwise = Late("tenxor.plans.blockwise")  # with the first plan of blocks
 
 General = tuple[Plan, Any, bool]  # a plan without numbers, what finds these for others, and whether it is for one number alone
 MAGIC = b"tenxor plan 1\n"
-MOST_LINES = 16  # of a table
+MOST_PLACES, MOST_LINES = 1 << 16, 16  # of a table
 MOST = 256  # questions of a process: what is met later is likely to be of sizes that no other process meets
 _SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
 _BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
@@ -195,10 +195,14 @@ def _text_of_recipe(recipe: Recipe) -> str | None:
 
 
 def _text_of_table(table: Table) -> str | None:
-    """The ends of the lines that a table consists of, as that of `roll` does; None if they are many: no other process has such a one."""
+    """The ends of the lines that a table consists of, as that of `roll` does; None if it is long, or they are many: no other process has
+    such a one.
+    """
     offsets = table.offsets
-    turns = np.flatnonzero(np.diff(offsets, 2)) + 1
-    return str([(k, int(offsets[k])) for k in (0, *turns.tolist(), len(offsets) - 1)]) if len(turns) < MOST_LINES and len(offsets) else None
+    turns = [*np.flatnonzero(np.diff(offsets, 2)) + 1] if 0 < len(offsets) <= MOST_PLACES else None
+    if turns is None or len(turns) >= MOST_LINES:
+        return None
+    return str([(int(k), int(offsets[k])) for k in (0, *turns, len(offsets) - 1)])
 
 
 def _text_of_operation(op: Any) -> str | None:

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import backend
+from ..locking import reentrant, taken_at_once
 from ..node import Node
-from ..realize import making, short_ways
+from ..realize import short_ways
 
 if TYPE_CHECKING:
     from .install import ShortWay
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 WANTED = os.environ.get("TENXOR_SHORT_WAY", "")
 SOON = 1 if WANTED == "1" else 16  # times that values are asked for, until it is made
 _asked = 0
+_leaving: list[object] = []  # for those who want none, before there is one
+_deciding = reentrant()  # held while it is made, or is to stay aside
 state = "not made yet"  # or why not, or "on"
 made: ShortWay | None = None  # once there is one it stays, also when it is off: blocks that it lent die by its code
 
@@ -63,7 +66,7 @@ def _is_time() -> bool:
     if _asked < SOON:
         return False
     start()
-    return bool(short_ways)
+    return state == "on" and bool(short_ways)
 
 
 def soon() -> None:
@@ -73,10 +76,17 @@ def soon() -> None:
 
 
 def start() -> None:
-    """Make it now, if it is not there: what stands in the place of methods must not be taken for Python's own."""
+    """Make it now, if it is not there, nor to stay aside: what stands in the place of methods must not be taken for Python's own."""
+    if taken_at_once(_deciding):  # another thread that makes it may wait for this one
+        try:
+            if state != "on" and not _leaving:
+                _make()
+        finally:
+            _deciding.release()
+
+
+def _make() -> None:
     global state, made
-    if state == "on":
-        return
     short_ways.clear()
     state = _reason() or "on"
     if state != "on":
@@ -106,15 +116,21 @@ def _never_dies(x: object) -> None:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Leave all to Python's own methods meanwhile: for those who want to see what these do."""
-    if state == "on" and made is not None:
-        with made.aside():
+    """Leave all to Python's own methods meanwhile: for those who want to see what these do. Before all of them have left, none is made."""
+    me = object()
+    with _deciding:
+        there = made if state == "on" else None
+        if there is None:
+            _leaving.append(me)
+    if there is not None:
+        with there.aside():
             yield
         return
-    before = short_ways[:], making[:]
     try:
-        short_ways.clear()
-        making.clear()  # what is made meanwhile would not be aside
         yield
     finally:
-        short_ways[:], making[:] = before
+        _leaving.remove(me)
+
+
+if hasattr(os, "register_at_fork"):  # a process is forked before it is made, or after
+    os.register_at_fork(before=_deciding.acquire, after_in_parent=_deciding.release, after_in_child=_deciding.release)

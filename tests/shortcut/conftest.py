@@ -41,6 +41,6 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What Python runs by a plan."""
     found: list[object] = []
     module = import_module("tenxor.realize")  # which the function of that name hides
-    own = module._run
-    monkeypatch.setattr(module, "_run", lambda *given: found.append(given) or own(*given))
+    own = module._planned
+    monkeypatch.setattr(module, "_planned", lambda *given: found.append(given) or own(*given))
     return found

@@ -77,5 +77,15 @@ def test_it_is_not_made_while_it_is_to_stay_aside() -> None:
     assert printed(text).splitlines() == ["not made yet", "[31.0, 31.0, 31.0] on"]
 
 
+def test_it_is_made_when_the_last_who_wants_it_aside_has_left() -> None:
+    text = """
+from tenxor import shortcut
+one, other = shortcut.aside(), shortcut.aside()
+one.__enter__(), other.__enter__(), one.__exit__(None, None, None)
+"""
+    assert printed(text + STATE.format(30)) == "[31.0, 31.0, 31.0] not made yet"
+    assert printed(text + "other.__exit__(None, None, None)\n" + STATE.format(30)) == "[31.0, 31.0, 31.0] on"
+
+
 def test_debugging_shows_all() -> None:
     assert printed(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")
