@@ -173,8 +173,11 @@ def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
     others: set[int] = ownership.held(nodes, plan.watched, plan.reads)
     if others:
         dear = {nodes[k] for k in plan.dear if k in others}
-        costly = [nodes[k] for k in plan.inlined] if dear else [nodes[k] for k in others.intersection(plan.costly)]
-        for node in dear_ones(costly, plan.target.fusing, dear) if dear else costly:
+        if dear:
+            wanted = dear_ones([nodes[k] for k in plan.inlined], plan.target.fusing, dear)
+        else:
+            wanted = [nodes[k] for k in others.intersection(plan.costly)]
+        for node in wanted:
             node.stored = True
     return others
 

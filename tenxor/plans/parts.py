@@ -109,7 +109,8 @@ def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None)
             cost[node] = own + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
             if cost[node] > fusing.repeatable and (held is None or node in held):
                 found.append(node)
-                cost[node] = 0 if held else cost[node]
+                if held is not None:
+                    cost[node] = 0
     return found
 
 
