@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -56,12 +55,8 @@ def test_values_are_those_of_the_long_way(name: str) -> None:
         assert [outcome() for _ in range(TIMES)] == [wanted] * TIMES
 
 
-def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(planned: list[object]) -> None:
     place, letters = tx.arange(51), tx.asarray(RNG.integers(0, 4, 50))
-    asked: list[object] = []
-    module = import_module("tenxor.realize")  # which the function of that name hides
-    own = module._planned
-    monkeypatch.setattr(module, "_planned", lambda *given: asked.append(given) or own(*given))
 
     def rows(times: int) -> list[int]:
         above, kept = place, None
@@ -74,10 +69,10 @@ def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(monkeyp
         return above.tolist()  # type: ignore[no-any-return]
 
     found = rows(8)
-    asked.clear()
-    assert rows(40) != found and not asked
+    planned.clear()
+    assert rows(40) != found and not planned
     with shortcut.aside():
-        assert rows(8) == found and asked
+        assert rows(8) == found and planned
 
 
 @pytest.mark.usefixtures("one_thread")

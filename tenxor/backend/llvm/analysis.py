@@ -61,6 +61,8 @@ _NOTHING: Needs = (frozenset(), frozenset(), False)
 
 def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
     """What an expression depends on."""
+    if e in known:
+        return known[e]
     for part in missing(e, known):
         if isinstance(part, Kept):
             known[part] = (frozenset((part.axis,)), frozenset(), False)

@@ -257,7 +257,7 @@ class Emitter:
 
     def depth_of(self, e: Expr) -> int:
         """The innermost scope that an expression depends on."""
-        axes, accumulators, running = self.needs.get(e) or dependencies(e, self.needs)
+        axes, accumulators, running = dependencies(e, self.needs)
         if running:
             return len(self.scopes) - 1
         depth = 0

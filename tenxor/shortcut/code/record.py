@@ -458,9 +458,12 @@ def _given(f: Function) -> None:
         keeps_order = f.either(is_line, lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
 
         def computed() -> Value:
-            alone = f.call("computed_alone", I1, [node])
-            is_whole = f.both(is_long, lambda: f.call("is_as_with_more", I1, [node]))
-            return f.either(alone, lambda: f.both(is_whole, lambda: f.call("computed", I1, [node])))
+            def as_a_whole() -> Value:
+                may_be = f.both(is_long, lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+                is_as_with_more = f.both(may_be, lambda: f.call("is_as_with_more", I1, [node]))
+                return f.both(is_as_with_more, lambda: f.call("computed_whole", I1, [node]))
+
+            return f.either(f.call("computed_alone", I1, [node]), as_a_whole)
 
         f.when(~f.both(keeps_order & ~may_be_taken_on(f, node), computed), lambda: take_note(f, node))
 
