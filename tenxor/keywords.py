@@ -46,18 +46,21 @@ def spelled(function: F) -> F:
     ArgumentError where both are given; UnknownArgument, a TypeError, for what has neither name says which is near. Another name
     with None was not given.
     """
-    names = names_of(function)
-    _, every, ours = names
-    theirs = frozenset(ours)
+    names: Names | None = None  # found when first asked for, as most functions that are there are not called
 
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
-        if not theirs.isdisjoint(named):
+        nonlocal names
+        if not named:
+            return function(*args)
+        if names is None:
+            names = names_of(function)
+        if not names.ours.keys().isdisjoint(named):
             _rename(function.__name__, names, len(args), named)
         try:
             return function(*args, **named)
         except TypeError:
-            if every.issuperset(named):
+            if names.every.issuperset(named):
                 raise
             error = _unknown(function.__name__, names, named)
         raise error

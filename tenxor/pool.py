@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import sys
-from _queue import Empty, SimpleQueue
 from _thread import get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable
@@ -30,6 +29,7 @@ import numpy as np
 from .system import advise_huge, mapped, memory_bytes
 
 if TYPE_CHECKING:
+    from _queue import SimpleQueue
     from typing import Protocol
 
     class Counts(Protocol):
@@ -122,7 +122,7 @@ class Pool:
         self.release_small: Callable[[], object] = int
         self.most = self.colour = self.recent = self.high = self.foreign = 0
         self.watched = False
-        self.bell: SimpleQueue[ref[Any]] = SimpleQueue()
+        self.bell: SimpleQueue[ref[Any]] | None = None
         self.awaited = set[ref[Any]]()
         self.kept, self.limit, self.room, self.due = SPARE, UNLIMITED, UNLIMITED, monotonic() + FORGOTTEN
         self.relieved()
@@ -189,7 +189,7 @@ class Pool:
         array, borrower.address, _ = block
         borrower.array = array if len(array) == capacity else array[:capacity]
         if capacity >= SPARE or (capacity >= HUGE_PAGE and self.room != UNLIMITED):
-            self.awaited.add(ref(borrower, self.bell.put))
+            self.awaited.add(ref(borrower, self.ringable().put))
         self.loans[ref(borrower, self.back.append)] = block
         if in_use > self.high:
             self._risen(in_use)
@@ -275,16 +275,28 @@ class Pool:
         def watch() -> None:
             while self.watched:
                 with suppress(Empty):
-                    self.awaited.discard(self.bell.get(timeout=FORGOTTEN))
+                    self.awaited.discard(self.ringable().get(timeout=FORGOTTEN))
                 self.watched = self.forget()
 
         if _looking:
             return
+        from _queue import Empty
+
         self.watched = True
         try:
             start_new_thread(watch, ())  # `Thread.start` waits for a lock, which whoever lets go of a block may have
         except RuntimeError:  # there are no more threads, or the interpreter ends: then memory waits for the next who computes
             self.watched = False
+
+    def ringable(self) -> SimpleQueue[ref[Any]]:
+        """The bell, which most processes never need: to load what it is made of takes as long as a room does."""
+        if self.bell is None:
+            from _queue import SimpleQueue
+
+            made: SimpleQueue[ref[Any]] = SimpleQueue()
+            if self.bell is None:  # still: no other thread's turn comes between this and the next line
+                self.bell = made
+        return self.bell
 
     def _risen(self, in_use: int) -> None:
         """More is in use than was a moment ago."""
@@ -453,7 +465,7 @@ pool = Pool()
 
 
 def _unwatched() -> None:
-    pool.watched, pool.bell, pool.awaited = False, SimpleQueue(), set()
+    pool.watched, pool.bell, pool.awaited = False, None, set()
 
 
 if hasattr(os, "register_at_fork"):
