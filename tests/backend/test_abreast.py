@@ -41,7 +41,8 @@ REDUCED: dict[str, Make] = {
 
 def machine(monkeypatch: pytest.MonkeyPatch, nbytes: int, turns: int) -> None:
     """Vectors of so many bytes, registers for rows abreast, and any rows taken so many at a time."""
-    use(monkeypatch, tuned(current()._replace(vector_bytes=nbytes, registers=32), loops={"abreast": turns, "long_rows": 0, "streamed": 0}))
+    any_rows = dict.fromkeys(("long_rows", "streamed", "apart"), 0)
+    use(monkeypatch, tuned(current()._replace(vector_bytes=nbytes, registers=32), loops={"abreast": turns, **any_rows}))
 
 
 def turns(kernel: Kernel) -> int:
@@ -99,14 +100,14 @@ class TestWhichAre:
 
     @pytest.mark.parametrize("name", STREAMED)
     def test_rows_from_memory_whatever_registers_there_are(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        streamed = current().loops.streamed // 4
-        for registers in (16, 32):
-            use(monkeypatch, current()._replace(registers=registers))
+        for nbytes, registers in ((16, 16), (32, 16), (32, 32), (64, 32)):
+            use(monkeypatch, current()._replace(vector_bytes=nbytes, registers=registers))
+            streamed = current().streamed // 4
             assert self.turns(STREAMED[name], streamed + 1, rows=20) == current().loops.abreast
             assert self.turns(STREAMED[name], streamed - 1, rows=20) == 1
 
     def test_the_blocks_of_a_large_sum_which_many_threads_may_have_one_by_one(self) -> None:
-        x = tx.empty((64, current().loops.streamed // 8), dtype=tx.float64).realize()
+        x = tx.empty((64, current().streamed // 8), dtype=tx.float64).realize()
         kernel = kernel_of(x.sum(axis=1))
         assert (turns(kernel), kernel.grain(current().sharing)) == (4, 1)  # who has few more than one has streams in the others
 

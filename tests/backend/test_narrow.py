@@ -67,7 +67,7 @@ def test_comparisons_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_what_is_narrow_and_long_has_two_states() -> None:
     from tests.kernel.helpers import kernel_of
 
-    from_memory = current().loops.streamed
+    from_memory = current().streamed
     for dtype, length, states in (
         (uint8, 1000, [uint64, uint32]),
         (int16, from_memory, [int64, int32]),

@@ -24,17 +24,17 @@ def abreast(nest: Nest, target: Target) -> Nest:
     if f.around != nest.space or nest.around != nest.space or len(f.axes) != 1 or f.accumulator in nest.in_order:
         return nest
     (inner,) = f.axes
-    nbytes, loops = nest.axes[inner].extent * max(o.dtype.itemsize for o in nest.operands), target.loops
-    if nbytes < min(target.with_the_same, loops.streamed):
+    nbytes = nest.axes[inner].extent * max(o.dtype.itemsize for o in nest.operands)
+    if nbytes < min(target.with_the_same, target.streamed):
         return nest  # asked first, as most are short: it is one plan for all of these
     moving = _moving(nest, inner, row)
-    is_of_streams = moving == {True} and nbytes >= loops.streamed
+    is_of_streams = moving == {True} and nbytes >= target.streamed
     is_with_the_same = moving == {True, False} and nbytes >= target.with_the_same
     if not (is_of_streams or is_with_the_same) or len(nest.accumulators[f.accumulator].states) != 1:
         return nest
     if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
         return nest
-    return nest._replace(body=_with(nest.body, row, loops.abreast))
+    return nest._replace(body=_with(nest.body, row, target.loops.abreast))
 
 
 def _moving(nest: Nest, inner: int, row: int) -> set[bool]:
