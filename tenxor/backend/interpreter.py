@@ -370,7 +370,7 @@ class _Run:
         if isinstance(e, TileElement):
             return lambda: self.tile_element(e)
         if isinstance(e, Position):
-            return lambda: self.place(e.address, self.at)
+            return lambda: cast(self.place(e.address, self.at), e.dtype)
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
         return lambda: self.states[self.state(e.accumulator)][e.part]
 

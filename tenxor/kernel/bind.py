@@ -176,7 +176,7 @@ class _Binder:
         if isinstance(e, Access):
             operand, address = self.nest.reads[e.index]
             if operand < 0:
-                return Position(self.address(address, -1, ()))
+                return Position(self.address(address, -1, ()), e.dtype)
             return Load(*self.place(operand, address), e.dtype, args, e.part)
         if isinstance(e, Chosen):
             return Index(args[0], self.size(self.nest.indexed[e.axis]))

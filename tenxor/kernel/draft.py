@@ -133,7 +133,7 @@ class _Drafter:
         """The value of a pending node, by its recipe."""
         op = node.op
         if op is POSITION:
-            return self.access(None, index_map, loops, int64)
+            return self.access(None, index_map, loops, node.dtype)
         if isinstance(op, Reduction):
             return (yield self.reduction(node, op, index_map, loops))
         if isinstance(op, Gather):

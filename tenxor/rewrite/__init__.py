@@ -25,12 +25,13 @@ Applied = tuple[Sequence[Node], dict[Node, Node]]
 
 def _as_one(node: Node) -> list[Node] | None:
     """What becomes of a node by itself."""
+    from .best import in_two_passes
     from .convolution import kernels_apart
     from .products import product_in_parts
     from .reductions import reduction_in_parts
     from .short import written_out
 
-    return written_out(node) or kernels_apart(node) or product_in_parts(node) or reduction_in_parts(node)
+    return written_out(node) or in_two_passes(node) or kernels_apart(node) or product_in_parts(node) or reduction_in_parts(node)
 
 
 def rewritten(order: Sequence[Node], results: Collection[Node] = ()) -> dict[Node, Node]:

@@ -83,7 +83,7 @@ class _Turn:
         if isinstance(e, Load):
             return Load(e.operand, self.address(e.address), e.dtype, args, e.part)
         if isinstance(e, Position):
-            return Position(self.address(e.address))
+            return Position(self.address(e.address), e.dtype)
         if isinstance(e, (Result, State)) and e.accumulator in self.accumulators:
             return type(e)(self.accumulators[e.accumulator], e.part, e.dtype)
         return e

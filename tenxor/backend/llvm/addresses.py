@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dtypes import float64
+from ...dtypes import float64, int64
 from ...kernel.ir import Address, Position, ScalarParameter, Term
 from ...ops.expr import Expr
 from .builder import Value
@@ -113,8 +113,13 @@ def unit_place(
 
 
 def position_of(em: Emitter, e: Position) -> Parts:
-    """An address as a value."""
-    return position(em, e.address)
+    """An address as a value. One of fewer bits whose lanes count on is counted in these, as to narrow vectors takes some instructions."""
+    address, lanes, term = e.address, em.lanes, moves_along_lanes(e.address, em.lanes)
+    if e.dtype.bits == 64 or lanes is None or term is None or term.how != "unit" or address.then is not None:
+        return [converted(v, int64, e.dtype) for v in position(em, address)]
+    kind, start = register_type(e.dtype), scalar_sum(em, address, [t for t in address.terms if t is not term])
+    first = (start + em.index(term.axis)).cast("trunc", kind).splat(lanes.width) + em.b.counting(kind, lanes.width)
+    return [first + u * lanes.width if u else first for u in range(lanes.unroll)]
 
 
 def position(em: Emitter, address: Address, indices: Indices = ()) -> Parts:

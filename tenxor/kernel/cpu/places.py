@@ -56,7 +56,8 @@ def _narrowed(s: Statement, kept: list[Accumulator]) -> Statement:
     value, place = s.values
     assert isinstance(place, Call)
     wins, new, _ = place.args
-    return s._replace(values=(value, where(wins, cast(new, int32), State(s.accumulator, 1, int32))))
+    assert isinstance(new, Access)
+    return s._replace(values=(value, where(wins, Access(new.index, int32, new.args), State(s.accumulator, 1, int32))))
 
 
 def _widened(place: Expr) -> Expr:

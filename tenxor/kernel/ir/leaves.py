@@ -124,16 +124,16 @@ class Index(Expr):
 
 
 class Position(Expr):
-    """The address itself as an int64 value."""
+    """The address itself as an integer."""
 
     __slots__ = ("address",)
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, dtype: DType = int64) -> None:
         self.address = address
-        self._set(int64, address)
+        self._set(dtype, address)
 
     def __repr__(self) -> str:
-        return f"({show_address(self.address)})"
+        return f"{'' if self.dtype is int64 else self.dtype.name}({show_address(self.address)})"
 
 
 class ScalarParameter(Expr):
