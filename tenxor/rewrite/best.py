@@ -17,17 +17,23 @@ from .short import BEST, PLACES
 LONGEST = 32  # elements of such a row
 OF_FLOATS = 128  # or if they are floats, of which a single pass compares each with NaN, too
 NARROW = 4  # bytes of these, at most
+KEPT = 1 << 22  # bytes of what is made where it is read, at most: it is written down first, and read twice from a cache
 _BEST_OF = {"argmax": REDUCTIONS["max"], "argmin": REDUCTIONS["min"]}
 _AS_WIDE = {d.itemsize: d for d in (uint8, uint16, uint32, uint64)}
 
 
 def in_two_passes(node: Node) -> list[Node] | None:
-    """The same by two reductions; None for all but places in many short rows that lie in memory."""
+    """The same by two reductions; None for all but places in many short rows that lie in memory, or may."""
     reduction, (source,), through = node.op, node.sources[:1], node.layouts[0]
     assert isinstance(reduction, Reduction) and through is not None
-    if not reduction.places or type(source) is not Node or is_made(source) or not _are_short_rows(through, source.dtype, len(node.shape)):
+    if not reduction.places or type(source) is not Node or not _are_short_rows(through, source.dtype, len(node.shape)):
         return None
     made: list[Node] = []
+    if is_made(source):
+        if through.size * source.dtype.itemsize > KEPT:
+            return None
+        source, through = combined(made, OPS["positive"], source.dtype, (source, through))
+        source.stored = True
     kept, dtype = len(node.shape), _AS_WIDE[source.dtype.compute.itemsize]
     best = reduced(made, _BEST_OF[reduction.name], source, through, kept)
     best.stored = True  # of all rows, before their places: a row that is waited for twice is as far as a processor looks ahead

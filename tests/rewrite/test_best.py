@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import tenxor as tx
 from tenxor.dtypes import int64, uint8, uint32
 from tenxor.node import POSITION, Node
-from tenxor.rewrite.best import LONGEST, OF_FLOATS, in_two_passes
+from tenxor.rewrite.best import KEPT, LONGEST, OF_FLOATS, in_two_passes
 from tenxor.rewrite.short import BEST, PLACES
 from tenxor.tensor import Tensor
 from tests.backend.twins import check
@@ -24,7 +24,7 @@ from .test_windows import reduction_of
     dtype=st.sampled_from(DTYPES),
     kind=st.sampled_from(("argmax", "argmin")),
     row=st.integers(BEST + 1, OF_FLOATS + 2),
-    how=st.sampled_from(("as it lies", "a part", "each other row", "several axes", "read by others")),
+    how=st.sampled_from(("as it lies", "a part", "each other row", "several axes", "made", "read by others")),
     odd=st.booleans(),
     seed=st.integers(0, 1 << 16),
 )
@@ -40,6 +40,8 @@ def test_places_are_those_of_numpy(dtype: str, kind: str, row: int, how: str, od
         a, x = a[::2], x[::2]
     elif how == "several axes":
         a, x = a.reshape(2, -1, row), x.reshape(2, -1, row)
+    elif how == "made" and dtype != "bool":
+        a, x = -a, -x
     found, wanted = getattr(x, kind)(-1), getattr(a, kind)(-1)
     if how == "read by others":
         found, wanted = found * 2 + x.argmin(-1), wanted * 2 + a.argmin(-1)
@@ -58,9 +60,16 @@ def test_many_short_rows_are_gone_through_twice(dtype: str, longest: int) -> Non
 def test_others_are_not() -> None:
     x = rows_of(LONGEST, 2 * PLACES)
     y = x.reshape(-1, 4, 8)
-    others = [x.max(1), (x * 2).argmax(1), x[:, ::-1].argmax(1), x.argmax(), x.reshape(32, -1).argmax(0), y.argmax((1, 2))]
+    others = [x.max(1), x[:, ::-1].argmax(1), x.argmax(), x.reshape(32, -1).argmax(0), y.argmax((1, 2))]
     assert [in_two_passes(reduction_of(t)) for t in others] == [None] * len(others)
-    assert len(kernels(x.argmax(1))) == 2
+
+
+def test_what_is_made_is_written_down_first_unless_that_is_much() -> None:
+    x = rows_of(LONGEST, PLACES)
+    assert kernels((x * 2).argmax(1)) == ["multiply_positive", "max", kernels(x.argmax(1))[-1]]
+    much = tx.ones((KEPT // LONGEST // 8 + 1, LONGEST)).realize()
+    assert in_two_passes(reduction_of((much[1:] * 2).argmax(1))) is not None
+    assert in_two_passes(reduction_of((much * 2).argmax(1))) is None
 
 
 @pytest.mark.parametrize("dtype", [uint8, uint32, int64])
