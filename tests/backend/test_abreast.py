@@ -27,6 +27,13 @@ STREAMED: dict[str, Make] = {
     "two views": lambda x, v, y: (x[:, 1:] * x[:, :-1]).sum(axis=1),
     "the largest": lambda x, v, y: x.max(axis=1),
 }
+RUNNING: dict[str, Make] = {
+    "sums": lambda x, v, y: x.cumsum(axis=1),
+    "of what is made": lambda x, v, y: (x * v + y[:, None]).cumsum(axis=1),
+    "of products": lambda x, v, y: x[:, 1:].cumprod(axis=1),
+    "where indices say": lambda x, v, y: tx.take_along_axis(x, tx.argsort(x.realize(), axis=1), axis=1).cumsum(axis=1),
+    "largest": lambda x, v, y: tx.cummax(x[:, ::-1], axis=1).values,
+}
 REDUCED: dict[str, Make] = {
     "product": lambda x, v, y: x @ v,
     "with what is done then": lambda x, v, y: (x @ v) * 2 + y,
@@ -36,6 +43,7 @@ REDUCED: dict[str, Make] = {
     "number of each row": lambda x, v, y: (x * (v + y[:, None])).sum(axis=1),
     "batch": lambda x, v, y: (tx.stack([x, x * 2]).realize() * v).sum(axis=2),
     **STREAMED,
+    **{f"running {name}": make for name, make in RUNNING.items()},
 }
 
 
@@ -63,7 +71,7 @@ def test_each_row_has_the_bits_that_it_has_alone(monkeypatch: pytest.MonkeyPatch
     nbytes = min(nbytes, current().vector_bytes)
     for dtype in (float32, float64):
         for rows in (4, 5, 7, 8, 15):
-            for columns in (3, 17, 64, 1061):
+            for columns in (5 if name.startswith("running") else 3, 17, 64, 1061):  # lanes run along rows of fewer
                 found = []
                 for count in (1, 4):
                     machine(monkeypatch, nbytes, count)
@@ -106,6 +114,14 @@ class TestWhichAre:
             assert self.turns(STREAMED[name], streamed + 1, rows=20) == current().loops.abreast
             assert self.turns(STREAMED[name], streamed - 1, rows=20) == 1
 
+    @pytest.mark.parametrize("name", RUNNING)
+    def test_whatever_is_written_on_the_way_of_several_rows(self, name: str) -> None:
+        for columns in (5, 100, current().streamed):
+            assert self.turns(RUNNING[name], columns) == current().loops.abreast
+
+    def test_what_runs_along_several_columns_has_lanes_instead(self) -> None:
+        assert self.turns(lambda x, v, y: x.cumsum(axis=0), 100) == 1
+
     def test_the_blocks_of_a_large_sum_which_many_threads_may_have_one_by_one(self) -> None:
         x = tx.empty((64, current().streamed // 8), dtype=tx.float64).realize()
         kernel = kernel_of(x.sum(axis=1))
@@ -117,7 +133,6 @@ class TestWhichAre:
             lambda x, v, y: (x * v[::-1]).sum(axis=1),
             lambda x, v, y: tx.exp(x * v).sum(axis=1),
             lambda x, v, y: (x * v).argmax(axis=1),
-            lambda x, v, y: (x * v).cumsum(axis=1),
             lambda x, v, y: x * v - (x * v).sum(axis=1)[:, None],
             lambda x, v, y: (x * v).sum(),
             lambda x, v, y: v @ v,

@@ -86,4 +86,4 @@ class _Turn:
             return Position(self.address(e.address), e.dtype)
         if isinstance(e, (Result, State)) and e.accumulator in self.accumulators:
             return type(e)(self.accumulators[e.accumulator], e.part, e.dtype)
-        return e
+        return e.with_args(args)

@@ -1,10 +1,10 @@
-"""Rows that are reduced: several at a time, in two cases.
+"""Rows that are reduced: several at a time, in three cases.
 
-What is reduced together with what is the same for all rows, as a matrix times a vector: that and a long row push each other out of the
-nearest cache, so each row would wait for the vector anew; and where vectors are short each addition waits for the one before. And rows
-that come from memory, as the blocks of a large sum do: a processor looks ahead in several streams, in each to the end of a page, so memory
-answers four of them sooner than one, by a third or more. Of several rows abreast each still adds its elements in the same order, with
-states of its own.
+What is written on the way of a reduction, as running sums are, waits for the element before. What is reduced together with what is the
+same for all rows, as a matrix times a vector: that and a long row push each other out of the nearest cache, so each row would wait for the
+vector anew; and where vectors are short each addition waits for the one before. And rows that come from memory, as the blocks of a large
+sum do: a processor looks ahead in several streams, in each to the end of a page, so memory answers four of them sooner than one, by a third
+or more. Of several rows abreast each still adds its elements in the same order, with states of its own.
 """
 
 from __future__ import annotations
@@ -20,21 +20,32 @@ def abreast(nest: Nest, target: Target) -> Nest:
     """The nest, with the turns of its loop over rows several abreast where that pays, and it does little else."""
     if len(nest.reductions) != 1 or not nest.space:
         return nest
-    (f,), row = nest.reductions, nest.space[-1]
-    if f.around != nest.space or nest.around != nest.space or len(f.axes) != 1 or f.accumulator in nest.in_order:
-        return nest
-    (inner,) = f.axes
-    nbytes = nest.axes[inner].extent * max(o.dtype.itemsize for o in nest.operands)
-    if nbytes < min(target.with_the_same, target.streamed):
-        return nest  # asked first, as most are short: it is one plan for all of these
-    moving = _moving(nest, inner, row)
-    is_of_streams = moving == {True} and nbytes >= target.streamed
-    is_with_the_same = moving == {True, False} and nbytes >= target.with_the_same
-    if not (is_of_streams or is_with_the_same) or len(nest.accumulators[f.accumulator].states) != 1:
+    (f,) = nest.reductions
+    if f.around != nest.space or len(f.axes) != 1 or not (_is_running(nest) or _comes_from_memory(nest, target)):
         return nest
     if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
         return nest
-    return nest._replace(body=_with(nest.body, row, target.loops.abreast))
+    return nest._replace(body=_with(nest.body, nest.space[-1], target.loops.abreast))
+
+
+def _is_running(nest: Nest) -> bool:
+    """Whether each element is written that is reached on the way, one after the other."""
+    return len(nest.around) > len(nest.space) and not any(axis.vector for axis in nest.axes)
+
+
+def _comes_from_memory(nest: Nest, target: Target) -> bool:
+    """Whether rows are so long that memory, or what is the same for all, is waited for."""
+    (f,), row = nest.reductions, nest.space[-1]
+    if nest.around != nest.space or f.accumulator in nest.in_order:
+        return False
+    (inner,) = f.axes
+    nbytes = nest.axes[inner].extent * max(o.dtype.itemsize for o in nest.operands)
+    if nbytes < min(target.with_the_same, target.streamed):
+        return False  # asked first, as most are short: it is one plan for all of these
+    moving = _moving(nest, inner, row)
+    is_of_streams = moving == {True} and nbytes >= target.streamed
+    is_with_the_same = moving == {True, False} and nbytes >= target.with_the_same
+    return (is_of_streams or is_with_the_same) and len(nest.accumulators[f.accumulator].states) == 1
 
 
 def _moving(nest: Nest, inner: int, row: int) -> set[bool]:

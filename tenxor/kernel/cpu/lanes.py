@@ -36,7 +36,8 @@ def _lanes(nest: Nest) -> set[int]:
     space, reductions = nest.space, nest.reductions
     last = space[-1] if space else None
     if nest.around != space:
-        return {last} if last is not None and any(is_near(read.address, last) for read in nest.reads) else set()
+        along = [read for read in nest.reads if nest.step(read.address, nest.around[-1])] or nest.reads  # others are read once a row
+        return {last} if last is not None and any(is_near(read.address, last) for read in along) else set()
     across = [f for f in reductions if f.accumulator not in nest.in_order]
     before = {f.around[-1] for f in reductions if f.around}
     if not across and len(before) == 1 and last not in before and is_unit(nest.store.address, *before):
