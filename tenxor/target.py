@@ -134,7 +134,7 @@ class Loops(NamedTuple):
     narrow: int = 256  # columns in a block that is read more than once: it should stay in some cache
     abreast: int = 4  # rows that are reduced at a time: their states, and those of their chunks, are in 32 registers
     streamed: int = 1 << 13  # bytes of a row from which some are read at a time: memory answers several streams sooner than one
-    apart: int = 1 << 18  # and where vectors are long: such processors look far ahead in one, unless their rows are far apart
+    apart: int = 1 << 18  # the same where vectors are long: such processors read one stream fastest, until rows are so far apart
     long_rows: int = 1 << 14  # bytes of a row from which it and what all rows are taken with push each other out of the nearest cache
     row: int = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
     rows: int = 1 << 19  # bytes of all rows that a kernel keeps there

@@ -16,7 +16,7 @@ from .short import BEST, PLACES
 
 LONGEST = 32  # elements of such a row
 OF_FLOATS = 128  # or if they are floats, of which a single pass compares each with NaN, too
-NARROW = 4  # bytes of these, at most
+NARROW = 4  # bytes of such a float, at most
 KEPT = 1 << 22  # bytes of what is made where it is read, at most: it is written down first, and read twice from a cache
 _BEST_OF = {"argmax": REDUCTIONS["max"], "argmin": REDUCTIONS["min"]}
 _AS_WIDE = {d.itemsize: d for d in (uint8, uint16, uint32, uint64)}

@@ -114,6 +114,14 @@ class TestWhichAre:
             assert self.turns(STREAMED[name], streamed + 1, rows=20) == current().loops.abreast
             assert self.turns(STREAMED[name], streamed - 1, rows=20) == 1
 
+    def test_where_vectors_are_long_rows_from_memory_are_far_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loops = current().loops
+        for nbytes, rows in ((16, loops.streamed), (32, loops.streamed), (64, loops.apart)):
+            use(monkeypatch, current()._replace(vector_bytes=nbytes))
+            lengths = loops.streamed // 2, loops.streamed, loops.apart
+            found = [self.turns(STREAMED["rows"], length // 4 + 1, rows=20) for length in lengths]
+            assert found == [1 if length < rows else 4 for length in lengths]
+
     @pytest.mark.parametrize("name", RUNNING)
     def test_whatever_is_written_on_the_way_of_several_rows(self, name: str) -> None:
         for columns in (5, 100, current().streamed):

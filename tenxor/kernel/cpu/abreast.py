@@ -4,7 +4,8 @@ What is written on the way of a reduction, as running sums are, waits for the el
 same for all rows, as a matrix times a vector: that and a long row push each other out of the nearest cache, so each row would wait for the
 vector anew; and where vectors are short each addition waits for the one before. And rows that come from memory, as the blocks of a large
 sum do: a processor looks ahead in several streams, in each to the end of a page, so memory answers four of them sooner than one, by a third
-or more. Of several rows abreast each still adds its elements in the same order, with states of its own.
+or more; those with long vectors, only where rows are far apart. Of several rows abreast each still adds its elements in the same order,
+with states of its own.
 """
 
 from __future__ import annotations
