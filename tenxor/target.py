@@ -210,6 +210,8 @@ class Blocks(NamedTuple):
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
     right: int = 1 << 23  # bytes of packed columns, which all rows of a block are taken with
     fixed: int = 1 << 24  # bytes of rows that are the same for all outer loops
+    along: tuple[int, int] = (1 << 20, 1 << 25)  # bytes of results that are written row by row, as the second cache does not hold them
+    row: int = 1 << 11  # bytes of such a row, at least
     mirrored: int = 32  # steps from which half of symmetric results is sooner copied than computed
     chunks: int = 2  # of some hundred steps, beyond which they go around all panels: what is packed for all of them is in no near cache
     longer: int = 2  # times as many steps as rows or columns, beyond which they do even if the states of all are in no near cache
@@ -231,6 +233,7 @@ class Blocks(NamedTuple):
             left=last // 8,
             right=last // 4,
             fixed=last // 2,
+            along=(2 * second, last),
             near=second,
         )
 

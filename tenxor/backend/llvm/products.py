@@ -15,6 +15,7 @@ if it is little, else row by row.
             for each tile of rows:                   the steps, in registers
           for each row:                              what is done with the results
 
+A block has as many rows as a tile where there are few steps beside many results: these are then written in order.
 Of long sums for few results the states stay near anyway. There the loop over steps is outside that over panels, and packs what it
 needs: so both sides are read once and in order, and what is packed never leaves the near caches.
 """

@@ -178,6 +178,11 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         blocks = _even(m, 2 * b.near, max(left.nbytes, state), b.rows[0]), _even(n, 2 * b.near, max(right.nbytes, state), b.columns[0])
         if touched > b.touched and (m > wide or n > wide):
             packed = True, True  # so what comes from memory is read in order
+    same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
+    if k < b.mirrored or n <= wide:
+        same = ()  # to copy results would take as long, or all of a row are computed together
+    if stretch < 0 and not (any(fixed) or same) and _is_written_along(nest, p, b):
+        blocks = target.tile(len(accumulator.states)).mr[0], blocks[1]
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
     aside = AT_ONCE * wide * right.nbytes if runs and not packed[1] else 0  # some hundred steps of a panel
@@ -187,9 +192,6 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
 
     if small and k <= AT_ONCE and not any(packed) and m <= b.rows[1]:
         blocks = -1, -1  # all is near, and nothing waits
-    same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
-    if k < b.mirrored or n <= wide:
-        same = ()  # to copy results would take as long, or all of a row are computed together
     shared = (
         max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
     )
@@ -212,6 +214,17 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         body=looped(outer, (product,)),
         scratch=scratch,
     )
+
+
+def _is_written_along(nest: Nest, p: Pair, b: Blocks) -> bool:
+    """Whether a few rows of results are best written in order, whole, before the next: where the steps are few beside results that no near
+    cache holds. A panel of columns would write a little of each row, in another page each.
+    """
+    itemsize = nest.operands[nest.store.operand].dtype.itemsize
+    row, (least, most) = nest.axes[p.column].extent * itemsize, b.along
+    if p.k > AT_ONCE or row < b.row or nest.axes[p.row].extent * row < least or nest.visits()[0] * itemsize > most:
+        return False
+    return is_unit(nest.store.address, p.column)
 
 
 # --- how much at a time -----------------------------------------------------------------------------------------------

@@ -1,0 +1,82 @@
+"""Products of few steps, whose results no near cache holds: written a few rows at a time, whole. That changes nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import DType, float32, float64
+from tenxor.kernel.pairs import AT_ONCE
+from tenxor.tensor import Tensor
+from tests.machines import current, tune
+
+from .pairs import whole
+from .test_products import kernel_of, normal
+from .twins import check, emitted
+
+Make = Callable[..., Tensor]
+PRODUCTS: dict[str, Callable[[Make], Tensor]] = {
+    "few steps": lambda m: m(70, 5) @ m(5, 130),
+    "other rows": lambda m: m(5, 70).T @ m(5, 130),
+    "other columns": lambda m: m(70, 5) @ m(130, 5).T,
+    "one row more than a tile": lambda m: m(13, 7) @ m(7, 65),
+    "more steps": lambda m: m(30, AT_ONCE) @ m(AT_ONCE, 200),
+    "several": lambda m: m(3, 40, 6) @ m(3, 6, 90),
+    "of all the same": lambda m: m(3, 40, 6) @ m(6, 90),
+    "and more": lambda m: tx.relu(m(40, 6) @ m(6, 90) + m(90)),
+    "and much more": lambda m: (lambda p: tx.where(p > 3, (p * 2 + 1) * p - 3, tx.abs(p) / 2 + p * p))(m(40, 6) @ m(6, 90)),
+    "symmetric": lambda m: (lambda x: x @ x.T)(m(60, 40)),
+    "results turned": lambda m: (m(40, 6) @ m(6, 90)).T.copy(),
+    "distances": lambda m: ((m(50, 1, 4) - m(80, 4)) ** 2).sum(-1),
+}
+
+
+def rows_at_a_time(t: Tensor) -> int:
+    """How many rows a block of the only product has."""
+    kernel, binding = kernel_of(t)
+    assert kernel.product is not None
+    found: int = binding.sizes[kernel.product.left.block]
+    return found
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_the_bits_are_the_same(name: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"few": 0, "nearest": 0, "direct_rows": 1, "direct_columns": 1} if packed else {}
+    found = set()
+    for along in ((0, 1 << 60), (1 << 60, 1 << 60)):
+        tune(monkeypatch, blocks={"along": along, "row": 0, **places})
+        if name == "few steps":
+            assert (rows_at_a_time(PRODUCTS[name](whole)) == current().tile(1).mr[0]) == (along[0] == 0)
+        check(PRODUCTS[name](whole).storage.node)
+        t = PRODUCTS[name](normal)
+        found.add(emitted(t.storage.node, *kernel_of(t)).tobytes() if name != "results turned" else b"")
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_which_are(dtype: DType) -> None:
+    (least, most), row, itemsize = current().blocks.along, current().blocks.row, dtype.itemsize
+    tile = current().tile(1).mr[0]
+
+    def at_a_time(columns: int, nbytes: int, steps: int = 8) -> int:
+        shapes = (-(-nbytes // (columns * itemsize)), steps), (steps, columns)
+        left, right = (tx.empty(shape, dtype=dtype).realize() for shape in shapes)
+        return rows_at_a_time(left @ right)
+
+    columns = 2 * row // itemsize
+    assert at_a_time(columns, least) == at_a_time(row // itemsize, least) == at_a_time(columns, least, AT_ONCE) == tile
+    assert tile not in (at_a_time(columns, least // 2), at_a_time(row // itemsize - 1, least), at_a_time(columns, 2 * most))
+    assert at_a_time(columns, least, AT_ONCE + 1) != tile
+
+
+def test_large_ones_are_those_of_numpy() -> None:
+    columns, (least, _) = current().blocks.row // 2, current().blocks.along
+    for rows in (least // (columns * 4) + 1, least // (columns * 4) + 6):
+        for steps in (4, 33):
+            a, b = whole(rows, steps), whole(steps, columns, seed=1)
+            assert np.array_equal((a @ b).to_numpy(), a.to_numpy() @ b.to_numpy())
+            assert np.array_equal(((a @ b) * 2 + 1).to_numpy(), (a.to_numpy() @ b.to_numpy()) * 2 + 1)
