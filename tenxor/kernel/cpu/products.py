@@ -181,7 +181,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
     if k < b.mirrored or n <= wide:
         same = ()  # to copy results would take as long, or all of a row are computed together
-    if stretch < 0 and not (any(fixed) or same) and _is_written_along(nest, p, b):
+    along = stretch < 0 and not (any(fixed) or same) and _is_written_along(nest, p, b)
+    if along:
         blocks = target.tile(len(accumulator.states)).mr[0], blocks[1]
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
@@ -190,7 +191,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
         scratch += _scratch(blocks, depth, accumulator.states, nbytes, target, steps_first=stretch >= 0) + aside
 
-    if small and k <= AT_ONCE and not any(packed) and m <= b.rows[1]:
+    if small and k <= AT_ONCE and not any(packed) and m <= b.rows[1] and not along:
         blocks = -1, -1  # all is near, and nothing waits
     shared = (
         max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
