@@ -67,7 +67,7 @@ class TestCaches:
         target = Target(16).with_caches(Caches(16 * KiB, 128 * KiB, 8 * MiB))
         assert target.loops == Loops()._replace(columns=2048, short_rows=128, narrow=128, long_rows=8192)
         assert target.streams == Streams()._replace(result=2 * MiB, touched=8 * MiB)
-        packed = {"ahead": 512 * KiB, "left": MiB, "right": 2 * MiB, "fixed": 4 * MiB, "near": 128 * KiB}
+        packed = {"ahead": 512 * KiB, "left": MiB, "right": 2 * MiB, "fixed": 4 * MiB, "near": 128 * KiB, "along": (256 * KiB, 8 * MiB)}
         assert target.blocks == Blocks()._replace(direct=64 * KiB, nearest=8 * KiB, apart=2 * KiB, lines=64, touched=4 * MiB, **packed)
 
     def test_change_no_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
