@@ -72,18 +72,23 @@ def written_out(node: Node) -> list[Node] | None:
 
 def _first(made: list[Node], terms: list[Term], best: Term) -> Term:
     """The first place where a term is the best of all, or NaN, which the best is if any is: how many come before, in integers as wide."""
-    dtype = terms[0][0].dtype
-    places = _INTEGERS[dtype.compute.itemsize]
+    places = _INTEGERS[terms[0][0].dtype.compute.itemsize]
     before: list[Term] = []
     for term in terms[:-1]:
-        is_not = combined(made, OPS["not_equal"], boolean, term, best)
-        if dtype.is_float:
-            is_not = combined(made, OPS["logical_and"], boolean, is_not, combined(made, OPS["equal"], boolean, term, term))
+        is_not = is_another(made, term, best)
         before.append(combined(made, OPS["logical_and"], boolean, before[-1], is_not) if before else is_not)
     found, *others = [combined(made, OPS["cast"], places, each) for each in before]
     for other in others:
         found = combined(made, OPS["add"], places, found, other)
     return found
+
+
+def is_another(made: list[Node], term: Term, best: Term) -> Term:
+    """Where a term is not the best, nor NaN, which is the best whichever it is."""
+    differs = combined(made, OPS["not_equal"], boolean, term, best)
+    if not term[0].dtype.is_float:
+        return differs
+    return combined(made, OPS["logical_and"], boolean, differs, combined(made, OPS["equal"], boolean, term, term))
 
 
 def sides_of(source: Node, through: Layout) -> tuple[Layout, ...]:

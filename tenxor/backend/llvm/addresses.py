@@ -118,8 +118,7 @@ def position_of(em: Emitter, e: Position) -> Parts:
     if e.dtype.bits == 64 or lanes is None or term is None or term.how != "unit" or address.then is not None:
         return [converted(v, int64, e.dtype) for v in position(em, address)]
     kind, start = register_type(e.dtype), scalar_sum(em, address, [t for t in address.terms if t is not term])
-    first = (start + em.index(term.axis)).cast("trunc", kind).splat(lanes.width) + em.b.counting(kind, lanes.width)
-    return [first + u * lanes.width if u else first for u in range(lanes.unroll)]
+    return _counting_on(em, lanes, (start + em.index(term.axis)).cast("trunc", kind))
 
 
 def position(em: Emitter, address: Address, indices: Indices = ()) -> Parts:
@@ -147,8 +146,13 @@ def _lane_offsets(em: Emitter, term: Term) -> Parts:
     if term.how == "table" and term.axis >= 0:
         table = table_at(em, term.value)
         return [load_vector(em, table, index, u, I64) for u in range(lanes.unroll)]
-    first = index.splat(lanes.width) + em.b.counting(I64, lanes.width)
-    return _scaled_lanes(em, term, [first + u * lanes.width if u else first for u in range(lanes.unroll)])
+    return _scaled_lanes(em, term, _counting_on(em, lanes, index))
+
+
+def _counting_on(em: Emitter, lanes: Lanes, start: Value) -> Parts:
+    """A number in the first lane, and one more in each of the next."""
+    first = start.splat(lanes.width) + em.b.counting(start.type, lanes.width)
+    return [first + u * lanes.width if u else first for u in range(lanes.unroll)]
 
 
 def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:

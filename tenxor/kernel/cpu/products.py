@@ -165,7 +165,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         blocks = min(blocks[0], b.rows[1]), blocks[1]
 
     state = sum(s.itemsize for s in accumulator.states)
-    wide = target.tile(len(accumulator.states)).nr * target.lanes(max(s.itemsize for s in accumulator.states))
+    tile = target.tile(len(accumulator.states))
+    wide = tile.nr * target.lanes(max(s.itemsize for s in accumulator.states))
     far = n > wide and k * n * right.nbytes >= b.page  # what is read in order, or in one page, processors find by themselves
     much = any(packed) or each > b.near or again * m * n * k >= target.sharing.share * target.costs.product
     long = k > b.chunks * AT_ONCE and (m * n * state <= 2 * b.near or k > b.longer * min(m, n))
@@ -183,7 +184,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         same = ()  # to copy results would take as long, or all of a row are computed together
     along = stretch < 0 and not (any(fixed) or same) and _is_written_along(nest, p, b)
     if along:
-        blocks = target.tile(len(accumulator.states)).mr[0], blocks[1]
+        blocks = tile.mr[0], blocks[1]
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
     aside = AT_ONCE * wide * right.nbytes if runs and not packed[1] else 0  # some hundred steps of a panel
