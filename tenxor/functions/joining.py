@@ -22,7 +22,7 @@ from ..realize import glance
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, ints
-from ..tensor.copying import Joiner, Move, Way, joiners
+from ..tensor.copying import Arrange, Arrangement, Joiner, Move, joiners
 from ..tensor.core import Operand
 from ..tensor.pieces import (
     Piece,
@@ -43,21 +43,23 @@ from .into import cast, into
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
 P = ParamSpec("P")
-Joined = tuple[Tensor, Way | None]  # what was put together, and how, if that is known
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 _POSITIVE = OPS["positive"]
 LAZY = 1 << 19  # bytes of a tensor that is rolled when it is wanted, together with what is made of it
 
 
-def _again(alone: bool) -> Callable[[Callable[P, Joined]], Callable[P, Tensor]]:
-    """The tensor that a function puts together of pieces, or of a tensor `alone`: made by machine code where it was made before.
+def _replayed(arrange: Arrange, *, alone: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
+    """Decorate a function that joins a list of tensors, or moves the parts of a tensor `alone`, so that the fast path replays it.
 
-    A list of one tensor and that tensor are the same to machine code. So it is not asked about a tensor whose rows are the pieces, nor
-    about a list that is one tensor.
+    `arrange` takes the arguments of the function, all of which may hold symbolic sizes, and returns where each part is copied, or
+    None where the function computes otherwise. Everything that the arrangement depends on must come from its arguments: the fast
+    path applies the arrangement to calls that differ in their numbers.
+
+    The fast path cannot tell a list of one tensor from that tensor. So it is asked only about lists, or only about single tensors.
     """
 
-    def decorated(own: Callable[P, Joined]) -> Callable[P, Tensor]:
+    def decorated(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
         op = own.__name__
 
         @wraps(own)
@@ -65,27 +67,49 @@ def _again(alone: bool) -> Callable[[Callable[P, Joined]], Callable[P, Tensor]]:
             if args and (type(args[0]) is Tensor) is alone:
                 for joiner in joiners:
                     known: Tensor | None = joiner.again(op, args, named)
-                    return _learnt(own, joiner, *args, **named) if known is None else known
+                    return _recorded(own, arrange, joiner, *args, **named) if known is None else known
                 glance()
-            return own(*args, **named)[0]
+            return own(*args, **named)
 
-        function.__annotations__ = vars(own)["__wrapped__"].__annotations__  # the spelled one's own, at which `inspect` looks
-        function.__annotations__["return"] = "Tensor"
         return function
 
     return decorated
 
 
-def _learnt(own: Callable[..., Joined], joiner: Joiner, *args: Any, **named: Any) -> Tensor:
-    """What is put together, which machine code does the next time, if it is known how."""
-    found, way = own(*args, **named)
-    if way is not None:
-        pieces = args[:1] if isinstance(args[0], Tensor) else args[0]
-        joiner.learn(own.__name__, pieces, (*args[1:], *named.values(), *named), found, way)
+def _recorded(own: Callable[..., Tensor], arrange: Arrange, joiner: Joiner, *args: Any, **named: Any) -> Tensor:
+    """Return what a function gives, and have the fast path record the arrangement for the next call."""
+    found = own(*args, **named)
+    first = args[:1] if isinstance(args[0], Tensor) else args[0]
+    if isinstance(first, (list, tuple)):  # an iterator is exhausted now
+        joiner.learn(own.__name__, first, args[1:], named, found, arrange)
     return found
 
 
-@_again(alone=False)
+@spelled
+def _arrange_concat(
+    pieces: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None, out: Any = None, dtype: Any = None, casting: str = ""
+) -> Arrangement | None:
+    """Return where `concat` copies each piece; None where pieces are cast first."""
+    if out is not None or dtype is not None:
+        return None
+    axis = None if axis is None else axis_of("concat", axis, pieces[0].ndim)
+    layout = Layout.contiguous(_shape_end_to_end(_shapes(pieces), axis))
+    return layout, list(moves_of(pieces, axis, layout))
+
+
+@spelled
+def _arrange_stack(
+    pieces: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None, out: Any = None, dtype: Any = None, casting: str = ""
+) -> Arrangement | None:
+    """Return where `stack` copies each piece; None where pieces are cast first."""
+    if out is not None or dtype is not None:
+        return None
+    axis = axis_of("stack", axis, pieces[0].ndim + 1)
+    layout = Layout.contiguous(_shape_side_by_side(_shapes(pieces), axis))
+    return layout, list(moves_of(pieces, axis, layout))
+
+
+@_replayed(_arrange_concat)
 @spelled
 def concat(
     arrays: Sequence[Operand],
@@ -96,7 +120,7 @@ def concat(
     out: Tensor | None = None,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
-) -> Joined:
+) -> Tensor:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
     The dtype is what theirs promote to, or `dtype`, to which each is cast as `casting` allows (see `can_cast`); with `out`
@@ -109,23 +133,12 @@ def concat(
     """
     if out is not None or dtype is not None:
         parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
-        return into("concat", out, _concatenated(parts, axis)[0], casting), None
-    found, place = _concatenated(arrays, axis)
-    return found, _way(arrays, place, _shape_end_to_end)
+        return into("concat", out, _concatenated(parts, axis), casting)
+    return _concatenated(arrays, axis)
 
 
-def _way(arrays: Sequence[Any], axis: int | None, whole: Callable[[Sequence[Shape], int | None], Shape]) -> Way | None:
-    """How pieces like some arrays are put together; of what is walked otherwise than a list, or but once, that is not told."""
-
-    def way(pieces: Sequence[Tensor]) -> tuple[Layout, Iterable[Move]]:
-        layout = Layout.contiguous(whole(_shapes(pieces), axis))
-        return layout, moves_of(pieces, axis, layout)
-
-    return way if isinstance(arrays, (list, tuple)) else None
-
-
-def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, int | None]:
-    """The same, and the axis, counted from 0."""
+def _concatenated(arrays: Sequence[Operand], axis: int | None) -> Tensor:
+    """Return the tensors one after another along an axis."""
     parts, types = _parts("concat", arrays)
     first = parts[0].shape
     if axis is not None:
@@ -133,7 +146,7 @@ def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, 
             raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
         axis = axis_of("concat", axis, len(first))
     quickly = partial(joined_quickly, Tensor, "concat", parts, types, axis)
-    return _put_together(parts, axis, quickly, lambda: _end_to_end(parts, types, axis)), axis
+    return _put_together(parts, axis, quickly, lambda: _end_to_end(parts, types, axis))
 
 
 def _put_together(parts: list[Piece], axis: int | None, quickly: Callable[[], Tensor | None], otherwise: Callable[[], Tensor]) -> Tensor:
@@ -167,7 +180,7 @@ def _shape_end_to_end(shapes: Sequence[Shape], axis: int | None) -> Shape:
 cat = concatenate = concat
 
 
-@_again(alone=False)
+@_replayed(_arrange_stack)
 @spelled
 def stack(
     arrays: Sequence[Operand],
@@ -178,7 +191,7 @@ def stack(
     out: Tensor | None = None,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
-) -> Joined:
+) -> Tensor:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
 
     The dtype is what theirs promote to, or `dtype`; `casting` and `out` are as of `concat`. Raises ArgumentError for no tensors,
@@ -190,18 +203,17 @@ def stack(
     """
     if out is not None or dtype is not None:
         parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
-        return into("stack", out, _stacked(parts, axis)[0], casting), None
-    found, place = _stacked(arrays, axis)
-    return found, _way(arrays, place, _shape_side_by_side)
+        return into("stack", out, _stacked(parts, axis), casting)
+    return _stacked(arrays, axis)
 
 
-def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
-    """The same, and the axis, counted from 0."""
+def _stacked(arrays: Sequence[Operand], axis: int) -> Tensor:
+    """Return the tensors along a new axis."""
     parts, types = _parts("stack", arrays)
     first = parts[0].shape
     axis = axis_of("stack", axis, len(first) + 1)
     quickly = partial(joined_quickly, Tensor, "stack", parts, types, axis, stacked=True)
-    return _put_together(parts, axis, quickly, lambda: _side_by_side(parts, types, axis)), axis
+    return _put_together(parts, axis, quickly, lambda: _side_by_side(parts, types, axis))
 
 
 def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
@@ -272,9 +284,40 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 # --- the elements of one tensor, moved or repeated --------------------------------------------------------------------
 
 
-@_again(alone=True)
 @spelled
-def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Joined:
+def _arrange_roll(
+    pieces: Sequence[Tensor], /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None
+) -> Arrangement | None:
+    """Return where `roll` copies each part of the only piece; None where it rolls later, or a flattened tensor."""
+    (x,) = pieces
+    if axis is None or _rolls_later(x):
+        return None
+    shift_of = _shift_of_axes(x, shift, axis)
+    moves = [_rolled(size, shift_of[a]) if a in shift_of else [(_ALL, _ALL)] for a, size in enumerate(x.shape)]
+    layout, whole = x.layout, Layout.contiguous(x.shape)
+    keys = [((*(of for of, _ in parts), ...), (*(to for _, to in parts), ...)) for parts in product(*moves)]
+    return whole, [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
+
+
+def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable[int]) -> dict[int, int]:
+    """Return by how much each rolled axis is moved. Shifts of an axis named twice add up."""
+    axes = [axis_of("roll", a, x.ndim) for a in ints("roll", (axis,))]
+    shifts = ints("roll", (shift,))
+    if len(shifts) != len(axes):
+        if len(shifts) != 1:
+            raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
+        shifts *= len(axes)
+    return {a: sum([s for s, b in zip(shifts, axes, strict=True) if b == a]) for a in axes}
+
+
+def _rolls_later(x: Tensor) -> bool:
+    """Return whether a tensor is rolled when its values are needed: it is large, and the offsets of each axis fit a table."""
+    return x.size * x.dtype.itemsize >= LAZY and max(x.shape) <= SMALL_TABLE and not have_past([x])
+
+
+@_replayed(_arrange_roll, alone=True)
+@spelled
+def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
     """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.
 
     One shift serves all axes, or each has its own; the shifts of an axis named twice add up. With `axis` None the
@@ -286,35 +329,20 @@ def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim:
     """
     x = asarray(x)
     if axis is None:
-        return roll(x.ravel(), shift, 0).reshape(x.shape), None
-    axes = [axis_of("roll", a, x.ndim) for a in ints("roll", (axis,))]
-    shifts = ints("roll", (shift,))
-    if len(shifts) != len(axes):
-        if len(shifts) != 1:
-            raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
-        shifts *= len(axes)
-    if x.size * x.dtype.itemsize >= LAZY and max(x.shape) <= SMALL_TABLE and not have_past([x]):
-        return _rolled_later(x, shifts, tuple(axes)), None
-
-    def way(pieces: Sequence[Tensor]) -> tuple[Layout, list[Move]]:
-        (x,) = pieces
-        moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
-        for a in set(axes):
-            moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
-        layout, whole = x.layout, Layout.contiguous(x.shape)
-        keys = [((*(of for of, _ in parts), ...), (*(to for _, to in parts), ...)) for parts in product(*moves)]
-        return whole, [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
-
-    return moved(Tensor, "roll", x, way([x])[1], x.shape), way
+        return roll(x.ravel(), shift, 0).reshape(x.shape)
+    if _rolls_later(x):
+        return _rolled_later(x, tuple(_shift_of_axes(x, shift, axis).items()))
+    arrangement = _arrange_roll([x], shift, axis)
+    assert arrangement is not None
+    return moved(Tensor, "roll", x, arrangement[1], x.shape)
 
 
 @called_again
-def _rolled_later(x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
-    """The same, pending: what is made of it reads `x` itself (`rewrite/pieces.py`)."""
+def _rolled_later(x: Tensor, shift_of: tuple[tuple[int, int], ...]) -> Tensor:
+    """Return a pending copy of `x`, rolled along axes by shifts. Operations on the copy read `x` itself (`rewrite/pieces.py`)."""
     key: list[Any] = [None] * x.ndim
-    for a in set(axes):
-        by = sum([s for s, b in zip(shifts, axes, strict=True) if b == a])
-        key[a] = (np.arange(x.shape[a]) - by) % x.shape[a]
+    for axis, shift in shift_of:
+        key[axis] = (np.arange(x.shape[axis]) - shift) % x.shape[axis]
     return Tensor._compute(_POSITIVE, x._view(x.layout.oindex(key)))
 
 

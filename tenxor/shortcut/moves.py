@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..records import NamedTuple
 from ..sizes import Number
 from ..spec import Made, Spec, remember, spec_of
 from ..tensor import Tensor
-from ..tensor.copying import LARGE, Way, is_shared
+from ..tensor.copying import LARGE, Arrange, Arrangement, is_shared
 from ..tensor.gathering import FEW as LOOKED_AT
 from .boxes import box_of
 from .learn import keys_of
@@ -268,12 +268,15 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
     return _Moved(spec_of(Layout.contiguous(whole), spec.dtype), recipe_of(DATA, whole, spec.dtype), words)
 
 
-def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], found: Tensor, way: Way) -> None:
-    """Write down how pieces like these are put together; or that it is not known."""
+def learn_joined(
+    op: str, pieces: Sequence[Any], others: tuple[Any, ...], named: Mapping[str, Any], result: Tensor, arrange: Arrange
+) -> None:
+    """Record how pieces like these are put together, or that they are not put together by copies alone."""
     if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor}:
         return
-    keys = keys_of(others)
-    if keys is None or Tensor in map(type, others):
+    given = (*others, *named.values(), *named)
+    keys = keys_of(given)
+    if keys is None or Tensor in map(type, given):
         return  # of which the value matters, and nothing stands for that
     specs = [x.spec for x in pieces]
     key = (*keys, *specs)
@@ -283,13 +286,15 @@ def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], fou
     if len(pieces) > FEW_PIECES and key not in every:
         remember(specs[0].called, op, key, None)
         return
-    moved = _joined(pieces, found.dtype, way)
-    is_known = moved is not None and found.spec is moved.spec and not found.offset and not _waits_for_kernels(found)
-    made = moved.made() if moved is not None and is_known else Made(found.spec)
+    moved = _joined(pieces, result.dtype, arrange(pieces, *others, **named))
+    if moved is None or result.spec is not moved.spec or result.offset or _waits_for_kernels(result):
+        remember(specs[0].called, op, key, Made(result.spec))
+        return
+    made = moved.made()
     remember(specs[0].called, op, key, made)
-    like = Call.of(op, (*others, *pieces)) if is_known else None
+    like = Call.of(op, (*given, *pieces))
     if like is not None:
-        like.learn_made(made, lambda: _joined_rule(like.numbers, pieces, found.dtype, way, made))
+        like.learn_made(made, lambda: _joined_rule(like.numbers, pieces, others, named, result.dtype, arrange, made))
 
 
 def _waits_for_kernels(found: Tensor) -> bool:
@@ -297,16 +302,28 @@ def _waits_for_kernels(found: Tensor) -> bool:
     return found.spec.nbytes >= LARGE and found.storage.node.buffer is None
 
 
-def _joined_rule(numbers: Sequence[int], pieces: Sequence[Tensor], dtype: DType, way: Way, made: Made) -> Rule | None:
-    """How pieces of other sizes are put together, where this is `made` of these."""
+def _joined_rule(
+    numbers: Sequence[int],
+    pieces: Sequence[Tensor],
+    others: tuple[Any, ...],
+    named: Mapping[str, Any],
+    dtype: DType,
+    arrange: Arrange,
+    made: Made,
+) -> Rule | None:
+    """Return the rule by which pieces of other sizes are put together, with other numbers among the arguments; None if there is none."""
     traced = Traced(numbers)
-    moved = _joined([stand_in(traced, x) for x in pieces], dtype, way)
+    sized = [stand_in(traced, x) for x in pieces]
+    arrangement = arrange(sized, *[stand_in(traced, x) for x in others], **{name: stand_in(traced, x) for name, x in named.items()})
+    moved = _joined(sized, dtype, arrangement)
     return None if moved is None else moved.rule(traced, made)
 
 
-def _joined(pieces: Sequence[Tensor], dtype: DType, way: Way) -> _Moved | None:
-    """How pieces are put together, box by box, of which none is so large that threads share it."""
-    whole, moves = way(pieces)
+def _joined(pieces: Sequence[Tensor], dtype: DType, arrangement: Arrangement | None) -> _Moved | None:
+    """Return the copies of an arrangement, box by box; None where threads share one of the boxes, or kernels are needed."""
+    if arrangement is None:
+        return None
+    whole, moves = arrangement
     spec, item, moves = spec_of(whole, dtype), dtype.itemsize, list(moves)
     if is_shared(spec.nbytes, len(moves)) or not spec.size:
         return None

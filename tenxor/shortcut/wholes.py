@@ -164,7 +164,8 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
     owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
     looks = [(step.number, STORED) for step in plan.steps if step.number < last]
     looks += _inlined(pattern, plan)
-    looks += [(k, DONOR) for step in plan.steps for k, _ in step.donors if pattern.nodes[k].buffer is not None]
+    donors = [k for step in plan.steps for k, _ in step.donors if k <= last]  # cells beyond the last are the plan's own
+    looks += [(k, DONOR) for k in donors if pattern.nodes[k].buffer is not None]
     shares = [_shares(step, plan.target) for step in plan.steps]
     words: list[Number] = [len(looks), len(plan.steps), 0]
     for k, what in looks:

@@ -4,7 +4,7 @@ copy it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -60,19 +60,19 @@ class Move(NamedTuple):
     written: Layout
 
 
-# How pieces are put together, by their layouts: that of the whole, and where each goes.
-Way = Callable[[Sequence[Any]], tuple[Layout, Iterable[Move]]]
+Arrangement = tuple[Layout, Sequence[Move]]  # the layout of a result, and the copies that fill it
+Arrange = Callable[..., Arrangement | None]  # of the arguments of a function, pieces first
 
 
 class Joiner(NamedTuple):
     """Machine code (`shortcut/code/joining.py`) that makes what a function made of a few small tensors before. It takes the function's
     name, and a tuple and a dictionary of its arguments, of which the tensors, as a list or a tuple, or the only one, are the first; it
-    gives None for what it has not met. What it learns from is what the function made, of which other arguments and their names, and which
-    way.
+    gives None for what it has not met. `learn` records a call: the function's name, its pieces, its other arguments by place and by
+    name, the result, and the function that returns the arrangement for such arguments.
     """
 
     again: Callable[..., Any]
-    learn: Callable[[str, Sequence[Any], tuple[Any, ...], Any, Way], None]
+    learn: Callable[[str, Sequence[Any], tuple[Any, ...], Mapping[str, Any], Any, Arrange], None]
 
 
 joiners: list[Joiner] = []  # one, or none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import random
 import struct
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.backend import threads as threads_of
 from tenxor.backend.threads import changed
+from tenxor.functions import joining
 from tenxor.shortcut import likewise, wholes
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
@@ -266,3 +268,14 @@ def test_a_frame_for_which_there_is_no_memory_is_left_to_python() -> None:
     finally:
         gc.enable()
     assert told < 15
+
+
+@pytest.mark.parametrize("dtype", ["d", "f", "h"])
+@pytest.mark.parametrize("shape", [(1024, 64), (64, 1024), (16, 64, 64)])
+def test_graph_whose_plan_overwrites_its_own_buffer_is_computed(dtype: str, shape: tuple[int, ...]) -> None:
+    count = joining.LAZY // np.dtype(dtype).itemsize // math.prod(shape[1:])  # the least that is rolled when its values are needed
+    array = (np.random.default_rng(0).random((count, *shape[1:])) * 100).astype(dtype)
+    for axis in range(array.ndim):
+        rolled, expected = tx.roll(tx.asarray(array), 3, axis=axis), np.roll(array, 3, axis=axis)
+        assert np.array_equal((rolled + tx.asarray(array)).to_numpy(), expected + array)
+        assert np.array_equal(tx.roll(tx.asarray(array), 3, axis=axis).to_numpy(), expected)
