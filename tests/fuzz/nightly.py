@@ -23,6 +23,7 @@ import numpy as np
 import tenxor as tx
 from tenxor.backend.llvm import cache
 
+from . import ladder
 from .running import check_seed
 
 CORPUS = Path(__file__).with_name("corpus.txt")
@@ -194,6 +195,7 @@ KINDS: dict[str, Callable[[int], None]] = {
     "summed": summed,
     "kept": kept,
     "watched": watched,
+    "ladder": ladder.check,
 }
 SLOW = {"watched": 200}  # one of so many turns
 
