@@ -40,6 +40,29 @@ _DTYPES = [
     "```",
 ]
 
+# Each line names functions of `DIFFERENT` in `tests/fuzz/peers.py`, which calls both libraries with the same arguments.
+_DIFFERENCES = [
+    "Functions of the same name give the same shape, dtype and values for the same arguments, or refuse them, but for these:",
+    "",
+    "| function | of | here | NumPy |",
+    "|---|---|---|---|",
+    "| `acos` `acosh` `asin` `asinh` `atan` `atan2` `atanh` `copysign` `cos` `cosh` `exp` `exp2` `expm1` `hypot` `log` `log10`"
+    " `log1p` `log2` `logaddexp`"
+    " `nextafter` `sin` `sinh` `sqrt` `tan` `tanh` | integers, booleans | float64 | float16 for 8 bits, float32 for 16 |",
+    "| `reciprocal` | integers | float64 | division of integers, 0 for most |",
+    "| `mean` | `dtype` of integers | float64, the mean of the integers | cut off to an integer |",
+    "| `quantile` `percentile` | float16 and float32 | their own dtype | float64 where `q` is a list |",
+    "| `quantile` `percentile` | infinite elements | as interpolation gives, method by method | the same, NaN in other places |",
+    "| `histogram` `histogram_bin_edges` | float16 | edges in float32 | edges in float16 |",
+    "| `floor_divide` `divmod` | an infinite dividend | infinite, as the quotient is | NaN |",
+    "| `square` | booleans | boolean | int8 |",
+    "| `indices` | `dtype=None` | int64, the default | float64 |",
+    "| `arange` | fractional steps and a `dtype` of integers | each element is cut off | the first step is cut off and repeated |",
+    "| `argsort` | equal elements | in their order | in any order, unless `stable=True` |",
+    "| `astype` `array` `asarray` `sum` `prod` `cumsum` `cumprod` `cumulative_sum` `cumulative_prod`"
+    " | floats beyond the integers of a dtype, NaN | the nearest integer of it, 0 for NaN | undefined |",
+]
+
 
 def numpy_page() -> str:
     """The text of `numpy.md`."""
@@ -57,6 +80,7 @@ def numpy_page() -> str:
             **{f"In `tx.{place}`, by the same name": _listed(_of_both(place)) for place in _SAME_PLACES},
             "By both names": _table("NumPy", same),
             "Dtypes": _DTYPES,
+            "Results that differ": _DIFFERENCES,
             "Arguments": _arguments([*_ARGUMENTS, "interpolation"]),
             "Functions of NumPy's that take tensors, and give them": [
                 "Call them by their own names, `np.cov(x)`; beside these all that are listed above.", "", *_listed(FUNCTIONS, "np."),

@@ -146,11 +146,17 @@ def gradient(
 
 
 def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
-    """The slopes along the last axis: inside by the parabola through three neighbours, at the ends by a line or a parabola."""
+    """Return the slopes along the last axis: inside by the parabola through three neighbours, at the ends by a line or a parabola.
+
+    With one spacing for all, the middle one of three neighbours has no part in the parabola's slope, even if it is infinite.
+    """
     gaps: Any = diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))
     secants: Any = diff(f, axis=-1) / gaps
-    before, after = gaps[:-1], gaps[1:]
-    inside = (secants[..., :-1] * after + secants[..., 1:] * before) / (before + after)
+    if step.ndim:
+        before, after = gaps[:-1], gaps[1:]
+        inside = (secants[..., :-1] * after + secants[..., 1:] * before) / (before + after)
+    else:
+        inside = (f[..., 2:] - f[..., :-2]) / (2 * step)
     first, last = secants[..., :1], secants[..., -1:]
     if edge_order == 2:
         first = first - (secants[..., 1:2] - first) * gaps[0] / (gaps[0] + gaps[1])

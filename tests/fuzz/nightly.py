@@ -23,7 +23,7 @@ import numpy as np
 import tenxor as tx
 from tenxor.backend.llvm import cache
 
-from . import ladder
+from . import ladder, peers
 from .running import check_seed
 
 CORPUS = Path(__file__).with_name("corpus.txt")
@@ -196,6 +196,7 @@ KINDS: dict[str, Callable[[int], None]] = {
     "kept": kept,
     "watched": watched,
     "ladder": ladder.check,
+    "peers": peers.check,
 }
 SLOW = {"watched": 200}  # one of so many turns
 

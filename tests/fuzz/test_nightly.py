@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from . import nightly
+from . import nightly, peers
 
 FAILED = [line.split() for line in nightly.CORPUS.read_text().splitlines()]
 
@@ -25,3 +28,10 @@ def test_what_goes_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(nightly.KINDS, "summed", lambda seed: 1 // (seed - 3))
     assert nightly.tried("summed", 2) is None
     assert "ZeroDivisionError" in (nightly.tried("summed", 3) or "")
+
+
+def test_results_that_differ_from_numpys_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/coming-from/numpy.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("## Results that differ")
+    named = set(re.findall(r"`(\w+)`", section.partition("\n## ")[0]))
+    assert peers.DIFFERENT.keys() <= named
