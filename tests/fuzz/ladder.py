@@ -25,8 +25,8 @@ from tenxor.errors import TenxorError
 Array = np.ndarray[Any, Any]
 Random = random.Random
 
-MOST_BYTES = 1 << 23  # of an operand; thresholds above are for long work
-MOST_ELEMENTS_SLOW = 1 << 17  # of an operand of functions that take longer than a pass over memory
+MAX_OPERAND_BYTES = 1 << 23  # of an operand; thresholds above are for long work
+MAX_SLOW_ELEMENTS = 1 << 17  # of an operand of functions that take longer than a pass over memory
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "uint8", "bool", "complex128", "complex64", "float16")
 FLOATS = ("float64", "float32")
 REALS = ("float64", "float32", "int64", "int32", "uint8", "int16")
@@ -35,7 +35,7 @@ INTEGERS = ("int64", "int32", "uint8", "int16")
 
 
 class Case(NamedTuple):
-    """A function: how NumPy and Tenxor are called, with a namespace and operands; of which dtypes; and whether it takes long."""
+    """A function of the table: `call` takes the namespace of NumPy or Tenxor, and operands; `slow` ones take more than a pass over memory."""
 
     call: Callable[..., Any]
     dtypes: tuple[str, ...] = REALS
@@ -216,7 +216,7 @@ def thresholds() -> tuple[int, ...]:
         for name, module in list(sys.modules.items())
         if name.split(".")[0] == "tenxor" and module is not None
         for constant, value in vars(module).items()
-        if constant.isupper() and type(value) is int and 4 <= value <= MOST_BYTES
+        if constant.isupper() and type(value) is int and 4 <= value <= MAX_OPERAND_BYTES
     }
     assert {1 << 14, 1 << 19, 1 << 20, 1 << 23} <= values, "thresholds that are known to be in the package"
     return tuple(sorted(values))
@@ -233,7 +233,7 @@ def _size(rng: Random, case: Case, itemsize: int) -> int:
         return rng.choice((0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100))
     threshold = rng.choice(thresholds())
     size = threshold if rng.random() < 0.5 else threshold // itemsize
-    most = MOST_ELEMENTS_SLOW if case.slow else MOST_BYTES // itemsize
+    most = MAX_SLOW_ELEMENTS if case.slow else MAX_OPERAND_BYTES // itemsize
     return max(0, min(size, most) + rng.choice((-1, 0, 0, 1)))
 
 
@@ -328,7 +328,7 @@ def try_at(rng: Random, name: str, dtype: str, size: int, *, python: bool = True
             continue
         assert expected is not None, f"{told}, turn {turn}: NumPy refuses it"
         assert _is_close(found, expected), f"{told}, turn {turn}: other values"
-    if case.batched and expected is not None and prod(shape) <= MOST_ELEMENTS_SLOW:
+    if case.batched and expected is not None and prod(shape) <= MAX_SLOW_ELEMENTS:
         found = tx.vmap(lambda *x: case.call(tx, *x))(*[tx.stack([tx.asarray(a)] * 2) for a in arrays]).to_numpy()
         assert all(_is_close(part, expected) for part in found), f"{told}: other values by vmap"
 

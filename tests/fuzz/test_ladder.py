@@ -50,7 +50,7 @@ def test_values_around_thresholds_are_numpys(name: str) -> None:
     case = ladder.TABLE[name]
     for threshold in THRESHOLDS:
         dtype = rng.choice(case.dtypes)
-        most = ladder.MOST_ELEMENTS_SLOW if case.slow else threshold
+        most = ladder.MAX_SLOW_ELEMENTS if case.slow else threshold
         ladder.try_at(rng, name, dtype, min(threshold // ladder.itemsize(dtype), most) + rng.choice((-1, 0, 1)))
     ladder.try_at(rng, name, rng.choice(case.dtypes), rng.choice((0, 1, 2, 17)))
 
