@@ -35,7 +35,7 @@ INTEGERS = ("int64", "int32", "uint8", "int16")
 
 
 class Case(NamedTuple):
-    """A function of the table: `call` takes the namespace of NumPy or Tenxor, and operands; `slow` ones take more than a pass over memory."""
+    """A function of the table. `call` takes the namespace, NumPy or Tenxor, and operands; `slow` ones take more than a pass over memory."""
 
     call: Callable[..., Any]
     dtypes: tuple[str, ...] = REALS
