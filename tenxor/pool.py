@@ -55,8 +55,7 @@ SPARE = 1 << 26  # bytes kept beside what was needed recently, and a quarter of 
 FORGOTTEN = 2.0  # seconds until half of what is needed no more is forgotten
 TIMED = 1 << 16  # bytes of the blocks at which the clock is looked at
 GROWTH = 1 << 24  # bytes by which memory may grow, and an eighth of what is in use, until somebody looks at what waits
-IN_USE, PEAK, POOLED, ALLOWED, LEFT = range(5)  # counts in `Pool.small`: of bytes, and of loans
-LOANS = 1 << 16  # that machine code makes until it asks here, where somebody looks at the clock
+IN_USE, PEAK, POOLED, ALLOWED = range(4)  # counts of bytes in `Pool.small`
 _looking = False  # whether somebody looks for the frames of all threads
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
 MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
@@ -79,9 +78,9 @@ class Pool:
     comes back goes there soon, and not when somebody computes next.
 
     `small` are the counts of what machine code lends itself (`shortcut/code/blocks.py`): in use, the most that was since somebody looked,
-    pooled, what both may be before it has to ask here, and how many loans are left until then; `release_small` gives back what is
-    pooled there. `watched` says that a thread forgets while nobody computes. It is woken by the `bell`, at which those large blocks
-    come back that are `awaited`, by weak references of their own.
+    pooled, and what both may be before it has to ask here (`allow_small`); `release_small` gives back what is pooled there. `watched`
+    says that a thread forgets while nobody computes. It is woken by the `bell`, at which those large blocks come back that are
+    `awaited`, by weak references of their own.
     """
 
     __slots__ = (
@@ -118,7 +117,7 @@ class Pool:
         self._number = count(1).__next__
         self._sums = (0, 0, 0)  # the number of whoever added up, the bytes in use, and those pooled
         self._latest = 0  # the number of the last who has begun
-        self.small: Counts = [0] * 5
+        self.small: Counts = [0] * 4
         self.release_small: Callable[[], object] = int
         self.most = self.colour = self.recent = self.high = self.foreign = 0
         self.watched = False
@@ -155,13 +154,12 @@ class Pool:
         """
         mine, in_use, pooled = self._begun()
         small, limit = self.small, self.limit
-        small[LEFT] = LOANS
         if pooled > SPARE // 4 and monotonic() >= self.due:
             pooled -= self._forgotten(in_use, pooled)
         if small[PEAK]:
             self.most = max(self.most, in_use + small[PEAK])
             small[PEAK] = small[IN_USE]
-        if limit != UNLIMITED or small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2:
+        if limit != UNLIMITED or self._is_small_near_allowed():
             limit = self._beside_small(in_use + pooled + capacity)
         blocks = self.free.get(capacity)
         if not blocks and capacity >= ADAPTED and limit == UNLIMITED:
@@ -393,13 +391,27 @@ class Pool:
         self.much = in_use + in_use // 8 + GROWTH
         self._beside_small(in_use + pooled)
 
+    def allow_small(self) -> None:
+        """Raise the allowance of machine code if its blocks have nearly used it up.
+
+        Every computation in Python calls this method. Machine code that is refused a block leaves the operation to Python, which may
+        compute it in place and lend no block. Without this call the allowance would then stay used up.
+        """
+        if self._is_small_near_allowed():
+            self._beside_small(sum(self.settle()))
+
+    def _is_small_near_allowed(self) -> bool:
+        """Return whether the blocks of machine code have nearly used up their allowance."""
+        small = self.small
+        return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2
+
     def _beside_small(self, have: int) -> int:
         """The bytes that there may be here besides what machine code lends itself; and say how much that may be, where so many are here."""
         small, limit = self.small, self.limit
         if limit != UNLIMITED and small[POOLED] and have + small[IN_USE] + small[POOLED] > limit:
             self.release_small()
         total = small[IN_USE] + small[POOLED]
-        self.pressed = self.pressed or total > small[ALLOWED] - GROWTH // 2 > 0
+        self.pressed = self.pressed or (small[ALLOWED] > GROWTH // 2 and self._is_small_near_allowed())
         allowed = total + small[IN_USE] // 8 + GROWTH
         if limit != UNLIMITED:
             limit -= total

@@ -9,6 +9,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -247,16 +248,66 @@ def test_a_program_that_has_become_small_gives_back(blocks: Blocks) -> None:
     assert blocks.pool.pooled <= SPARE
 
 
-def test_small_blocks_of_machine_code_ask_now_and_then() -> None:
+OPERATIONS: dict[str, Callable[[tx.Tensor, int], object]] = {
+    "new tensor": lambda x, k: (x + 1).realize(),
+    "in place": lambda x, k: x.__iadd__(1).realize(),
+    "element": lambda x, k: x.__setitem__((k % 8, 0), x[k % 8, 0] + 1),
+    "element in place": lambda x, k: x.__setitem__((k % 8, 0), x[k % 8, 0].__iadd__(1)),
+    "row in place": lambda x, k: x.__setitem__(k % 8, x[k % 8].__iadd__(1)),
+    "part in place": lambda x, k: x.__setitem__(slice(k % 8, k % 8 + 2), x[k % 8 : k % 8 + 2].__iadd__(k)),
+    "sum": lambda x, k: x.sum().realize(),
+    "product": lambda x, k: (x @ x.T).realize(),
+    "gathered": lambda x, k: x[[0, k % 8]].realize(),
+}
+
+
+def count_plans(work: Callable[[], object]) -> int:
+    """Return how many computations of `work` machine code leaves to Python.
+
+    A wrapper of `realize_by_plan` would hold its operands, which changes what is done in place.
+    """
     if not isinstance(pool.small, ctypes.Array):
         pytest.skip(f"there is no short way: {shortcut.state}")
-    x = tx.ones(8).realize()
-    for _ in range(40):
-        (x + 1).realize()
-    pool.small[module.LEFT] = 2
-    for _ in range(4):
-        (x + 1).realize()
-    assert module.LOANS - 4 <= pool.small[module.LEFT] <= module.LOANS
+    by_plan, count = sys.modules["tenxor.realize"].realize_by_plan.__code__, 0
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code is by_plan
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_machine_code_lends_again_after_its_allowance_was_used_up(name: str) -> None:
+    x = tx.ones((10, 3), dtype=tx.float32).realize()
+
+    def work(count: int) -> None:
+        for k in range(count):
+            OPERATIONS[name](x, k)
+
+    work(40)
+    assert count_plans(lambda: work(40)) == 0
+    pool.small[module.ALLOWED] = 0
+    work(4)
+    assert count_plans(lambda: work(40)) == 0
+
+
+def test_machine_code_computes_any_number_of_writes_in_place() -> None:
+    x = tx.zeros(100, dtype=tx.float32).realize()
+
+    def work(count: int) -> None:
+        for k in range(count):
+            x[k % 100] += 1
+
+    work(70_000)
+    assert count_plans(lambda: work(100)) == 0
+    assert x.tolist() == [701.0] * 100
 
 
 def test_blocks_of_ever_other_sizes_go_where_too_many_are_kept() -> None:

@@ -1,7 +1,7 @@
 """Small memory: blocks of up to `LARGEST` bytes, each an object of its own that goes back to its list when it dies.
 
 They are counted beside what the pool has: `@counts` says how many bytes are in use, the most that were, those kept for reuse, and
-how many there may be, and how many loans are left; beyond that nothing is given here, and Python sees to it.
+how many there may be; beyond that nothing is given here, and Python sees to it (`Pool.allow_small`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CLASSES = LARGEST // UNIT + 1
 EXACT, FINE = 64, 3  # units up to which a size is exact; beyond, so many bits of it tell after the first, as in the pool
 KEPT = 1 << 25  # bytes for reuse at the most
 UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # in a block; NUMBER is where the data begin, as Python's integer
-IN_USE, PEAK, POOLED, ALLOWED, LEFT = 0, 8, 16, 24, 32  # in `@counts`
+IN_USE, PEAK, POOLED, ALLOWED = 0, 8, 16, 24  # in `@counts`
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -46,9 +46,6 @@ def _lend(f: Function) -> None:
     is_new = f.is_null(block)
     after = f.selected(is_new, pooled, pooled - size)
     f.require(in_use + after <= count(f, ALLOWED).load(I64))
-    left = count(f, LEFT).load(I64)
-    f.require(left > 0)
-    count(f, LEFT).store(left - 1)
 
     def reuse() -> list[Value]:
         first.store(f.at(block, NEXT).load(POINTER))
