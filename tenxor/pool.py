@@ -58,7 +58,8 @@ GROWTH = 1 << 24  # bytes by which memory may grow, and an eighth of what is in 
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # counts of bytes in `Pool.small`
 _looking = False  # whether somebody looks for the frames of all threads
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
-MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
+MEMORY_BYTES = memory_bytes()  # of this machine, or container
+MAX_POOLED = MEMORY_BYTES // 4  # bytes kept for reuse at the most
 
 
 class Pool:

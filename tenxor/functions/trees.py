@@ -7,32 +7,42 @@ from typing import Any
 
 from ..errors import ArgumentError
 
+MAX_TREE_LEVELS = 100
+
 
 def leaves_of(tree: Any) -> list[Any]:
     """What is in nested lists, tuples and dicts, in order; None is nothing."""
-    return list(_walk(tree))
+    return list(_walk(tree, 0))
 
 
-def _walk(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, dict):
-        for value in tree.values():
-            yield from _walk(value)
-    elif isinstance(tree, (list, tuple)):
-        for value in tree:
-            yield from _walk(value)
+def _walk(tree: Any, level: int) -> Iterator[Any]:
+    if isinstance(tree, (dict, list, tuple)):
+        below = _next_level(level)
+        for value in tree.values() if isinstance(tree, dict) else tree:
+            yield from _walk(value, below)
     elif tree is not None:
         yield tree
 
 
-def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same nesting of what a function gives for each thing in it."""
+def _next_level(level: int) -> int:
+    """Return the level below `level`; raise ArgumentError for one too deep, as of a list that contains itself."""
+    if level == MAX_TREE_LEVELS:
+        raise ArgumentError(
+            f"lists, tuples and dicts of tensors are nested in more than {MAX_TREE_LEVELS} levels, or one contains itself;"
+            f" they must have at most {MAX_TREE_LEVELS} levels"
+        )
+    return level + 1
+
+
+def mapped(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any:
+    """The same nesting, found at a `level` of another one, of what a function gives for each thing in it."""
+    if not isinstance(tree, (dict, list, tuple)):
+        return None if tree is None else function(tree)
+    below = _next_level(level)
     if isinstance(tree, dict):
-        return type(tree)((key, mapped(function, value)) for key, value in tree.items())
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*[mapped(function, value) for value in tree])
-    if isinstance(tree, (list, tuple)):
-        return type(tree)([mapped(function, value) for value in tree])
-    return None if tree is None else function(tree)
+        return type(tree)((key, mapped(function, value, below)) for key, value in tree.items())
+    values = [mapped(function, value, below) for value in tree]
+    return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
 
 
 def filled(tree: Any, leaves: list[Any]) -> Any:
@@ -41,13 +51,14 @@ def filled(tree: Any, leaves: list[Any]) -> Any:
     return mapped(lambda _: next(rest), tree)
 
 
-def outline(tree: Any) -> Any:
-    """What two of the same nesting have in common."""
+def outline(tree: Any, level: int = 0) -> Any:
+    """What two of the same nesting, found at a `level` of another one, have in common."""
+    if not isinstance(tree, (dict, list, tuple)):
+        return tree is None
+    below = _next_level(level)
     if isinstance(tree, dict):
-        return ("dict", *((key, outline(value)) for key, value in tree.items()))
-    if isinstance(tree, (list, tuple)):
-        return (type(tree).__name__, *map(outline, tree))
-    return tree is None
+        return ("dict", *((key, outline(value, below)) for key, value in tree.items()))
+    return (type(tree).__name__, *[outline(value, below) for value in tree])
 
 
 def check_called(op: str, function: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
 from inspect import unwrap
+from reprlib import repr as short
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,11 +48,11 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
     if isinstance(values, _NO_ROW):  # bytes are numbers, too, and what is empty would be read as no integers
-        raise ArgumentError(f"{op}: expected integers, not {values!r}")
+        raise ArgumentError(f"{op}: expected integers, not {short(values)}")
     try:
         return whole(values)
     except TypeError:
-        raise ArgumentError(f"{op}: expected integers, not {values!r}") from None
+        raise ArgumentError(f"{op}: expected integers, not {short(values)}") from None
 
 
 def truth(op: str, name: str, value: Any) -> bool:
@@ -125,6 +126,8 @@ def number_of(x: Any, op: str) -> Number:
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
     if isinstance(value, (int, float, complex)):
         return plain_number(value)
+    several = "; use list(x)" if isinstance(x, Iterable) and not isinstance(x, _NO_ROW) else ""
     raise DTypeError(
-        f"{op}: {x!r} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers, or lists of them"
+        f"{op}: {short(x)} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers,"
+        f" or lists of them{several}"
     )

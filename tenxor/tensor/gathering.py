@@ -7,6 +7,7 @@ computed. If one is out of range, either raises the same error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from reprlib import repr as short
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..records import NamedTuple
 from .arguments import axis_of, into, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
+from .nested import check_nesting
 
 wrong_index = Late("tenxor.plans.indices").wrong_index
 
@@ -170,9 +172,10 @@ def outside(indices: Any, size: int) -> int | None:
 
 def array_of(op: str, indices: Any) -> Any:
     """Nested lists as an array."""
+    check_nesting(indices, op)
     try:
         return np.asarray(indices)
     except ValueError:
         raise BadIndex(
-            f"{op}: the indices {indices!r} are ragged; each list must be as long as its neighbours"
+            f"{op}: the indices {short(indices)} are ragged; each list must be as long as its neighbours"
         ) from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
-from math import isinf, isnan
+from itertools import chain, islice
+from math import isinf, isnan, prod
+from reprlib import repr as short
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from ..layout import Layout
 from ..layout.portions import PORTION
+from ..pool import MEMORY_BYTES
 from .arguments import number_of
 from .core import Core
 
@@ -34,6 +36,8 @@ Array = np.ndarray[Any, Any]
 _T = TypeVar("_T", bound=Core)
 _V = TypeVar("_V")
 _LISTS = frozenset((list, tuple, range))
+MAX_NESTED_LISTS = 64  # levels, as in NumPy
+POINTER_BYTES = 8  # of an item in a list
 _PLAIN = frozenset((bool, int, float, complex))
 _KINDS: dict[str, type] = {"bool": bool, "uint": int, "int": int, "float": float, "complex": complex}
 _SCALARS = {d.numpy.type: d for d in OF_NUMPY.values()}
@@ -49,6 +53,7 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
         together = copied_together(cls, op, obj, 0, stacked=True, mixed=wanted is None)
         if together is not None:
             return together, wanted
+    check_nesting(obj, op)
     shape, leaves, kinds = _unpacked(obj)
     if not kinds <= _PLAIN:
         if cls in kinds and any([type(x) is cls and x._has_past() for x in leaves]):
@@ -68,7 +73,7 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
             else:
                 leaves = [x.item() for x in leaves]
         elif others := tuple([k for k in kinds - {cls} if hasattr(k, "__array__") and not issubclass(k, (np.ndarray, np.generic))]):
-            return from_nested(cls, _with_arrays(obj, others, op), wanted, op)
+            return from_nested(cls, _with_arrays(obj, others, op, 0), wanted, op)
         else:
             if wanted is None and kinds <= {cls, np.ndarray} and not any([x.size for x in leaves]):
                 wanted = result_type(*{dtype_of(x.dtype) for x in leaves})
@@ -124,6 +129,29 @@ def _check_fit(leaves: list[Any], wanted: DType, op: str) -> None:
             check_fits(x, wanted, op)
 
 
+def check_nesting(obj: Any, op: str) -> None:
+    """Raise ShapeError for lists that are nested too deeply, and MemoryError for more elements than memory holds.
+
+    Only the first item of each list is followed: readers of nested lists require the same size of all lists of one depth, and stop where
+    the first item of a list is no list. So this bounds their work, also for a list that contains itself.
+    """
+    shape: list[int] = []
+    while isinstance(obj, (list, tuple, range)):
+        if len(shape) == MAX_NESTED_LISTS:
+            raise _too_deep(op)
+        shape.append(len(obj))
+        obj = next(iter(obj), None)
+    if prod(shape) * POINTER_BYTES > MEMORY_BYTES:
+        raise MemoryError(f"{op}: there is no memory for {prod(shape)} elements, those of nested lists of shape {tuple(shape)}")
+
+
+def _too_deep(op: str) -> ShapeError:
+    return ShapeError(
+        f"{op}: lists are nested in more than {MAX_NESTED_LISTS} levels, or a list contains itself; nested lists must have at most"
+        f" {MAX_NESTED_LISTS} levels; give fewer, and reshape the tensor"
+    )
+
+
 def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
     """The shape of nested lists, what is in the lowest of them, in order, and its types; as far as they are not ragged. All
     of its loops are Python's own, which take a fiftieth of a microsecond for each item.
@@ -166,10 +194,12 @@ def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
     return found
 
 
-def _with_arrays(obj: Any, others: tuple[type, ...], op: str) -> Any:
-    """Nested lists in which other libraries' arrays, which are of these types, are NumPy's."""
+def _with_arrays(obj: Any, others: tuple[type, ...], op: str, depth: int) -> Any:
+    """Return nested lists with NumPy's arrays in the place of arrays of the types `others`. The lists are in `depth` other lists."""
     if type(obj) in _LISTS:
-        return [_with_arrays(x, others, op) for x in obj]
+        if depth == MAX_NESTED_LISTS:
+            raise _too_deep(op)
+        return [_with_arrays(x, others, op, depth + 1) for x in obj]
     if not isinstance(obj, others):
         return obj
     try:
@@ -257,13 +287,20 @@ def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
         below: list[tuple[tuple[int, ...], Any]] = []
         for place, item in level:
             if not _is_list(item) or len(item) != size:
-                found = f"{len(item)} items" if _is_list(item) else f"the number {item!r}"
+                found = f"{len(item)} items" if _is_list(item) else _shown(item)
                 raise ShapeError(
                     f"{op}: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} has {size} items but {_at(place)} is {found};"
                     " all lists of one depth must have the same length"
                 )
             items = np.asarray(item) if isinstance(item, np.ndarray) else item  # a matrix has no rows but matrices
-            below.extend(((*place, k), x) for k, x in enumerate(items))
+            given = list(islice(items, size + 1))
+            if len(given) != size:
+                compared = "fewer" if len(given) < size else "more"
+                raise ShapeError(
+                    f"{op}: {_at(place)} of type {type(item).__name__} has the length {size} and gives {compared} items;"
+                    " its length must be the number of its items"
+                )
+            below.extend(((*place, k), x) for k, x in enumerate(given))
         shape.append(size)
         if not below:  # the sizes of what has no elements are those that are left
             rests = {item.shape[1:] if hasattr(item, "shape") else () for _, item in level}
@@ -275,10 +312,16 @@ def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
     for place, item in level:
         if _is_list(item):
             raise ShapeError(
-                f"{op}: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} is the number {level[0][1]!r} but {_at(place)}"
+                f"{op}: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} is {_shown(level[0][1])} but {_at(place)}"
                 f" has {len(item)} items; all lists of one depth must have the same length"
             )
     return tuple(shape), [x for _, x in level]
+
+
+def _shown(x: Any) -> str:
+    """Describe an item that is no list."""
+    value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) else x  # type: ignore[union-attr]
+    return f"the number {value!r}" if isinstance(value, (int, float, complex)) else f"{short(value)} of type {type(value).__name__}"
 
 
 def _is_list(x: Any) -> bool:

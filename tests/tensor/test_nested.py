@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tenxor as tx
 from tenxor.dtypes import ALL
-from tenxor.errors import DTypeError, OutOfBounds, ShapeError
+from tenxor.errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
 from tenxor.tensor import nested
 
 PLAIN = st.sampled_from([True, False, 0, 1, -1, 7, 2**53 + 1, -(2**63), 2**63 - 1, 0.5, -2.25, 1e300, 1j, 2 - 0.5j])
@@ -180,3 +180,86 @@ def test_rows_without_elements_of_several_shapes() -> None:
     for rows in ([tx.zeros((0, 2)), tx.zeros((0, 3))], [[], np.zeros((0, 3))], [tx.zeros(0), tx.zeros((0, 3))]):
         with pytest.raises(ShapeError):
             tx.asarray(rows)
+
+
+def nest(depth: int, item: Any) -> list[Any]:
+    for _ in range(depth):
+        item = [item]
+    return item  # type: ignore[no-any-return]
+
+
+def containing_itself(*before: Any, times: int = 1, between: int = 0) -> list[Any]:
+    found = list(before)
+    found += [nest(between, found)] * times
+    return found
+
+
+class Mistaken(list[Any]):
+    """A list whose length is not the number of its items."""
+
+    def __init__(self, items: list[Any], length: int) -> None:
+        super().__init__(items)
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+
+class Endless(list[Any]):
+    """A list whose items never end."""
+
+    def __iter__(self) -> Any:
+        while True:
+            yield 1.0
+
+
+class Shown:
+    """Another library's array."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.ones(2)
+
+
+TOO_DEEP = r"lists are nested in more than 64 levels, or a list contains itself; nested lists must have at most 64"
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (containing_itself(), ShapeError, TOO_DEEP),
+        (containing_itself(times=2), ShapeError, TOO_DEEP),
+        (containing_itself(between=3), ShapeError, TOO_DEEP),
+        (containing_itself(1.0), ShapeError, "ragged"),
+        ([containing_itself(), tx.ones(1)], ShapeError, TOO_DEEP),
+        ([Shown(), containing_itself()], ShapeError, TOO_DEEP),
+        (nest(65, 1.0), ShapeError, TOO_DEEP),
+        (nest(65, tx.ones(2)), ShapeError, TOO_DEEP),
+        (nest(64, []), ShapeError, TOO_DEEP),
+        (nest(100_000, np.float32(1)), ShapeError, TOO_DEEP),
+        (range(10**13), MemoryError, r"there is no memory for 10000000000000 elements"),
+        (Mistaken([1, 2], 10**13), MemoryError, r"there is no memory for 10000000000000 elements"),
+        (Mistaken([1, 2], 3), ShapeError, "Mistaken has the length 3 and gives fewer items; its length must be"),
+        ([[1, 2], Mistaken([1, 2, 3], 2)], ShapeError, r"\[1\] of type Mistaken has the length 2 and gives more items"),
+        (Endless([1, 2]), ShapeError, "Endless has the length 2 and gives more items"),
+        ([[1], {2: 3}], ShapeError, r"item \[0\] has 1 items but item \[1\] is \{2: 3\} of type dict"),
+        ({k: k for k in range(1000)}, DTypeError, r"\{0: 0, 1: 1, .*\.\.\.\} of type dict is no number"),
+        ((k for k in range(3)), DTypeError, r"of type generator is no number; .*use list\(x\)"),
+    ],
+)
+def test_nested_lists_that_are_no_array_are_errors_at_once(data: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^asarray: .*{message}"):
+        tx.asarray(data)
+
+
+def test_lists_may_be_nested_in_64_levels() -> None:
+    assert tx.asarray(nest(64, 1.5)).shape == (1,) * 64
+
+
+def test_a_list_that_contains_itself_is_no_index_and_no_tree() -> None:
+    data = containing_itself(times=2)
+    with pytest.raises(ShapeError, match=f"^indexing: {TOO_DEEP}"):
+        tx.ones(3)[data]
+    with pytest.raises(ArgumentError, match="nested in more than 100 levels, or one contains itself"):
+        tx.grad(tx.sum)(data)
+    with pytest.raises(ArgumentError, match="nested in more than 100 levels, or one contains itself"):
+        tx.vmap(tx.sum)(data)
