@@ -201,9 +201,13 @@ def set_memory_limit(limit: int | None) -> None:
 def _limit_named() -> None:
     named = os.environ.get("TENXOR_MEMORY_LIMIT", "")
     if named:
-        if not named.isdecimal():
-            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not {named!r}")
-        set_memory_limit(int(named))
+        try:
+            limit = int(named)
+        except ValueError:
+            limit = 0
+        if limit < 1:
+            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not {named!r:.80}; it must be a positive integer")
+        set_memory_limit(limit)
 
 
 _limit_named()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from llvmlite import binding  # noqa: F401  # libraries are found by their files, so this one is loaded
 from threadpoolctl import LibController, register
 
-from .backend.threads import num_threads, use_threads
+from .backend.threads import max_threads, num_threads, use_threads
 from .version import __version__
 
 
@@ -30,8 +30,8 @@ class Threads(LibController):  # type: ignore[misc]  # it ships no types
         return num_threads()
 
     def set_num_threads(self, num_threads: int) -> None:
-        """Share it by so many from now on."""
-        use_threads(num_threads)
+        """Share it by so many from now on, or by as many as there may be."""
+        use_threads(min(num_threads, max_threads()))
 
     def get_version(self) -> str:
         """That of Tenxor."""

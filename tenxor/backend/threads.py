@@ -2,6 +2,8 @@
 
 `TENXOR_NUM_THREADS` sets how many there are, or `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their
 workers; else it is the number of CPUs that this process may use, and 1 in the processes that `multiprocessing` makes, which share them.
+
+There are at most `max_threads()`. More threads than CPUs gain nothing, and each takes some MiB for the parts of products that it packs.
 """
 
 from __future__ import annotations
@@ -12,16 +14,30 @@ import sys
 from collections.abc import Callable
 from operator import index as as_int
 
+from .. import environment
+from ..dtypes import shown_integer
 from ..errors import ArgumentError
 from ..system import cpus
+
+ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU = 64, 8
+
+
+def max_threads() -> int:
+    """Return how many threads there may be: 64, or 8 for each CPU of this machine if these are more."""
+    return max(ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU * (os.cpu_count() or 1))
 
 
 def _default_count() -> int:
     """How many threads there are if nobody says."""
-    for name in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS"):
-        first = os.environ.get(name, "").split(",")[0]
-        if first.isdigit() and int(first) > 0:
-            return int(first)
+    otherwise = _count_without_setting()
+    return environment.count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {otherwise}") or otherwise
+
+
+def _count_without_setting() -> int:
+    """How many threads there are without `TENXOR_NUM_THREADS`."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if first.isdecimal() and int(first) > 0:
+        return min(int(first), max_threads())
     multiprocessing = sys.modules.get("multiprocessing")  # which is loaded in all processes that it makes
     alone = multiprocessing is None or multiprocessing.parent_process() is None
     return cpus() if alone else 1
@@ -53,14 +69,22 @@ def _counted() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Share large work by `count` threads from now on; results do not depend on it."""
+    """Share large work by `count` threads from now on; results do not depend on it.
+
+    ArgumentError for a count below 1, or above 64 and above 8 for each CPU of the machine: more only take memory.
+    """
     global _chosen
     try:
         count = as_int(count)
     except TypeError:
         raise ArgumentError(f"set_num_threads: the count is an integer, not {count!r}") from None
     if count < 1:
-        raise ArgumentError(f"set_num_threads: {count} threads cannot work; give at least 1")
+        raise ArgumentError(f"set_num_threads: {shown_integer(count)} threads cannot work; give at least 1")
+    if count > max_threads():
+        raise ArgumentError(
+            f"set_num_threads: {shown_integer(count)} threads are more than this machine can use; the count must be at most"
+            f" {max_threads()}; give the number of its CPUs, {os.cpu_count()}, or fewer"
+        )
     use_threads(count)
     _chosen = True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -10,14 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from .. import environment
 from ..backend import backend
 from ..backend.interface import Arguments, Compiled, Facts, Given, Launch, Once, Twins
 from ..dtypes import DType, dtype
 from ..layout import Table
 from ..memory import Buffer
 
-_LEVEL = os.environ.get("TENXOR_DEBUG", "")
-DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
+
+def debug_level() -> int:
+    """Return the level that `TENXOR_DEBUG` sets, from 0 to 3."""
+    return int(environment.choice("TENXOR_DEBUG", ("0", "1", "2", "3"), "no kernels are shown") or 0)
+
+
+DEBUG = debug_level()
 MOST_TABLES = 1 << 16  # bytes of the tables of a kernel that is described
 
 

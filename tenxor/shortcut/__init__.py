@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .. import backend
+from .. import backend, environment
 from ..locking import reentrant, taken_at_once
 from ..node import Node
 from ..realize import short_ways
@@ -25,7 +25,14 @@ from ..realize import short_ways
 if TYPE_CHECKING:
     from .install import ShortWay
 
-WANTED = os.environ.get("TENXOR_SHORT_WAY", "")
+
+
+def wanted() -> str:
+    """Return the value of `TENXOR_SHORT_WAY`: empty where it is not set."""
+    return environment.choice("TENXOR_SHORT_WAY", ("0", "1"), "machine code for small work is made after some results")
+
+
+WANTED = wanted()
 SOON = 1 if WANTED == "1" else 16  # times that values are asked for, until it is made
 _asked = 0
 _leaving: list[object] = []  # for those who want none, before there is one

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import tenxor as tx
 from tenxor import threadpool
+from tenxor.backend.threads import max_threads
 from tenxor.system import cpus
 from tests.processes import python
 
@@ -34,8 +35,8 @@ def counted(**settings: str) -> int:
         ({"OMP_NUM_THREADS": "3"}, 3),  # as joblib and Dask set it
         ({"OMP_NUM_THREADS": "3,2"}, 3),  # by levels
         ({"OMP_NUM_THREADS": "3", "TENXOR_NUM_THREADS": "5"}, 5),
-        ({"OMP_NUM_THREADS": "none", "TENXOR_NUM_THREADS": "0"}, cpus()),
-        ({}, cpus()),
+        ({"OMP_NUM_THREADS": "1000000000"}, max_threads()),
+        ({"OMP_NUM_THREADS": "none"}, cpus()),
     ],
 )
 def test_the_environment_says(settings: dict[str, str], count: int) -> None:
@@ -91,6 +92,8 @@ def test_threadpoolctl_limits_and_lists_them() -> None:
         assert tx.num_threads() == 2
         with threadpool_limits({"tenxor": 3}):
             assert tx.num_threads() == in_a_process(0) == 3
+        with threadpool_limits({"tenxor": 10**9}):
+            assert tx.num_threads() == max_threads()
         assert tx.num_threads() == 2 and threadpool.Threads.user_api == "tenxor"
     finally:
         tx.set_num_threads(before)

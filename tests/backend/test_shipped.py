@@ -242,7 +242,8 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
         assert Compiler().shipped is not None
         assert Compiler(machines.SSE).shipped is None
         monkeypatch.setattr(levels, "_told", lambda: frozenset())
-        assert Compiler().shipped is None
+        with pytest.warns(RuntimeWarning, match=r"TENXOR_SHIPPED .* has nothing for this machine and version"):
+            assert Compiler().shipped is None
 
     def test_is_beside_a_compiler_for_the_very_processor(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """LLVM is told of the same machine, and what was compiled is found by the same names, though nobody asked LLVM to begin with."""

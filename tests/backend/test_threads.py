@@ -211,9 +211,8 @@ class TestNumber:
     def test_is_what_the_environment_says(self) -> None:
         assert self.number("3") == 3
 
-    @pytest.mark.parametrize("value", [None, "", "0", "many", "-2"])
-    def test_is_else_the_cpus_that_this_process_may_use(self, value: str | None) -> None:
-        assert self.number(value) == len(os.sched_getaffinity(0))
+    def test_is_else_the_cpus_that_this_process_may_use(self) -> None:
+        assert self.number(None) == len(os.sched_getaffinity(0))
 
 
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from functools import cache
 from time import time
 
+from ... import environment
 from ...folders import OwnFolder, Refused, make, way_to
 from ...hashing import blake2b
 
@@ -117,6 +118,28 @@ def _home() -> str:
     if not os.path.isabs(home):
         raise Refused(f"HOME is not absolute: {home}")
     return home
+
+
+def check_setting() -> None:
+    """Warn if `TENXOR_CACHE_DIR` names a folder that cannot be used."""
+    named = os.environ.get("TENXOR_CACHE_DIR")
+    why = refusal(named) if named else None
+    if why:
+        environment.warn("TENXOR_CACHE_DIR", f"is not used: {why}", "compiled kernels are not kept on disk")
+
+
+def refusal(path: str) -> str | None:
+    """Return why a folder is not used, as the end of a sentence; None if it is, or will be made."""
+    try:
+        with OwnFolder(path):
+            return None
+    except FileNotFoundError:
+        why = hindrance(path)
+        return f"it is not there, and {why}" if why else None
+    except Refused as refused:
+        return f"it {refused}"
+    except OSError as error:
+        return error.strerror
 
 
 def hindrance(path: str) -> str | None:

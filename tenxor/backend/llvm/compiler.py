@@ -71,6 +71,9 @@ class Compiler:
 
     def __init__(self, target: Target | None = None) -> None:
         self.shipped = shipped.here() if target is None else None
+        if target is None:
+            shipped.check_setting(self.shipped)
+            cache.check_setting()
         self.target = target or (self.shipped.target if self.shipped else found().target())
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0

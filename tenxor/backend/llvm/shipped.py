@@ -15,6 +15,7 @@ import os
 import struct
 from collections.abc import Mapping
 
+from ... import environment
 from ...target import NATIVE, Processor, Target
 from ...version import __version__
 from . import cache
@@ -75,6 +76,13 @@ class Shipped:
             return cache.unsealed(key, _read(self._path, begin, size))
         except OSError:
             return None
+
+
+def check_setting(found: Shipped | None) -> None:
+    """Warn if `TENXOR_SHIPPED` names a folder in which nothing was `found` for this machine and version."""
+    if found is None and os.environ.get("TENXOR_SHIPPED"):
+        why = "has nothing for this machine and version" if os.path.isdir(folder()) else "is not a folder"
+        environment.warn("TENXOR_SHIPPED", f"is not used: it {why}", "kernels are compiled, or read from the cache on disk")
 
 
 def here() -> Shipped | None:

@@ -1,0 +1,99 @@
+"""Environment variables: each bad value is told with the variable, the value and what is done instead."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tenxor as tx
+from tenxor import backend, environment, shortcut
+from tenxor.backend import threads
+from tenxor.backend.llvm import cache, shipped
+from tenxor.errors import ArgumentError
+from tenxor.memory import _limit_named
+from tenxor.plans import call
+from tenxor.system import cpus
+
+# By variable: what reads it, values that are used, and values that are not, with the end of the message about each.
+READERS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], str]] = {
+    "TENXOR_NUM_THREADS": (
+        threads._default_count,
+        ("", "1", "3", str(threads.max_threads())),
+        ("0", "-1", "abc", "2.5", "3,2", "100000", "9" * 5000),
+        f"it must be an integer from 1 to {threads.max_threads()}; the number of threads is {cpus()}",
+    ),
+    "TENXOR_DEBUG": (call.debug_level, ("", "0", "2", "3"), ("yes", "-1", "4", "²"), "it must be 0, 1, 2 or 3; no kernels"),
+    "TENXOR_SHORT_WAY": (shortcut.wanted, ("", "0", "1"), ("2", "off"), "it must be 0 or 1; machine code for small work is"),
+    "TENXOR_CACHE_DIR": (cache.check_setting, ("", "new/folder"), ("file", "file/below"), "it is not used: .*; compiled kernels are"),
+    "TENXOR_SHIPPED": (lambda: shipped.check_setting(shipped.here()), ("",), ("file", "missing", "."), "it is not used: it .*; kernels"),
+}
+ERRORS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], str]] = {
+    "TENXOR_MEMORY_LIMIT": (_limit_named, ("",), ("0", "-5", "3 GB", "1e9", "9" * 5000), "it must be a positive integer"),
+    "TENXOR_BACKEND": (backend._named, ("", "llvm", "interpreter"), ("cuda", "LLVM"), "choose one of llvm, interpreter"),
+}
+USED = [(name, value) for name, (_, used, _, _) in (READERS | ERRORS).items() for value in used]
+
+
+@pytest.fixture
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
+def test_every_variable_is_in_these_tables() -> None:
+    package = Path(tx.__file__).parent
+    names = {name for path in package.rglob("*.py") for name in re.findall(r"\bTENXOR_[A-Z_]+\b", path.read_text(encoding="utf-8"))}
+    assert names == READERS.keys() | ERRORS.keys()
+
+
+@pytest.mark.usefixtures("_in_a_folder")
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, (_, _, bad, _) in READERS.items() for value in bad], ids=lambda text: text[:30])
+def test_bad_values_are_warned_of_and_count_as_not_set(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, *_, message = READERS[name]
+    monkeypatch.delenv(name, raising=False)
+    without = read()
+    monkeypatch.setenv(name, value)
+    with pytest.warns(RuntimeWarning, match=f"^{name} is {re.escape(repr(value)[:80])}; {message}"):
+        assert read() == without
+
+
+@pytest.mark.usefixtures("_in_a_folder")
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, (_, _, bad, _) in ERRORS.items() for value in bad], ids=lambda text: text[:30])
+def test_bad_values_that_nothing_replaces_are_errors(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, *_, message = ERRORS[name]
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ArgumentError, match=f"^{name}: .*{re.escape(value[:70])}.*{message}"):
+        read()
+
+
+@pytest.mark.usefixtures("_in_a_folder")
+@pytest.mark.parametrize(("name", "value"), USED, ids=lambda text: text[:30])
+def test_good_values_are_used_in_silence(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with warnings.catch_warnings(action="error"):
+        found = (READERS | ERRORS)[name][0]()
+    if value and name in ("TENXOR_NUM_THREADS", "TENXOR_DEBUG", "TENXOR_SHORT_WAY", "TENXOR_BACKEND"):
+        assert str(found) == value
+
+
+def test_a_long_value_is_shown_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENXOR_DEBUG", "x" * 10_000)
+    with pytest.warns(RuntimeWarning) as told:
+        environment.choice("TENXOR_DEBUG", ("0", "1"), "nothing is done")
+    assert len(str(told[0].message)) < 200
+
+
+@pytest.mark.parametrize("count", [threads.max_threads() + 1, 10**9, 10**5000], ids=["next", "many", "more digits than Python shows"])
+def test_more_threads_than_a_machine_can_use_are_an_error(count: int) -> None:
+    before = tx.num_threads()
+    with pytest.raises(ArgumentError, match=f"set_num_threads: .* the count must be at most {threads.max_threads()};"):
+        tx.set_num_threads(count)
+    assert tx.num_threads() == before
