@@ -41,6 +41,7 @@ ROOMS = (
     ),
     Room(("tenxor.system", "tenxor.folders"), "what the operating system gives, whoever asks", only=()),
     Room(("tenxor.environment",), "reads and checks environment variables", only=()),
+    Room(("tenxor.extras",), "how to install optional packages", only=()),
     Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=()),
     Room(("tenxor.collecting",), "while Python's collector does not run", only=()),
     Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import runpy
+import sys
 import tomllib
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 import tenxor
+from tenxor.extras import REQUIREMENTS, install_hint
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -34,6 +39,27 @@ def test_the_version_is_written_once() -> None:
     source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
     assert f'{name} = "{tenxor.__version__}"' in source
     assert re.fullmatch(r"\d+\.\d+\.\d+", tenxor.__version__)
+
+
+def test_hints_to_install_are_the_requirements_of_the_extras() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert {extra: extras[extra] for extra in REQUIREMENTS} == {extra: list(lines) for extra, lines in REQUIREMENTS.items()}
+    assert install_hint("files") == f"pip install '{extras['files'][0]}'"
+
+
+def test_nothing_tells_to_install_tenxor_from_an_index() -> None:
+    folders = ("tenxor", "tests", "docs", "examples", "benchmarks")
+    texts = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)] + list(ROOT.glob("*.md"))
+    told = [str(path) for path in texts if re.search(r"pip install\s+[\"']?tenxor\b", path.read_text(encoding="utf-8"))]
+    assert told == []
+
+
+def test_dask_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "dask" or name.startswith("tenxor.dask")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^tenxor.dask: Dask is not installed; pip install 'dask\[array,distributed\]"):
+        importlib.import_module("tenxor.dask")
 
 
 def test_types_are_shipped() -> None:

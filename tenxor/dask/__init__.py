@@ -1,7 +1,7 @@
 """Dask arrays whose chunks are tensors: what is larger than memory, or than one machine, in the engine that Dask is.
 
-An extra: `pip install 'tenxor[dask]'`. Importing this tells Dask about tensors, once and for good; then its arrays take them for chunks
-in all that they do, and what is computed in a task is one fused kernel where it can be. `docs/larger.md` is about it.
+It needs Dask: `pip install '.[dask]'` in a clone of Tenxor. Importing this tells Dask about tensors, once and for good; then its arrays
+take them for chunks in all that they do, and what is computed in a task is one fused kernel where it can be. `docs/larger.md` is about it.
 
 >>> import dask.array as da
 >>> import tenxor.dask
@@ -13,6 +13,13 @@ dask.array<..., shape=(1000000,), dtype=int64, chunksize=(100000,), chunktype=te
 """
 
 from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ..extras import install_hint
+
+if find_spec("dask") is None:
+    raise ModuleNotFoundError(f"tenxor.dask: Dask is not installed; {install_hint('dask')}")
 
 from .backend import TensorBackend as TensorBackend
 from .backend import asarray as asarray

@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Mapping
 from io import BufferedReader
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from reprlib import repr as short
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
 from ..creation import asarray
 from ..dtypes import bfloat16
 from ..dtypes import dtype as dtype_of
-from ..errors import DTypeError, FileError
+from ..errors import ArgumentError, DTypeError, FileError
 from ..functions.kinds import checked
 from ..tensor import Tensor
 from ..tensor.core import Operand
-from .whole import Place, replaced
+from .whole import Place, check_shape, replaced
 
 __all__ = ["load_npy", "load_npz", "save_npy", "save_npz"]
 
+MAX_NAME_BYTES = 65_535 - len(".npy")  # whose length an archive tells in 16 bits
 ALIGNMENT = 64  # bytes, at which elements begin in files of ours, so that they can be read where they lie
 _MOST_DEFLATED = 1032  # times as large as before becomes what has been deflated, at the most
 
@@ -59,13 +62,22 @@ def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
 def save_npz(path: Place, /, **tensors: Operand) -> None:
     """Write tensors to an npz file, by name, uncompressed and aligned, so that `load_npz(mapped=True)` reads them where they lie.
 
+    ArgumentError for a name with a NUL, or of more than 65,531 bytes; DTypeError for bfloat16, which NumPy has not; OSError.
+
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tx.files.save_npz(f"{folder}/x.npz", a=tx.arange(2), b=tx.ones(1))
     ...     {name: t.tolist() for name, t in tx.files.load_npz(f"{folder}/x.npz").items()}
     {'a': [0, 1], 'b': [1.0]}
     """
-    arrays = {name: _array("save_npz", name, x) for name, x in tensors.items()}
+    write_npz("save_npz", path, tensors)
+
+
+def write_npz(op: str, path: Place, tensors: Mapping[str, Operand]) -> None:
+    """Write tensors to an npz file, by name, as `save_npz` does; errors speak of `op`."""
+    for name in tensors:
+        _check_name(op, name)
+    arrays = {name: _array(op, name, x) for name, x in tensors.items()}
     with replaced(path) as unfinished, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy")
@@ -82,17 +94,26 @@ def save_npz(path: Place, /, **tensors: Operand) -> None:
 def load_npz(path: Place, *, mapped: bool = False) -> dict[str, Tensor]:
     """The tensors in an npz file, by name. `mapped`: those that are not compressed stay in the file until they are read.
 
-    Raises FileError for a file that is none or is damaged, FileNotFoundError, DTypeError for elements that are no numbers.
+    They take at most 1,032 times as many bytes as the file, the most that its compression can gain. Raises FileError for a file that is
+    none or is damaged, FileNotFoundError, DTypeError for elements that are no numbers.
     """
-    found = {}
+    return read_npz("load_npz", path, mapped=mapped)
+
+
+def read_npz(op: str, path: Place, *, mapped: bool = False) -> dict[str, Tensor]:
+    """Read the tensors in an npz file, by name, as `load_npz` does; errors speak of `op`."""
+    found: dict[str, Tensor] = {}
     with Path(path).open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
+        size = left = os.fstat(file.fileno()).st_size
         try:
-            with zipfile.ZipFile(file) as archive:
+            with _archive(file) as archive:
                 for info in archive.infolist():
                     name = info.filename.removesuffix(".npy")
-                    what = f"load_npz: {name!r} in {os.fspath(path)!r}"
-                    if info.compress_size > size or info.file_size > info.compress_size * _MOST_DEFLATED + 64:
+                    what = f"{op}: {name!r} in {os.fspath(path)!r}"
+                    if name in found:
+                        raise FileError(f"{what} is there twice")
+                    left -= info.compress_size  # members may share bytes of the file
+                    if left < 0 or info.file_size > info.compress_size * _MOST_DEFLATED + 64:
                         raise FileError(f"{what} says it has {info.file_size} bytes, which this file of {size} cannot hold")
                     with archive.open(info) as member:
                         stored = mapped and info.compress_type == zipfile.ZIP_STORED
@@ -100,8 +121,26 @@ def load_npz(path: Place, *, mapped: bool = False) -> dict[str, Tensor]:
         except (FileError, DTypeError, MemoryError):
             raise
         except Exception as error:  # what archives and decompressors say of damaged bytes has no common name
-            raise FileError(f"load_npz: {os.fspath(path)!r} is no npz file that can be read: {error}") from error
+            raise FileError(f"{op}: {os.fspath(path)!r} is no npz file that can be read: {error}") from error
     return found
+
+
+def _archive(file: BinaryIO) -> zipfile.ZipFile:
+    """Open an archive."""
+    try:
+        return zipfile.ZipFile(file)
+    except MemoryError as error:  # damaged sizes of its directory
+        raise zipfile.BadZipFile("its directory is larger than memory") from error
+
+
+def _check_name(op: str, name: str) -> None:
+    """Raise ArgumentError for a name that an archive cannot hold."""
+    encoded = name.encode(errors="replace")
+    if "\0" in name or len(encoded) > MAX_NAME_BYTES or name != encoded.decode():
+        raise ArgumentError(
+            f"{op}: the name {short(name)} cannot be in an archive; a name must be Unicode text without NUL, of at most"
+            f" {MAX_NAME_BYTES} bytes"
+        )
 
 
 def _begin(path: Place, info: zipfile.ZipInfo) -> int:
@@ -115,7 +154,10 @@ def _begin(path: Place, info: zipfile.ZipInfo) -> int:
 def _array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
     own = asarray(x)
     if own.dtype is bfloat16:
-        raise DTypeError(f"{op}: {name!r} is bfloat16, which NumPy's files have not; use safetensors, or save x.astype(tx.float32)")
+        raise DTypeError(
+            f"{op}: {name!r} is bfloat16, which NumPy's files have not; use tx.files.save or tx.files.save_state,"
+            " or save x.astype(tx.float32)"
+        )
     found: np.ndarray[Any, Any] = own.detach().__array__()
     return found
 
@@ -134,11 +176,15 @@ def _read(what: str, file: IO[bytes], size: int, mapped: Place | None, begin: in
         raise FileError(f"{what} is no npy file that can be read: {error}") from error
     if dtype.hasobject:
         raise FileError(f"{what} has objects in it, which would run code when they are read")
-    dtype_of(dtype.newbyteorder("="))  # DTypeError for what are no numbers
+    try:
+        dtype_of(dtype.newbyteorder("="))
+    except DTypeError as error:
+        raise DTypeError(f"{what} has elements that are no numbers of Tenxor: {error}") from error
     count = prod(shape)
     at = file.tell()
-    if any(n < 0 for n in shape) or count * dtype.itemsize > size - at:
+    if count * dtype.itemsize > size - at:
         raise FileError(f"{what} is cut short: it says it has {count} elements of {dtype}, and {max(size - at, 0)} bytes are left")
+    check_shape(what, shape)
     order: Any = "F" if fortran else "C"
     if mapped is not None and count:
         return asarray(np.memmap(mapped, dtype, "r", begin + at, shape, order))

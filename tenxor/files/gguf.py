@@ -21,13 +21,12 @@ from ..errors import DTypeError, FileError
 from ..functions.kinds import checked
 from ..records import NamedTuple
 from ..tensor import Tensor
-from .whole import Place
+from .whole import Place, check_shape
 
 __all__ = ["Gguf", "load_gguf"]
 
 Array = np.ndarray[Any, Any]
 _DEEPEST = 8  # arrays in arrays
-_MOST = 1 << 59  # elements of a shape, sizes of 0 counted as 1: NumPy has no array of more, though it be empty
 # By the number of their type.
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _TEXT, _ARRAY = 8, 9
@@ -187,15 +186,15 @@ class Gguf(Mapping[str, Tensor]):
             raise DTypeError(f"{what} is of type {kind}; this reads {', '.join(b.name for b in _TYPES.values())}")
         count = prod(shape)
         nbytes = count // blocks.length * blocks.nbytes
-        if prod([max(1, n) for n in shape]) > _MOST:
-            raise FileError(f"{what} has shape {shape}, which no array has")
+        check_shape(what, shape)
         if (shape[-1] if shape else 1) % blocks.length or begin + nbytes > self._content.size:
             raise FileError(f"{what} of shape {shape} does not fit: {nbytes} bytes from {begin} on, in a file of {self._content.size}")
         content = self._content[begin : begin + nbytes]
         if not callable(blocks.decoded):
             found = asarray(content.view(blocks.decoded).reshape(shape))
             return found.view(bfloat16) if blocks.name == "BF16" else found
-        numbers = blocks.decoded(np.asarray(content).reshape(-1, blocks.nbytes))
+        with np.errstate(invalid="ignore", over="ignore"):  # factors may be infinite
+            numbers = blocks.decoded(np.asarray(content).reshape(-1, blocks.nbytes))
         return asarray(numbers.astype(np.float32, copy=False).reshape(shape))
 
     def __iter__(self) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""Tables of numbers as text, by NumPy's reader and writer."""
+"""Tables of numbers as text, which may be compressed, by NumPy's reader and writer."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..errors import ArgumentError, DTypeError, FileError, ShapeError
 from ..functions.kinds import checked
 from ..tensor import Tensor
 from ..tensor.core import Operand
+from .compressed import TEXT_LIMIT_BYTES, compressing, expanded, is_compressed
 from .whole import Place, replaced
 
 __all__ = ["load_csv", "save_csv"]
@@ -24,13 +26,20 @@ __all__ = ["load_csv", "save_csv"]
 
 @checked
 def load_csv(
-    path: Place, *, delimiter: str = ",", dtype: DTypeLike | None = None, skip: int = 0, columns: Sequence[int] | None = None
+    path: Place,
+    *,
+    delimiter: str = ",",
+    dtype: DTypeLike | None = None,
+    skip: int = 0,
+    columns: Sequence[int] | None = None,
+    max_bytes: int | None = TEXT_LIMIT_BYTES,
 ) -> Tensor:
     """The numbers in a text file, a row for each line: a 2-D tensor, float64 unless a dtype is given.
 
     The first `skip` lines are left out, such as one of names, and what follows `#`; numbers may stand in double quotes; `columns` are
-    those that are wanted, all by default. Raises FileError for a line with something else in it, or another number of columns;
-    FileNotFoundError.
+    those that are wanted, all by default. A file whose name ends in .gz, .bz2, .xz or .lzma is expanded, to at most `max_bytes` of text:
+    1 GiB by default, no limit for None. Raises FileError for a line with something else in it, another number of columns, a file that
+    is damaged or expands to more; FileNotFoundError.
 
     >>> import pathlib, tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -44,15 +53,20 @@ def load_csv(
         raise ArgumentError(f"load_csv: delimiter is one character, not {delimiter!r}")
     if not isinstance(skip, int) or skip < 0:
         raise ArgumentError(f"load_csv: skip is a number of lines, not {skip!r}")
+    if max_bytes is not None and max_bytes < 1:
+        raise ArgumentError(f"load_csv: max_bytes is {max_bytes}; it must be 1 or more, or None for no limit")
     Path(path).stat()  # what is not there is told by its name
+    what = f"load_csv: {os.fspath(path)!r}"
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), expanded(path, what, max_bytes) if is_compressed(path) else nullcontext(path) as source:
             warnings.simplefilter("ignore")  # of a file without numbers
             read = d.numpy if d.name != "bfloat16" else np.float32
             form: Any = {"delimiter": delimiter, "skiprows": skip, "usecols": columns, "ndmin": 2, "quotechar": '"'}
-            found = np.loadtxt(path, read, encoding="utf-8-sig", **form)  # which some tables of UTF-8 begin by saying
+            found = np.loadtxt(source, read, encoding="utf-8-sig", **form)  # which some tables of UTF-8 begin by saying
+    except FileError:
+        raise
     except (ValueError, TypeError, OverflowError, IndexError) as error:
-        raise FileError(f"load_csv: {os.fspath(path)!r} is no table of {d}: {error}") from error
+        raise FileError(f"{what} is no table of {d}: {error}") from error
     return asarray(found).astype(d, copy=False)
 
 
@@ -60,7 +74,8 @@ def load_csv(
 def save_csv(path: Place, x: Operand, *, delimiter: str = ",", header: str = "") -> None:
     """Write a tensor of one or two axes to a text file, a row on each line, with as many digits as it takes to read the same numbers again.
 
-    A `header` is the first line. Raises ShapeError, DTypeError for complex numbers, OSError.
+    A `header` is the first line. A file whose name ends in .gz, .bz2, .xz or .lzma is compressed. Raises ShapeError, DTypeError for complex
+    numbers, OSError.
     """
     own = asarray(x)
     if own.ndim not in (1, 2):
@@ -68,5 +83,6 @@ def save_csv(path: Place, x: Operand, *, delimiter: str = ",", header: str = "")
     if own.dtype.is_complex:
         raise DTypeError("save_csv: complex numbers are two columns; give x.real and x.imag")
     digits = {"bool": "%d", "int": "%d", "uint": "%d"}.get(own.dtype.kind, "%.17g" if own.dtype is DEFAULT_FLOAT else "%.9g")
-    with replaced(path) as unfinished:
-        np.savetxt(unfinished, own.detach().__array__(), digits, delimiter, header=header, comments="")
+    suffix = Path(path).suffix
+    with replaced(path) as unfinished, compressing(unfinished, suffix) if is_compressed(path) else nullcontext(unfinished) as target:
+        np.savetxt(target, own.detach().__array__(), digits, delimiter, header=header, comments="")

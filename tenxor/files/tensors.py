@@ -1,4 +1,4 @@
-"""safetensors, by the library of those who made the format (the extra `files`), and states of trainings in such files."""
+"""safetensors files, by the library of those who made the format (the extra `files`)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 
-from ..creation import asarray, empty
-from ..dtypes import bfloat16, boolean, complex64, complex128, float32, uint16
+from ..creation import asarray
+from ..dtypes import bfloat16, boolean, complex64, uint16
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError
-from ..functions.joining import stack
+from ..extras import install_hint
 from ..functions.kinds import check, checked
 from ..tensor import Tensor
-from .whole import Place, replaced
+from .whole import Place, check_shape, replaced
 
-__all__ = ["load", "load_state", "save", "save_state"]
+__all__ = ["load", "save"]
 
 
 # What the format calls dtypes; bfloat16 as the words that hold it.
@@ -32,11 +33,12 @@ _KINDS = {
 }
 
 
-def _library() -> Any:
+def _library(op: str, otherwise: str) -> Any:
+    """The library; ModuleNotFoundError if it is not installed, which says how to install it, or do `otherwise`."""
     try:
         import safetensors.numpy
     except ImportError:
-        raise ModuleNotFoundError("files: safetensors is not installed; pip install 'tenxor[files]'") from None
+        raise ModuleNotFoundError(f"{op}: safetensors is not installed; {install_hint('files')}{otherwise and f'; {otherwise}'}") from None
     return safetensors
 
 
@@ -44,32 +46,49 @@ def _library() -> Any:
 def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a safetensors file, by name, and texts that belong to them. The file is replaced when all of it is there.
 
-    DTypeError for complex tensors, which the format has not; OSError where the file cannot be written.
+    Needs the package safetensors, and ml_dtypes for bfloat16; `save_npz` needs none. DTypeError for complex tensors, which the format has
+    not; ArgumentError for the name "__metadata__", which the format reserves; OSError where the file cannot be written.
     """
-    library = _library()
+    write_safetensors("save", path, tensors, metadata or {}, "tx.files.save_npz needs no other package")
+
+
+def write_safetensors(op: str, path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str], otherwise: str) -> None:
+    """Write tensors and texts to a safetensors file, as `save` does; errors speak of `op`, and say what to do `otherwise`."""
+    library = _library(op, otherwise)
     arrays = {}
-    for name, text in (metadata or {}).items():
-        check("save", "each name in metadata", name, "str")
-        check("save", f"metadata[{name!r}]", text, "str")
+    for name, text in metadata.items():
+        check(op, "each name in metadata", name, "str")
+        check(op, f"metadata[{name!r}]", text, "str")
+        _check_text(op, name, text)
     for name, t in tensors.items():
-        check("save", "each name", name, "str")
+        check(op, "each name", name, "str")
+        _check_text(op, name)
+        if name == "__metadata__":
+            raise ArgumentError(f"{op}: no tensor can have the name '__metadata__', which safetensors files reserve; give it another one")
         own = asarray(t)
         if own.dtype.is_complex:
-            raise DTypeError(f"save: {name!r} is {own.dtype}, which safetensors files have not; save its real and imag")
-        arrays[name] = own.copy().view(uint16).to_numpy().view(_ml_bfloat16()) if own.dtype is bfloat16 else own.to_numpy()
+            raise DTypeError(f"{op}: {name!r} is {own.dtype}, which safetensors files have not; save its real and imag")
+        arrays[name] = own.copy().view(uint16).to_numpy().view(_ml_bfloat16(op)) if own.dtype is bfloat16 else own.to_numpy()
     with replaced(path) as unfinished:
         unfinished.touch()  # the system says best what is in its way
         try:
-            library.numpy.save_file(arrays, unfinished, dict(metadata or {}) or None)  # of none it reads none, where there are no tensors
+            library.numpy.save_file(arrays, unfinished, dict(metadata) or None)  # of none it reads none, where there are no tensors
         except library.SafetensorError as error:
-            raise OSError(f"save: {os.fspath(path)!r} cannot be written: {error}") from error
+            raise OSError(f"{op}: {os.fspath(path)!r} cannot be written: {error}") from error
 
 
-def _ml_bfloat16() -> Any:
+def _check_text(op: str, *texts: str) -> None:
+    """Raise ArgumentError for a text that no file can hold."""
+    for text in texts:
+        if text != text.encode(errors="replace").decode():
+            raise ArgumentError(f"{op}: the text {short(text)} is no Unicode; a name, and a text in metadata, must have no lone surrogates")
+
+
+def _ml_bfloat16(op: str) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        raise ModuleNotFoundError("save: bfloat16 needs ml_dtypes; pip install ml_dtypes, or save x.astype(tx.float32)") from None
+        raise ModuleNotFoundError(f"{op}: bfloat16 needs ml_dtypes; pip install ml_dtypes, or save x.astype(tx.float32)") from None
     return ml_dtypes.bfloat16
 
 
@@ -85,15 +104,24 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
     >>> tensors["a"].tolist(), texts
     ([0, 1, 2], {'by': 'me'})
     """
-    library = _library()
+    return read_safetensors("load", path, mapped=mapped)
+
+
+def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read the tensors in a safetensors file, by name, and its texts, as `load` does; errors speak of `op`."""
     Path(path).stat()  # what is not there is told by its name
+    library = _library(op, "")
+    where = f"{os.fspath(path)!r}"
     try:
         with library.safe_open(str(path), framework="numpy") as file:
             texts, names = dict(file.metadata() or {}), file.keys()
-            kinds = {name: file.get_slice(name).get_dtype() for name in names}
-            for name, kind in kinds.items():
-                if kind not in _KINDS:
-                    raise FileError(f"load: {name!r} in {os.fspath(path)!r} has elements of kind {kind}, for which there is no dtype")
+            kinds = {}
+            for name in names:
+                part = file.get_slice(name)
+                kinds[name] = part.get_dtype()
+                if kinds[name] not in _KINDS:
+                    raise FileError(f"{op}: {name!r} in {where} has elements of kind {kinds[name]}, for which there is no dtype")
+                check_shape(f"{op}: {name!r} in {where}", tuple(part.get_shape()))
             if mapped:
                 return _mapped(path, names), texts
             # NumPy has no bfloat16 until ml_dtypes is imported, which need not be installed
@@ -102,7 +130,7 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
     except FileError:
         raise
     except (library.SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"load: {os.fspath(path)!r} is no safetensors file that can be read: {error}") from error
+        raise FileError(f"{op}: {where} is no safetensors file that can be read: {error}") from error
 
 
 def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
@@ -117,59 +145,3 @@ def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
         elements = np.memmap(path, own, "r", 8 + length + begin, tuple(shape)) if end > begin else np.zeros(shape, own)
         found[name] = asarray(elements).view(bfloat16) if kind == "BF16" else asarray(elements)
     return found
-
-
-@checked
-def save_state(path: Place, state: Any) -> None:
-    """Write nested dicts and lists of tensors, numbers and texts to one safetensors file: what `load_state` gives again."""
-    tensors: dict[str, Tensor] = {}
-    outline = _outlined(state, "", tensors)
-    save(path, tensors, {"tenxor": json.dumps(outline)})
-
-
-@checked
-def load_state(path: Place) -> Any:
-    """What `save_state` wrote. FileError for any other file."""
-    tensors, metadata = load(path)
-    if "tenxor" not in metadata:
-        raise FileError(f"load_state: {os.fspath(path)!r} was not written by save_state; use load(path)")
-    try:
-        return _filled(json.loads(metadata["tenxor"]), tensors)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise FileError(f"load_state: {os.fspath(path)!r} is damaged: what it says of its tensors is no state: {error!r:.200}") from error
-
-
-def _outlined(x: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """What is left of a state without its tensors, which are put aside by name."""
-    if isinstance(x, Tensor):
-        while name in tensors:  # as "a/b" is what is in "a" by the name of "b", and may be a name itself
-            name += "'"
-        tensors[name] = stack([x.real, x.imag]) if x.dtype.is_complex else x
-        return {"complex" if x.dtype.is_complex else "tensor": name}
-    if isinstance(x, Mapping):
-        return {"dict": [[key, _outlined(value, f"{name}/{key}" if name else str(key), tensors)] for key, value in x.items()]}
-    if isinstance(x, (list, tuple)):
-        kind = "tuple" if isinstance(x, tuple) else "list"
-        return {kind: [_outlined(value, f"{name}/{k}" if name else str(k), tensors) for k, value in enumerate(x)]}
-    if x is None or isinstance(x, (bool, int, float, str)):
-        return {"value": x}
-    raise ArgumentError(
-        f"save_state: {name!r} is {x!r} of type {type(x).__name__}; a state is made of tensors, numbers, texts, lists and dicts"
-    )
-
-
-def _filled(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
-    ((kind, value),) = outline.items()
-    if kind == "tensor":
-        return tensors[value]
-    if kind == "complex":
-        parts = tensors[value]
-        found = empty(parts.shape[1:], dtype=complex64 if parts.dtype is float32 else complex128)
-        found.real[...], found.imag[...] = parts[0], parts[1]
-        return found
-    if kind == "dict":
-        return {key: _filled(its, tensors) for key, its in value}
-    if kind == "value":
-        return value
-    items = [_filled(its, tensors) for its in value]
-    return tuple(items) if kind == "tuple" else items

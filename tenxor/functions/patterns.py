@@ -1,4 +1,4 @@
-"""Movement written as a pattern, `"h w c -> c h w"`, through the einops library (the extra `tenxor[einops]`)."""
+"""Movement written as a pattern, `"h w c -> c h w"`, through the einops library (the extra `einops`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from ..creation import arange, asarray
 from ..dtypes import isdtype
 from ..errors import ArgumentError
+from ..extras import install_hint
 from ..tensor import Tensor
 from ..tensor.core import Operand
 from .contraction import einsum
@@ -31,9 +32,7 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
     try:
         import einops
     except ImportError:
-        raise ArgumentError(
-            "rearrange: patterns are read by einops, which is not installed; pip install 'tenxor[einops]'"
-        ) from None
+        raise ArgumentError(f"rearrange: patterns are read by einops, which is not installed; {install_hint('einops')}") from None
     found: Tensor = einops.rearrange(asarray(x), pattern, **sizes)
     return found
 

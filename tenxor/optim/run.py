@@ -25,16 +25,18 @@ class Run:
     Ctrl-C stops after the present step, with all of it written; a second one stops at once. What is run again then gives the same
     bits as if it had never been stopped, if all that it draws comes from generators among the parts.
 
+    The file is one of `tx.files.save_state`: a path that ends in .npz needs no other package.
+
     >>> import tempfile, tenxor as tx
     >>> model = tx.nn.Linear(2, 1)
     >>> optimizer = tx.optim.SGD(model.parameters(), lr=0.1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with tx.optim.Run(f"{folder}/line.safetensors", model=model, optimizer=optimizer) as run:
+    ...     with tx.optim.Run(f"{folder}/line.npz", model=model, optimizer=optimizer) as run:
     ...         for step in tx.show.progress(run.steps(3), total=3, start=run.step):
     ...             optimizer.zero_grad()
     ...             model(tx.ones((1, 2), dtype=tx.float32)).sum().backward()
     ...             optimizer.step()
-    ...     tx.optim.Run(f"{folder}/line.safetensors", model=model, optimizer=optimizer).step
+    ...     tx.optim.Run(f"{folder}/line.npz", model=model, optimizer=optimizer).step
     3
     """
 

@@ -19,7 +19,7 @@ OFTEN, DRAWN, SELDOM = 0.1, 1.0, 10.0  # seconds from one time to the next that 
 class Progress(Generic[T]):
     """The same things one after another, showing how many there were and how long the rest will take.
 
-    In a terminal that is a bar, of `rich` or of `tqdm` where one of them is installed (`pip install tenxor[progress]`); in a
+    In a terminal that is a bar, of `rich` or of `tqdm` where one of them is installed (`pip install rich`); in a
     notebook a picture of what was told so far (`tx.show.curves`), drawn again each second; elsewhere, such as in a file, plain
     lines, one every ten seconds and one at the end. It is written to `file`, by default standard error.
 

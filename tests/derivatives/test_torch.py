@@ -11,7 +11,7 @@ import tenxor as tx
 
 from .expressions import Expression
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tenxor[bench]' to compare gradients with its")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[bench]' to compare gradients with its")
 
 PROGRAMS = 200
 BATCH = 50

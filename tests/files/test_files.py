@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import random
 import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,8 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import ArgumentError, DTypeError, FileError, ShapeError
+
+from .samples import MODEL, NUMBERS, gguf, npy, with_header
 
 DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
 DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
@@ -126,41 +124,6 @@ class TestCsv:
             tx.files.save_csv(path, X + 1j)
 
 
-def text(s: str) -> bytes:
-    return struct.pack("<Q", len(s.encode())) + s.encode()
-
-
-def gguf(tensors: dict[str, tuple[tuple[int, ...], int, bytes]], values: dict[str, tuple[int, bytes]]) -> bytes:
-    """A GGUF file: tensors by name (shape, type, bytes), and values (type, bytes)."""
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
-    for key, (kind, content) in values.items():
-        head += text(key) + struct.pack("<I", kind) + content
-    body = b""
-    for name, (shape, kind, content) in tensors.items():
-        head += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape[::-1]) + struct.pack("<IQ", kind, len(body))
-        body += content + bytes(-len(content) % 32)
-    return head + bytes(-len(head) % 32) + body
-
-
-NUMBERS = np.arange(6, dtype=np.float32).reshape(2, 3)
-MODEL = gguf(
-    {
-        "w": ((2, 3), 0, NUMBERS.tobytes()),
-        "half": ((3,), 1, np.arange(3, dtype=np.float16).tobytes()),
-        "brain": ((2,), 30, np.array([0x3F80, 0x4000], np.uint16).tobytes()),
-        "few": ((1, 32), 8, np.float16(0.5).tobytes() + np.arange(-16, 16, dtype=np.int8).tobytes()),
-        "odd": ((256,), 10, bytes(84)),
-    },
-    {
-        "general.name": (8, text("né")),
-        "layers": (4, struct.pack("<I", 7)),
-        "tokens": (9, struct.pack("<IQ", 8, 2) + text("a") + text("b")),
-        "scores": (9, struct.pack("<IQ2f", 6, 2, 0.5, 1.5)),
-        "nested": (9, struct.pack("<IQ", 9, 1) + struct.pack("<IQ2B", 0, 2, 1, 2)),
-    },
-)
-
-
 class TestGguf:
     def test_is_read(self, tmp_path: Path) -> None:
         path = tmp_path / "m.gguf"
@@ -178,7 +141,7 @@ class TestGguf:
 
     @pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q6_K", "BF16"])
     def test_blocks_are_what_its_own_library_makes_of_them(self, tmp_path: Path, name: str) -> None:
-        library = pytest.importorskip("gguf", reason="gguf is not installed: pip install 'tenxor[interop]' to compare with it")
+        library = pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[interop]' to compare with it")
         kind = getattr(library.GGMLQuantizationType, name)
         count, nbytes = library.GGML_QUANT_SIZES[kind]
         numbers = np.random.default_rng(0)
@@ -193,14 +156,14 @@ class TestGguf:
         np.testing.assert_allclose(np.asarray(tx.files.load_gguf(path)["w"]), wanted.reshape(-1), rtol=1e-6)
 
     @pytest.mark.parametrize("shape", [(1 << 62, 0), (0, 1 << 63), (1 << 40, 1 << 40, 0)], ids=str)
-    def test_shapes_of_no_elements_that_no_array_has(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+    def test_shapes_of_no_elements_that_no_tensor_has(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
         path = tmp_path / "m.gguf"
         path.write_bytes(gguf({"w": (shape, 0, b"")}, {}))
-        with pytest.raises(FileError, match="which no array has"):
+        with pytest.raises(FileError, match="which no tensor has"):
             tx.files.load_gguf(path)["w"]
 
     def test_its_own_librarys_files(self, tmp_path: Path) -> None:
-        library = pytest.importorskip("gguf", reason="gguf is not installed: pip install 'tenxor[interop]' to read its files")
+        library = pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[interop]' to read its files")
         writer = library.GGUFWriter(tmp_path / "m.gguf", "llama")
         writer.add_uint32("answer", 42)
         writer.add_tensor("w", NUMBERS)
@@ -210,92 +173,19 @@ class TestGguf:
         assert model["w"].tolist() == NUMBERS.tolist() and model.metadata["answer"] == 42
 
 
-# What is damaged
-
-
-def npy() -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.arange(6.0).reshape(2, 3))
-    return file.getvalue()
-
-
-def npz() -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, a=np.arange(100.0), b=np.ones(3))
-    return file.getvalue()
-
-
-def safetensors() -> bytes:
-    header = b'{"a":{"dtype":"F64","shape":[2,3],"data_offsets":[0,48]},"b":{"dtype":"I8","shape":[4],"data_offsets":[48,52]}}'
-    return struct.pack("<Q", len(header)) + header + np.arange(6.0).tobytes() + bytes(4)
-
-
-def everything(model: Any) -> None:
-    for name in model:
-        model[name].tolist()
-
-
-READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
-    "npy": (npy(), tx.files.load_npy),
-    "npy mapped": (npy(), lambda path: tx.files.load_npy(path, mapped=True).tolist()),
-    "npz": (npz(), tx.files.load_npz),
-    "gguf": (MODEL.replace(struct.pack("<IQ", 10, 192), struct.pack("<IQ", 24, 192)), lambda p: everything(tx.files.load_gguf(p))),
-    "csv": (b"1,2\n3,4\n", tx.files.load_csv),
-    "safetensors": (safetensors(), tx.files.load),
-    "safetensors mapped": (safetensors(), lambda path: [t.tolist() for t in tx.files.load(path, mapped=True)[0].values()]),
-}
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_damaged_files_are_errors_or_numbers(name: str, tmp_path: Path) -> None:
-    """Never another error, a crash, or memory asked for that the file cannot fill."""
-    content, read = READERS[name]
-    path, numbers, errors = tmp_path / "x", random.Random(0), 0
-    path.write_bytes(content)
-    with suppress(DTypeError):  # one tensor of the model is of a kind that is not read
-        read(path)
-    tx.set_memory_limit(tx.memory().in_use + (1 << 26))
-    try:
-        for _ in range(400):
-            damaged = bytearray(content)
-            for _ in range(numbers.randrange(1, 4)):
-                at, kind = numbers.randrange(len(damaged) + 1), numbers.randrange(4)
-                if kind == 0:
-                    damaged[at : at + 1] = bytes([numbers.randrange(256)])
-                elif kind == 1:
-                    del damaged[at:]
-                elif kind == 2:
-                    damaged[at:at] = bytes(numbers.randrange(256) for _ in range(numbers.randrange(1, 9)))
-                else:
-                    damaged[at : at + 8] = numbers.choice((b"\xff" * 8, b"\x00" * 8, b"\xff" * 7 + b"\x7f"))
-            path.write_bytes(damaged)
-            try:
-                read(path)
-            except (FileError, DTypeError):
-                errors += 1
-    finally:
-        tx.set_memory_limit(None)
-    assert errors > 50
-
-
 @pytest.mark.parametrize("shape", ["(1000000000000,)", "(-1,)", "(99999999999999999999,)", "(2, 4)"])
 def test_a_header_is_held_against_the_file(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}"
     body = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n" + bytes(48)
     path.write_bytes(body)
-    with pytest.raises(FileError, match=r"x\.npy.* is (cut short|no npy)"):
+    with pytest.raises(FileError, match=r"x\.npy.* (is cut short|is no npy|has shape)"):
         tx.files.load_npy(path)
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("a.npy", body)
     for mapped in (False, True):
         with pytest.raises(FileError, match="'a'"):
             tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
-
-
-def with_header(header: dict[str, Any], data: bytes = b"") -> bytes:
-    encoded = json.dumps(header).encode()
-    return struct.pack("<Q", len(encoded)) + encoded + data
 
 
 def test_elements_that_there_are_not_are_told(tmp_path: Path) -> None:
@@ -336,3 +226,54 @@ def test_bfloat16_in_a_file_of_others_needs_no_library_that_knows_it(tmp_path: P
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["['v',", "'w']", "bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]
+
+
+def npy_of(shape: str, descr: str) -> bytes:
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}}}"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n"
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 62), (1 << 59, 0), (0, 1 << 64), (1 << 40, 1 << 40, 0)], ids=str)
+def test_shapes_of_no_elements_that_no_tensor_has_are_told_of_by_every_format(shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for descr, kind in (("<f8", "F64"), ("|u1", "U8")):
+        for mapped in (False, True):
+            path.write_bytes(npy_of(str(shape), descr))
+            with pytest.raises(FileError, match=r"^load_npy: .* has shape .*, which no tensor has"):
+                tx.files.load_npy(path, mapped=mapped)
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("a.npy", npy_of(str(shape), descr))
+            with pytest.raises(FileError, match=r"^load_npz: 'a' in .* has shape .*, which no tensor has"):
+                tx.files.load_npz(path, mapped=mapped)
+            path.write_bytes(with_header({"a": {"dtype": kind, "shape": shape, "data_offsets": [0, 0]}}))
+            with pytest.raises(FileError, match=r"^load: .*(has shape .*, which no tensor has|is no safetensors file that can be read)"):
+                tx.files.load(path, mapped=mapped)
+
+
+@pytest.mark.parametrize("descr", ["<U3", "<M8[s]", "|S0", "(99999999,)<f8"])
+def test_elements_that_are_no_numbers_are_told_with_the_file(descr: str, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(npy_of("(0,)", descr))
+    with pytest.raises(DTypeError, match=r"^load_npy: .*x\.npy' has elements that are no numbers"):
+        tx.files.load_npy(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("names", [("a\0b", "a"), ("\ud800",), ("a" * 65_532,)], ids=["NUL", "surrogate", "long"])
+def test_names_that_no_archive_holds_are_refused(names: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"^save_npz: the name .* cannot be in an archive; a name must be"):
+        tx.files.save_npz(tmp_path / "x.npz", **dict.fromkeys(names, X))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_with_two_members_of_one_name_is_told(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        for name in ("a", "a.npy"):
+            archive.writestr(name, npy())
+    with pytest.raises(FileError, match=r"^load_npz: 'a' in .* is there twice"):
+        tx.files.load_npz(tmp_path / "x.npz")
+
+
+def test_factors_of_blocks_that_are_no_numbers_warn_of_nothing(tmp_path: Path) -> None:
+    block = np.array([np.nan, np.inf], np.float16)
+    content = b"".join(factor.tobytes() + bytes(32) for factor in block)
+    (tmp_path / "m.gguf").write_bytes(gguf({"w": ((2, 32), 8, content)}, {}))
+    assert np.isnan(np.asarray(tx.files.load_gguf(tmp_path / "m.gguf")["w"])).all()

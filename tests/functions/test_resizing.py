@@ -64,7 +64,7 @@ def test_beside_the_definition(space: int, mode: str) -> None:
 
 
 def test_beside_pytorch() -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tenxor[interop]' to compare with it")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[interop]' to compare with it")
     modes: dict[str, tuple[str, str, str]] = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
     given: tuple[dict[str, Any], ...] = ({"size": 7}, {"size": 1}, {"scale_factor": 1.7}, {"scale_factor": 0.5})
     for space, mode, how in product((1, 2, 3), ("nearest", "nearest-exact", "linear", "cubic"), given):

@@ -24,6 +24,7 @@ import tenxor as tx
 from tenxor.backend.llvm import cache
 
 from . import ladder, peers
+from .files import check_damaged_files
 from .running import check_seed
 
 CORPUS = Path(__file__).with_name("corpus.txt")
@@ -194,6 +195,7 @@ KINDS: dict[str, Callable[[int], None]] = {
     "pickled": pickled,
     "summed": summed,
     "kept": kept,
+    "files": check_damaged_files,
     "watched": watched,
     "ladder": ladder.check,
     "peers": peers.check,

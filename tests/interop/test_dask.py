@@ -1,4 +1,4 @@
-"""Dask's arrays with tensors for chunks. Dask is an extra: `pip install 'tenxor[dask]'`."""
+"""Dask's arrays with tensors for chunks. Dask is an extra: `pip install '.[dask]'`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import tenxor as tx
 from tenxor.errors import DTypeError, IndexOutOfRange
 
-pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'tenxor[dask]' to have tensors for chunks")
+pytest.importorskip("dask.array", reason="Dask is not installed: pip install '.[dask]' to have tensors for chunks")
 
 import dask
 import dask.array as da

@@ -16,7 +16,7 @@ import pytest
 
 import tenxor as tx
 
-pytest.importorskip("distributed", reason="Dask's distributed is not installed: pip install 'tenxor[dask]' to have workers")
+pytest.importorskip("distributed", reason="Dask's distributed is not installed: pip install '.[dask]' to have workers")
 
 import cloudpickle
 import dask

@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 
-Image: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install 'tenxor[interop]' to read pictures")
+Image: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install '.[interop]' to read pictures")
 
 
 @pytest.mark.parametrize(("mode", "shape"), [("L", (2, 3)), ("RGB", (2, 3, 3)), ("RGBA", (2, 3, 4))])

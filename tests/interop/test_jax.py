@@ -1,4 +1,4 @@
-"""Memory shared with JAX, both ways. JAX is an extra: `pip install 'tenxor[interop]'`."""
+"""Memory shared with JAX, both ways. JAX is an extra: `pip install '.[interop]'`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 
-jax: Any = pytest.importorskip("jax", reason="JAX is not installed: pip install 'tenxor[interop]' to share memory with it")
+jax: Any = pytest.importorskip("jax", reason="JAX is not installed: pip install '.[interop]' to share memory with it")
 jnp: Any = pytest.importorskip("jax.numpy")
 
 DTYPES = ["bool", "uint8", "uint32", "int8", "int32", "float16", "bfloat16", "float32", "complex64"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("distributed", reason="Dask's distributed is not installed: pip install 'tenxor[dask]' to have workers")
+pytest.importorskip("distributed", reason="Dask's distributed is not installed: pip install '.[dask]' to have workers")
 
 import dask
 import dask.array as da

@@ -19,7 +19,7 @@ class Terminal(StringIO):
 
 @pytest.mark.parametrize("name", ["rich", "tqdm"])
 def test_bars(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip(name, reason=f"{name} is not installed: pip install 'tenxor[interop]' to see its bars")
+    pytest.importorskip(name, reason=f"{name} is not installed: pip install '.[interop]' to see its bars")
     monkeypatch.setenv("COLUMNS", "120")
     if name == "tqdm":
         monkeypatch.setitem(sys.modules, "rich.progress", None)

@@ -40,11 +40,11 @@ def test_clip_where() -> None:
 
 
 def pytorchs(values: Any) -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tenxor[interop]'").tensor(values)
+    return pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[interop]'").tensor(values)
 
 
 def jaxs(values: Any) -> Any:
-    return pytest.importorskip("jax.numpy", reason="JAX is not installed: pip install 'tenxor[interop]'").asarray(values)
+    return pytest.importorskip("jax.numpy", reason="JAX is not installed: pip install '.[interop]'").asarray(values)
 
 
 @pytest.mark.parametrize("made", [pytorchs, jaxs])

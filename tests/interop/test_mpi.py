@@ -1,4 +1,4 @@
-"""The programs of `docs/larger.md` that speak MPI, each in two processes. mpi4py and an MPI: `pip install 'tenxor[interop]'`."""
+"""The programs of `docs/larger.md` that speak MPI, each in two processes. mpi4py and an MPI: `pip install '.[interop]'`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def why_not() -> str | None:
 @pytest.fixture(autouse=True)
 def two_processes() -> None:
     if (reason := why_not()) is not None:
-        pytest.skip(f"{reason}: pip install 'tenxor[interop]' to exchange tensors between processes")
+        pytest.skip(f"{reason}: pip install '.[interop]' to exchange tensors between processes")
 
 
 def program(name: str) -> str:

@@ -13,7 +13,7 @@ MODEL = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def library(name: str) -> Any:
-    return pytest.importorskip(name, reason=f"{name} is not installed: pip install 'tenxor[interop]' to try it with tensors")
+    return pytest.importorskip(name, reason=f"{name} is not installed: pip install '.[interop]' to try it with tensors")
 
 
 METHODS = ("sum", "mean", "std", "var", "prod", "min", "max", "any", "all", "count", "median", "argmax", "cumsum")

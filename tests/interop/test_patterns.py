@@ -17,7 +17,7 @@ MODEL = X.to_numpy()
 
 
 def library(name: str) -> Any:
-    return pytest.importorskip(name, reason=f"{name} is not installed: pip install 'tenxor[interop]' to try it with tensors")
+    return pytest.importorskip(name, reason=f"{name} is not installed: pip install '.[interop]' to try it with tensors")
 
 
 class TestEinops:

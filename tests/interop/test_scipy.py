@@ -10,7 +10,7 @@ import pytest
 
 import tenxor as tx
 
-scipy: Any = pytest.importorskip("scipy", reason="SciPy is not installed: pip install 'tenxor[interop]' to try its functions on tensors")
+scipy: Any = pytest.importorskip("scipy", reason="SciPy is not installed: pip install '.[interop]' to try its functions on tensors")
 if not import_module("scipy._lib._array_api").SCIPY_ARRAY_API:
     pytest.skip("SciPy was imported before SCIPY_ARRAY_API=1 was set", allow_module_level=True)
 for name in ("cluster.hierarchy", "cluster.vq", "fft", "integrate", "interpolate", "ndimage", "signal", "special", "stats"):

@@ -11,7 +11,7 @@ import pytest
 
 import tenxor as tx
 
-WHY = "scikit-learn is not installed: pip install 'tenxor[interop]' to try its estimators on tensors"
+WHY = "scikit-learn is not installed: pip install '.[interop]' to try its estimators on tensors"
 sklearn: Any = pytest.importorskip("sklearn", reason=WHY)
 if not import_module("scipy._lib._array_api").SCIPY_ARRAY_API:
     pytest.skip("SciPy was imported before SCIPY_ARRAY_API=1 was set", allow_module_level=True)

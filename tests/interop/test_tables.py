@@ -14,7 +14,7 @@ X = tx.arange(6, dtype=tx.float32).reshape(2, 3)
 
 
 def library(name: str) -> Any:
-    return pytest.importorskip(name, reason=f"{name} is not installed: pip install 'tenxor[interop]' to exchange columns with it")
+    return pytest.importorskip(name, reason=f"{name} is not installed: pip install '.[interop]' to exchange columns with it")
 
 
 def test_pandas() -> None:

@@ -1,4 +1,4 @@
-"""Memory shared with PyTorch, both ways. PyTorch is an extra: `pip install 'tenxor[interop]'`."""
+"""Memory shared with PyTorch, both ways. PyTorch is an extra: `pip install '.[interop]'`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import tenxor as tx
 from tenxor.errors import DTypeError
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tenxor[interop]' to share memory with it")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[interop]' to share memory with it")
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 

@@ -1,0 +1,165 @@
+"""States of trainings in files: nested dicts, lists and tuples of tensors, numbers and texts.
+
+Tensors are kept by name, and how they are nested as JSON text beside them: in the metadata of a safetensors file, or in an array of bytes
+in an npz file, which needs no package but NumPy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from reprlib import repr as short
+from typing import Any
+
+import numpy as np
+
+from ..creation import asarray, empty
+from ..dtypes import bfloat16, complex64, complex128, float32, shown_integer, uint16
+from ..errors import ArgumentError, FileError
+from ..functions.joining import stack
+from ..functions.kinds import checked
+from ..tensor import Tensor
+from .arrays import read_npz, write_npz
+from .tensors import read_safetensors, write_safetensors
+from .whole import Place
+
+__all__ = ["load_state", "save_state"]
+
+OUTLINE = "tenxor"  # the name of the text that says how tensors are nested
+MAX_STATE_LEVELS = 100
+MAX_NAME_LENGTH = 1000  # of a tensor, which tells where it is in the state
+_NPZ_MAGIC = b"PK\x03\x04"
+_OTHER_PACKAGE = "a path that ends in .npz needs no other package"
+
+
+@checked
+def save_state(path: Place, state: Any) -> None:
+    """Write nested dicts, lists and tuples of tensors, numbers and texts to one file: what `load_state` gives again.
+
+    A path that ends in .npz is an npz file. Every other path is a safetensors file, which needs the package safetensors. Raises
+    ArgumentError for anything else in the state, keys of dicts that are no texts, numbers or None, and more than 100 levels;
+    ModuleNotFoundError; OSError.
+
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save_state(f"{folder}/x.npz", {"step": 3, "weights": [tx.arange(2)]})
+    ...     state = tx.files.load_state(f"{folder}/x.npz")
+    >>> state["step"], state["weights"][0].tolist()
+    (3, [0, 1])
+    """
+    is_npz = Path(path).suffix == ".npz"
+    tensors: dict[str, Tensor] = {}
+    outline = _Outliner(tensors, _for_npz if is_npz else _for_safetensors).outline(state, "", 0)
+    try:
+        text = json.dumps(outline)
+    except ValueError as error:  # an integer of too many digits
+        raise ArgumentError(f"save_state: the state cannot be written as text: {error}") from error
+    if is_npz:
+        write_npz("save_state", path, {**tensors, OUTLINE: asarray(np.frombuffer(text.encode(), np.uint8))})
+    else:
+        write_safetensors("save_state", path, tensors, {OUTLINE: text}, _OTHER_PACKAGE)
+
+
+@checked
+def load_state(path: Place) -> Any:
+    """What `save_state` wrote. FileError for any other file; FileNotFoundError."""
+    with Path(path).open("rb") as file:
+        is_npz = file.read(len(_NPZ_MAGIC)) == _NPZ_MAGIC
+    text: str | bytes | None
+    if is_npz:
+        tensors = read_npz("load_state", path)
+        text = bytes(tensors.pop(OUTLINE).numpy()) if OUTLINE in tensors else None
+    else:
+        tensors, metadata = read_safetensors("load_state", path)
+        text = metadata.get(OUTLINE)
+    if text is None:
+        raise FileError(f"load_state: {os.fspath(path)!r} was not written by save_state; use load(path) or load_npz(path)")
+    try:
+        return _filled(json.loads(text), tensors)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+        raise FileError(f"load_state: {os.fspath(path)!r} is damaged: what it says of its tensors is no state: {error!r:.200}") from error
+
+
+def _for_npz(x: Tensor) -> tuple[str, Tensor]:
+    """A tensor as an npz file can hold it, and what it is then."""
+    return ("bfloat16", x.copy().view(uint16)) if x.dtype is bfloat16 else ("tensor", x)
+
+
+def _for_safetensors(x: Tensor) -> tuple[str, Tensor]:
+    """A tensor as a safetensors file can hold it, and what it is then."""
+    return ("complex", stack([x.real, x.imag])) if x.dtype.is_complex else ("tensor", x)
+
+
+class _Outliner:
+    """Puts the tensors of a state aside, by name, each `encoded`, and tells how they are nested."""
+
+    def __init__(self, tensors: dict[str, Tensor], encoded: Callable[[Tensor], tuple[str, Tensor]]) -> None:
+        self.tensors, self.encoded = tensors, encoded
+
+    def outline(self, x: Any, name: str, level: int) -> dict[str, Any]:
+        """What is left of a part of a state, which has a `name` and is at a `level`, without its tensors."""
+        if isinstance(x, Tensor):
+            kind, stored = self.encoded(x)
+            free = self._free(name)
+            self.tensors[free] = stored
+            return {kind: free}
+        if x is None or isinstance(x, (bool, int, float, str)):
+            return {"value": x}
+        if not isinstance(x, (Mapping, list, tuple)):
+            raise ArgumentError(
+                f"save_state: {short(name)} is {short(x)} of type {type(x).__name__}; a state is made of tensors, numbers, texts,"
+                " lists and dicts"
+            )
+        if level == MAX_STATE_LEVELS:
+            raise ArgumentError(
+                f"save_state: the state is nested in more than {MAX_STATE_LEVELS} levels, or something in it contains itself;"
+                f" it must have at most {MAX_STATE_LEVELS} levels"
+            )
+        within = f"{name}/" if name else ""
+        if isinstance(x, Mapping):
+            return {"dict": [[key, self.outline(v, f"{within}{_text_of(key, name)}", level + 1)] for key, v in x.items()]}
+        kind = "tuple" if isinstance(x, tuple) else "list"
+        return {kind: [self.outline(v, f"{within}{k}", level + 1) for k, v in enumerate(x)]}
+
+    def _free(self, name: str) -> str:
+        """A name for a tensor that no other one has, nor anything else in a file; "a/b" is also what "a" has by the name of "b"."""
+        name = name.encode(errors="replace").decode().replace("\0", "?")[:MAX_NAME_LENGTH]
+        while name in self.tensors or name in (OUTLINE, "__metadata__"):
+            name += "'"
+        return name
+
+
+def _text_of(key: Any, name: str) -> str:
+    """A key of a dict of this name as text. ArgumentError for one that JSON does not give back."""
+    if key is None or isinstance(key, (bool, int, float, str)):
+        with suppress(ValueError):  # an integer of too many digits
+            return str(key)
+    shown = shown_integer(key) if isinstance(key, int) else short(key)
+    raise ArgumentError(
+        f"save_state: {short(name)} has the key {shown} of type {type(key).__name__}; a key must be a text, a number of at most"
+        f" {sys.get_int_max_str_digits()} digits, or None; use a text, such as str(key)"
+    )
+
+
+def _filled(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """The state of which this is the outline."""
+    ((kind, value),) = outline.items()
+    if kind == "tensor":
+        return tensors[value]
+    if kind == "bfloat16":
+        return tensors[value].view(bfloat16)
+    if kind == "complex":
+        parts = tensors[value]
+        found = empty(parts.shape[1:], dtype=complex64 if parts.dtype is float32 else complex128)
+        found.real[...], found.imag[...] = parts[0], parts[1]
+        return found
+    if kind == "dict":
+        return {key: _filled(its, tensors) for key, its in value}
+    if kind == "value":
+        return value
+    items = [_filled(its, tensors) for its in value]
+    return tuple(items) if kind == "tuple" else items

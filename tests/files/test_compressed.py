@@ -1,0 +1,55 @@
+"""Tables in compressed files: written, read, and never expanded beyond a limit."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, FileError
+
+SUFFIXES = [".gz", ".bz2", ".xz", ".lzma"]
+X = tx.arange(12.0).reshape(3, 4) / 7
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_compressed_table_comes_back(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.csv{suffix}"
+    tx.files.save_csv(path, X, header="a,b,c,é")
+    assert tx.files.load_csv(path, skip=1).tolist() == X.tolist()
+    assert np.loadtxt(path, delimiter=",", skiprows=1, encoding="utf-8").tolist() == X.tolist()
+    assert [other.name for other in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("length", [0, 3, 30])
+def test_a_compressed_table_that_is_cut_short_is_an_error_that_names_it(suffix: str, length: int, tmp_path: Path) -> None:
+    path = tmp_path / f"x.csv{suffix}"
+    tx.files.save_csv(path, X)
+    path.write_bytes(path.read_bytes()[:length])
+    if length or suffix != ".gz":  # of no bytes at all gzip makes no bytes
+        with pytest.raises(FileError, match=f"^load_csv: .*{path.name}.* is no compressed file that can be read: "):
+            tx.files.load_csv(path)
+
+
+@pytest.mark.parametrize("line", [b"1,2\n", b"\n", b"1"])
+def test_text_is_expanded_up_to_a_limit(line: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(line * 1_000_000))
+    assert path.stat().st_size < 10_000
+    with pytest.raises(FileError, match=r"^load_csv: .*x\.csv\.gz.* expands to more than 100000 bytes; .* give a larger max_bytes"):
+        tx.files.load_csv(path, max_bytes=100_000)
+
+
+def test_the_limit_is_of_the_text_and_of_compressed_files(tmp_path: Path) -> None:
+    text = b"1,2\n" * 1000
+    for name, content in (("x.csv", text), ("x.csv.gz", gzip.compress(text))):
+        (tmp_path / name).write_bytes(content)
+    for limit in (len(text), None):
+        assert tx.files.load_csv(tmp_path / "x.csv.gz", max_bytes=limit).shape == (1000, 2)
+    assert tx.files.load_csv(tmp_path / "x.csv", max_bytes=1).shape == (1000, 2)
+    with pytest.raises(ArgumentError, match="load_csv: max_bytes is 0; it must be 1 or more, or None"):
+        tx.files.load_csv(tmp_path / "x.csv.gz", max_bytes=0)
