@@ -109,7 +109,8 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
 
 def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read the tensors in a safetensors file, by name, and its texts, as `load` does; errors speak of `op`."""
-    Path(path).stat()  # what is not there is told by its name
+    with Path(path).open("rb"):  # what is not there, or no file, is told by its name
+        pass
     library = _library(op, "")
     where = f"{os.fspath(path)!r}"
     try:

@@ -24,9 +24,9 @@ from ..records import NamedTuple
 from .arguments import axis_of, into, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
-from .nested import check_nesting
 
 wrong_index = Late("tenxor.plans.indices").wrong_index
+check_nesting = Late("tenxor.tensor.nested").check_nesting
 
 FEW = 4096  # indices that are looked at when they are given: it takes microseconds
 FEWER = 32  # those that Python is faster to look at than NumPy

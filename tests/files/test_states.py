@@ -141,6 +141,8 @@ class TestPlainInstall:
     def test_a_missing_file_is_named(self, load: Any, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match=r"missing\.file"):
             load(tmp_path / "missing.file")
+        with pytest.raises(IsADirectoryError, match=tmp_path.name):
+            load(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "text"), [("__metadata__", ""), ("\ud800", ""), ("x", "\ud800")])
