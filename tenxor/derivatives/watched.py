@@ -2,13 +2,14 @@
 
 A storage that requires a gradient holds a leaf. A write to it is ordinary: it makes a node that reads the leaf, and the gradient
 is still that by the value that was there before. A write that is not tracked, such as an optimiser's, puts in a new value for the
-same leaf.
+same leaf. A tracked write to a leaf that has a constant gradient is an error: it would be an update for which `no_grad` was forgotten.
 """
 
 from __future__ import annotations
 
 from weakref import ref
 
+from ..errors import DerivativeError
 from ..node import Node, data, tracking, writes
 from ..past import Past, past_of
 from ..storage import Element, Storage, Watched, WatchedElement, put_unwatched, watching
@@ -26,13 +27,26 @@ def _written(storage: Storage, node: Node) -> Node:
     past = leaf_of(storage)
     if past is None:  # it was forgotten with the function that it was a leaf in
         return node
-    if node.past is None and not tracking.get():
+    if tracking.get():
+        _check_is_no_update(past, node)
+    elif node.past is None:
         node = _as_leaf(node, past)
     if node.past is not past:
         _held[ref(storage, _held.pop)] = past
     elif _held:
         _held.pop(ref(storage), None)
     return node
+
+
+def _check_is_no_update(past: Past, node: Node) -> None:
+    """Raise DerivativeError for a tracked write to a leaf that has a constant gradient: the next gradient would be by the values before."""
+    grad = None if past.watch is None or node.past is past else past.watch.grad
+    if grad is not None and past_of(grad.node) is None:
+        raise DerivativeError(
+            f"in-place write: this tensor of {node.size} elements requires a gradient and has one, so the write must not be tracked: the"
+            " next gradient would be by the values before the write. To update it write `with tx.no_grad(): w -= lr * w.grad`; to"
+            " differentiate through the write set w.grad = None first"
+        )
 
 
 watching.append(_written)
@@ -58,7 +72,7 @@ def watch(storage: Storage) -> None:
     if past.sources:  # that of something else; the gradient is kept for this, too
         return
     past.watch = Watch(kept=True) if before is None else before.watch
-    storage.node = node
+    put_unwatched(storage, node)
     _leaves[ref(storage, _leaves.pop)] = ref(past)
     _held.pop(ref(storage), None)
     storage.__class__ = WatchedElement if isinstance(storage, Element) else Watched

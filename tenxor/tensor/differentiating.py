@@ -39,7 +39,8 @@ class Differentiating(Reducing):
 
         All views of the storage share its gradient. A write to it afterwards is a step of the computation like any other: then
         the gradient is that by the values before. A write inside `tx.no_grad()`, such as an optimiser's, puts in other values for
-        the same gradient. DTypeError unless the elements are floats or complex numbers.
+        the same gradient. Once `backward` has given it a gradient, a write outside `tx.no_grad()` raises DerivativeError, unless
+        `create_graph` was set. DTypeError unless the elements are floats or complex numbers.
 
         >>> import tenxor as tx
         >>> x = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()

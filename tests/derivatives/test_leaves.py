@@ -87,6 +87,57 @@ def test_without_grad_other_values_are_put_in() -> None:
     assert x.tolist() == [0.125, 0.25] and x.grad.tolist() == [0.5, 1.0]
 
 
+UPDATES: dict[str, Any] = {
+    "in place": lambda w: w.__isub__(0.1 * w.grad),
+    "of all": lambda w: w.__setitem__(..., w - 0.1 * w.grad),
+    "of an element": lambda w: w.__setitem__(0, 5.0),
+    "at indices": lambda w: w.__setitem__([0, 2], 5.0),
+    "at a mask": lambda w: w.__setitem__(w > 1.5, 5.0),
+    "of a view": lambda w: w[1:].__imul__(2.0),
+    "by out": lambda w: tx.multiply(w, 2.0, out=w),
+    "by a method": lambda w: w.fill_(5.0),
+}
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_tracked_update_of_leaf_with_gradient_raises_at_the_write(update: str) -> None:
+    w, write = leaf(1.0, 2.0, 3.0), UPDATES[update]
+    (w * w).sum().backward()
+    for _ in range(2):
+        with pytest.raises(DerivativeError, match=r"requires a gradient and has one.*`with tx.no_grad\(\): w -= lr \* w.grad`"):
+            write(w)
+        assert w.tolist() == [1.0, 2.0, 3.0] and w.is_leaf
+    with tx.no_grad():
+        write(w)
+    w.grad = None
+    (w * w).sum().backward()
+    assert w.is_leaf and w.tolist() != [1.0, 2.0, 3.0] and w.grad.tolist() == (2.0 * w.detach()).tolist()
+
+
+def test_writes_through_which_derivatives_are_taken_need_no_gradient_or_one_that_is_followed() -> None:
+    w = leaf(1.0, 2.0)
+    (w * w).sum().backward()
+    w.grad = None
+    w *= 3.0
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [18.0, 36.0]
+    w = leaf(1.0, 2.0)
+    (w**3).sum().backward(create_graph=True)
+    w -= 0.1 * w.grad  # 1 - 0.6 w, by w before
+    w.grad = None
+    w.sum().backward()
+    assert np.allclose(w.grad.to_numpy(), [0.4, -0.2])
+
+
+def test_requires_grad_after_a_write_of_all_keeps_the_gradient() -> None:
+    x = leaf(1.0, 2.0)
+    loss = (x * x).sum()
+    x[...] = 3.0
+    loss.backward()
+    x.requires_grad_()
+    assert x.is_leaf and x.grad.tolist() == [2.0, 4.0]
+
+
 @pytest.mark.parametrize("write", ["all", "a slice", "one element", "indices", "a mask", "a view", "in place"])
 def test_every_write_without_grad(write: str) -> None:
     x = leaf(1.0, 2.0, 3.0)
@@ -290,7 +341,7 @@ def test_graphs_are_let_go_of() -> None:
     y = x * x
     loss = y.sum()
     loss.backward()
-    with pytest.raises(DerivativeError, match="retain_graph=True"):
+    with pytest.raises(DerivativeError, match=r"retain_graph=True, or compute this anew; .*tx.no_grad"):
         loss.backward()
     with pytest.raises(DerivativeError, match="retain_graph=True"):
         (y * 2).sum().backward()
