@@ -123,7 +123,7 @@ def orthogonal_index(
     sizes: list[int] = []
     steps: list[int] = []
     tables: list[Table | None] = []
-    for axis, item in enumerate(_per_axis(key, shape)):
+    for axis, item in enumerate(per_axis(key, shape)):
         size, stride = shape[axis], strides[axis]
         table = None
         if type(item) is slice:
@@ -160,7 +160,7 @@ def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[in
     return first, (count, 0, Table(np.array([offset - first for offset in offsets])))
 
 
-def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
+def per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
     """One item per axis: the Ellipsis, or else the end of the key, stands for the axes it leaves out."""
     items = list(key)
     places = [i for i, item in enumerate(items) if item is Ellipsis]

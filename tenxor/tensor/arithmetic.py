@@ -15,6 +15,7 @@ from ..storage import Element, Storage
 from .accumulating import Accumulating
 from .arguments import left_to
 from .core import KINDS, Core, Operand
+from .traced import check_has_values
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -288,6 +289,7 @@ class Arithmetic(Accumulating):
         if self.layout.size != 1:
             many = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
+        check_has_values(op, self)
         return self.item()
 
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:

@@ -25,6 +25,7 @@ from ..realize import lock, realize
 from ..storage import Storage
 from .arguments import one_of
 from .core import Core, check_count
+from .traced import check_has_values
 from .writing import Writing
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Exchange(Writing):
     def to_numpy(self) -> Array:
         """New NumPy array with the same elements (`bfloat16` as float32)."""
         layout = self.layout
+        check_has_values("to_numpy", self)
         node = self.storage.node  # asked once, as another thread may write meanwhile
         realize(node)
         assert node.buffer is not None
@@ -95,6 +97,7 @@ class Exchange(Writing):
 
     def tolist(self) -> Any:
         """The elements as Python numbers in nested lists; a number for a 0-d tensor."""
+        check_has_values("tolist", self)
         return _listed(self.to_numpy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

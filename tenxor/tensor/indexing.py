@@ -28,6 +28,7 @@ from .core import Core, Key, Operand
 from .exchange import Exchange
 from .gathering import Selection, array_of
 from .scattering import Scattering
+from .traced import check_has_values, is_traced, is_traced_mask, open_mesh, refuse_mask, write_at_mask
 
 ownership, at_once = LateModule("tenxor.ownership"), LateModule("tenxor.tensor.at_once")
 T = TypeVar("T", bound="Indexing")
@@ -45,16 +46,30 @@ class OIndex(Generic[T]):
     def __init__(self, tensor: T) -> None:
         self.tensor = tensor
 
-    def _selected(self, key: Any) -> T:
-        parts = key if isinstance(key, tuple) else (key,)
+    def _parts(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
+        """The parts of a key, and whether some have no values: then these are arrays of indices for each axis."""
+        parts = self.tensor._key_of(key)
+        if any(map(is_traced, parts)):
+            return True, open_mesh(self.tensor.layout.shape, parts)
+        return False, parts
+
+    def _selected(self, parts: tuple[Any, ...]) -> T:
         plain = [p if type(p) is list or type(p) in _BASIC else _plain(p) for p in parts]
         return self.tensor._view(self.tensor.layout.oindex(plain))
 
     def __getitem__(self, key: Key) -> T:
-        return self._selected(key)
+        traced, parts = self._parts(key)
+        t = self.tensor
+        return t._gather(t._select_at("oindex", t.layout, parts)) if traced else self._selected(parts)
 
     def __setitem__(self, key: Key, value: Operand) -> None:
-        self._selected(key)._write(self.tensor._operand(value, "oindex assignment"), "oindex assignment")
+        op = "oindex assignment"
+        given = self.tensor._operand(value, op)
+        traced, parts = self._parts(key)
+        if traced:
+            self.tensor._scatter(op, self.tensor._select_at("oindex", self.tensor.layout, parts), given)
+        else:
+            self._selected(parts)._write(given, op)
 
 
 class Indexing(Scattering):
@@ -145,6 +160,7 @@ class Indexing(Scattering):
                 return number
         node = storage.node
         if node.buffer is None:
+            check_has_values("item", self)
             with lock:
                 read = (
                     _read_of(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
@@ -205,8 +221,13 @@ class Indexing(Scattering):
 
     # Arrays of indices
 
+    def _key_of(self, key: Any) -> tuple[Any, ...]:
+        """The parts of a key; lists with traced indices as tensors."""
+        parts = key if isinstance(key, tuple) else (key,)
+        return tuple([self._operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in parts])
+
     def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
-        parts = _advanced(parts)
+        parts = _advanced(self._key_of(parts))
         if all(type(p) in _BASIC for p in parts):
             return self[parts]
         found = at_once.read_at_once(self, parts)
@@ -215,6 +236,10 @@ class Indexing(Scattering):
         return self._gather(self._select_at("indexing", self.layout, parts))
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
+        parts = self._key_of(parts)
+        if any(map(is_traced_mask, parts)):
+            write_at_mask(self, parts, value)
+            return
         mask = self._mask_of(parts)
         if mask is not None and not isinstance(value, Core) and self.layout.is_injective():
             self._write(self._compute(OPS["where"], mask, value, self))
@@ -236,7 +261,7 @@ class Indexing(Scattering):
 
     def _selection(self, op: str, layout: Layout, key: Any) -> Selection:
         """What any key selects in a layout; what needs no arrays of indices, by another layout."""
-        parts = _advanced(key if isinstance(key, tuple) else (key,))
+        parts = _advanced(self._key_of(key))
         if all(type(p) in _BASIC for p in parts):
             return Selection(op, layout.index(parts), (), (), ())
         return self._select_at(op, layout, parts)
@@ -323,6 +348,8 @@ def _plain(part: Any) -> Any:
     if type(part) in _BASIC:
         return part
     if isinstance(part, Exchange):
+        if is_traced_mask(part):
+            refuse_mask("indexing", part)
         part = part.to_numpy()
     elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_, type)) and not getattr(part, "shape", ()):
         return as_int(part)  # of another library's arrays, which all have that method, those with axes are arrays

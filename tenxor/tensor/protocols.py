@@ -114,12 +114,18 @@ class Protocols(Differentiating):
     def __str__(self) -> str:
         from .. import show
 
-        return show.to_string(self)
+        return self._traced_text() or show.to_string(self)
 
     def __repr__(self) -> str:
         from .. import show
 
-        return show.format_repr(self)
+        return self._traced_text() or show.format_repr(self)
+
+    def _traced_text(self) -> str | None:
+        """The text of a tensor that has no values, as a function is being traced; None for any other."""
+        if self._has_past() and self.storage.node.traced:
+            return f"Tensor {self.layout.shape} {self.dtype}, traced: without values"
+        return None
 
     def __format__(self, spec: str) -> str:
         if not spec:

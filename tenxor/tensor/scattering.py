@@ -108,14 +108,15 @@ class Scattering(Gathering):
 
     def _look(self, selection: Selection, *, many: bool, pending: bool) -> bool:
         """Whether the indices are known to be in range; one that is found not to be raises an error. Few that are in memory are
-        looked at in any case, and `many`, and those that are `pending`, if that is asked for.
+        looked at in any case, and `many`, and those that are `pending`, if that is asked for. Traced indices have no values: the kernel
+        looks at those of the batch.
         """
         if selection.known:
             return True
         known, never = True, 0 in selection.shape  # written, so they are looked at now
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
             few = index.layout.size <= FEW
-            if not (never or ((few or many) and (pending or index.storage.node.buffer is not None))):
+            if index.node.traced or not (never or ((few or many) and (pending or index.storage.node.buffer is not None))):
                 known = False
                 continue
             wrong = outside(index.to_numpy(), size) if few else _first_outside(index, size)  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from ...backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER,
 from ...dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from ..limits import LARGEST
 from ..objects import ITEMS, SIZE, Objects
+from .follow import has_no_value
 from .function import Function
 from .record import asked
 from .specs import nbytes_of
@@ -88,6 +89,8 @@ def node_of(f: Function, x: Value) -> Value:
     f.require(f.is_a(storage, "Storage"))
     node = f.hold(f.get(storage, "Storage.node"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
+    is_pending = f.is_the(f.get(node, "Node.buffer"), "None")
+    f.refuse(f.both(is_pending, lambda: has_no_value(f, f.get(node, "Node.past"))))  # Python's own methods say what to write instead
     done = f.call("computed_alone", I1, [node])
 
     def whole() -> None:
