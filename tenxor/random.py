@@ -27,8 +27,10 @@ from .creation import asarray, made_again, positions, shape_of
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from .functions.draws import Draw, next_draw, note_seeding
 from .functions.kinds import kind
 from .keywords import spelled
+from .late import Late
 from .locking import reentrant
 from .ops import OPS
 from .realize import forgetting
@@ -51,6 +53,7 @@ __all__ = [
     "uniform",
 ]
 
+sorting = Late("tenxor.functions.sorting")
 FEW = 1 << 8  # elements whose numbers are kept in memory: so few that who reads them may wait (`HEAVY`)
 
 Shape = int | Sequence[int]
@@ -91,6 +94,7 @@ class Generator:
         key = int.from_bytes(os.urandom(8), "little") if seed is None else _integer("Generator", "seed", seed)
         if not 0 <= key < 2**64:
             raise ArgumentError(f"Generator: seed {key} is not from 0 to 2**64 - 1")
+        note_seeding(self, seed is not None)
         self._key, self._draws = key, 0
 
     def state_dict(self) -> dict[str, int]:
@@ -101,7 +105,13 @@ class Generator:
         """Go on from where another stood. ArgumentError for what `state_dict` does not give."""
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
             raise ArgumentError(f"load_state_dict: {state!r} is not where a generator stands; give what state_dict() gave")
+        note_seeding(self, True)
         self._key, self._draws = state["seed"], state["draws"]
+
+    def __setstate__(self, state: tuple[None, dict[str, int]]) -> None:
+        """Take over the state of the generator that was copied or pickled."""
+        note_seeding(self, True)
+        self._state = state[1]["_key"], state[1]["_draws"]
 
     @spelled
     def random(self, shape: Shape = (), dtype: DTypeLike | None = None, *, size: Shape | None = None) -> Tensor:
@@ -217,7 +227,7 @@ class Generator:
         """
         count, rows = _rows("permutation", x)
         order = self._order(count)
-        return asarray(order) if rows is None else rows[order]
+        return order if rows is None else rows[order]
 
     def shuffle(self, x: Tensor) -> None:
         """Write the rows of a tensor (its axis 0) in random order over themselves, as through any view.
@@ -250,29 +260,47 @@ class Generator:
         if replace:
             chosen = self.integers(max(count, 1), shape=sizes)
         else:
-            chosen = asarray(self._order(count)[:wanted]).reshape(sizes)
+            chosen = self._order(count)[:wanted].reshape(sizes)
         return chosen if rows is None else rows[chosen]
 
     # What they are made of
 
-    def _next_draw(self) -> int:
+    @property
+    def _state(self) -> tuple[int, int]:
+        """The seed, and the number of draws since."""
+        return getattr(self, "_key", 0), getattr(self, "_draws", 0)
+
+    @_state.setter
+    def _state(self, value: tuple[int, int]) -> None:
+        self._key, self._draws = value
+
+    def _reserve(self, count: int) -> Draw:
+        """Take the next `count` draws, which no other caller gets."""
         with _counting:
-            draw = self._draws
-            self._draws = draw + 1
-        return draw
+            key, first = self._key, self._draws
+            self._draws = first + count
+        return Draw(key, first, 0)
+
+    def _give_back(self, draw: Draw, count: int) -> None:
+        """Undo `_reserve`, unless something was drawn since."""
+        with _counting:
+            if (self._key, self._draws) == (draw.seed, draw.stream + count):
+                self._draws -= count
 
     def _drawn(self, op: str, shape: tuple[int, ...]) -> Tensor:
         """The next draw: bits or numbers for each element. Draw and key are arguments of the kernel, not part of it."""
-        return _places(shape)._with(OPS[op], self._next_draw(), self._key)
+        key, stream, counter = next_draw(self, prod(shape))
+        places = _places(shape)
+        return (places + counter if isinstance(counter, Tensor) else places)._with(OPS[op], stream, key)
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """As many random bits as the dtype has digits, as a fraction."""
         return self._drawn("random_fraction" if dtype is float64 else "random_single", shape)
 
-    def _order(self, count: int) -> np.ndarray[Any, Any]:
+    def _order(self, count: int) -> Tensor:
         """The integers below `count` in random order."""
-        keys = self._drawn("random_bits", (count,)).to_numpy()
-        return np.argsort(keys, kind="stable")
+        keys = self._drawn("random_bits", (count,))
+        return sorting.argsort(keys) if keys.node.traced else asarray(np.argsort(keys.to_numpy(), kind="stable"))
 
 
 Source: TypeAlias = Generator | None

@@ -46,9 +46,10 @@ class Dataset:
 class Batches:
     """The rows of a dataset, `size` at a time; each walk through it is one epoch.
 
-    `dataset` is anything that has a length and takes a tensor of indices. With `shuffle` each epoch has an order of its own,
-    which follows from the `generator`'s seed. The last batch may be smaller, unless `drop_last`. With `workers` so many threads
-    make batches ready ahead of time: for datasets that read files. A worker's error comes up where its batch would.
+    `dataset` is anything that has a length and takes a tensor of indices. With `shuffle` each epoch has an order of its own, drawn
+    from `generator`, or without one from the generator that `tx.random.seed` seeds. The last batch may be smaller, unless `drop_last`.
+    With `workers` so many threads make batches ready ahead of time: for datasets that read files. A worker's error comes up where its
+    batch would.
 
     >>> import tenxor as tx
     >>> batches = tx.data.Batches(tx.data.Dataset(tx.arange(5)), 2)
@@ -69,7 +70,7 @@ class Batches:
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or getattr(dataset, "shape", None) == ():
             raise ArgumentError(f"Batches: dataset is {told(dataset)}; it is to have a length and take indices, as tx.data.Dataset")
         self.dataset, self.size, self.shuffle, self.drop_last, self.workers = dataset, size, shuffle, drop_last, workers
-        self.generator = random.Generator() if generator is None else generator
+        self.generator = generator
 
     def __len__(self) -> int:
         count = len(self.dataset)
@@ -87,7 +88,7 @@ class Batches:
         starts = [k * self.size for k in range(len(self))]
         if not self.shuffle:
             return [slice(start, min(start + self.size, count)) for start in starts]
-        order = self.generator.permutation(count)
+        order = (random if self.generator is None else self.generator).permutation(count)
         return [order[start : start + self.size] for start in starts]
 
     def _ahead(self, parts: Sequence[Any]) -> Iterator[Any]:

@@ -68,7 +68,8 @@ def value_and_grad(
     these are, or a tuple of that for several.
 
     With `has_aux` the function returns a pair, of which only the first is differentiated, and so does this one in place of the
-    value. DTypeError for arguments that are no floats, ShapeError if the value is not one number.
+    value. Arguments have values inside `function`: `if`, `float(x)` and `x.item()` work, and what is made of such a number is
+    constant. DTypeError for arguments that are no floats, ShapeError if the value is not one number.
 
     >>> import tenxor as tx
     >>> value, gradient = tx.value_and_grad(lambda x: (x**2).sum())(tx.asarray([1.0, 3.0]))
@@ -206,10 +207,10 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
             value = function(*scope.args, **named)
             results, leaves = _results("jacobian", value), scope.leaves
             if _goes_back(mode, results, leaves):
-                each = [vmap(lambda *g: scope.back(results, g))(*_basis(results, k)) for k in range(len(results))]
+                each = [vmap(lambda *g: scope.back(results, g), randomness="same")(*_basis(results, k)) for k in range(len(results))]
                 each = [[d.conj() if t.dtype.is_complex else d for d in its] for t, its in zip(results, each, strict=True)]
             else:
-                along = vmap(lambda *v: scope.forward(results, v), in_axes=-1, out_axes=-1)
+                along = vmap(lambda *v: scope.forward(results, v), in_axes=-1, out_axes=-1, randomness="same")
                 columns = [along(*_basis(leaves, k, last=True)) for k in range(len(leaves))]
                 each = [[its[k] for its in columns] for k in range(len(results))]
             nested = [

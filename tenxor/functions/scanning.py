@@ -17,8 +17,9 @@ from ..records import NamedTuple
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
+from .draws import Stepwise, within
 from .joining import stack
-from .trees import check_called, filled, leaves_of, mapped, outline
+from .trees import check_called, filled, leaves_of, mapped, naming, outline
 
 __all__ = ["scan"]
 
@@ -40,9 +41,10 @@ def scan(
 
     `step` is called once, with tensors of one step's shapes whose values are not known, and what it did is then run for all: it takes
     next to no time from one step to the next, and derivatives see one step. So an `if` on values raises TraceError, and what else it
-    does - printing, drawing random numbers - is done once; a tensor from outside that it writes to has no value afterwards. What cannot
-    be run so (what NumPy computes, look-ups of indices, a function within `tx.vmap`) is done by calling `step` for each. Results are new
-    tensors, which are computed.
+    does, such as printing, is done once; a tensor from outside that it writes to has no value afterwards. Random numbers of `tx.random`
+    are drawn for each step, those that a Python loop would draw. What cannot be run so (what NumPy computes, look-ups of indices, a
+    generator that is seeded in the step, a function within `tx.vmap`) is done by calling `step` for each. Results are new tensors, which
+    are computed.
 
     ShapeError and DTypeError for a state that changes its shape or dtype, and for `xs` of different sizes; ArgumentError for one that is
     nested otherwise.
@@ -96,18 +98,27 @@ class _Loop(NamedTuple):
         carries = [stand_in(t.shape, t.dtype) for t in begin]
         parts = [stand_in(t.shape[1:], t.dtype) for t in self.sequences]
         members: list[Any] = [_tensor_of(node, node.shape) for node in (*carries, *parts)]
-        new, y = self.called(filled(self.state, members[: len(begin)]), filled(self.xs, members[len(begin) :]))
+        draws = Stepwise()
+        with naming("scan"), within(draws):
+            new, y = self.called(filled(self.state, members[: len(begin)]), filled(self.xs, members[len(begin) :]))
         ys = leaves_of(y)
         if not self.turns:
             return filled(self.state, [_apart(t) for t in begin]), self.nothing(y)
-        body = Body.of(carries, parts, [Seen(t.node, t.layout) for t in leaves_of(new)], [Seen(t.node, t.layout) for t in ys])
+        if draws.seeds:
+            return None
+        nexts, results = ([Seen(t.node, t.layout) for t in its] for its in (leaves_of(new), ys))
+        body = Body.of(carries, [*parts, *draws.arguments], nexts, results)
         if body is None:
             return None
         whole = [t if is_affine(t.layout) else t.copy() for t in self.sequences]
         layouts = [t.layout.flip(0) if self.reverse else t.layout for t in whole]
-        xs = [Seen(t.node, layout) for t, layout in zip(whole, layouts, strict=True)]
+        numbers = draws.sequences(self.turns)
+        if numbers is None:
+            return None
+        xs = [Seen(t.node, layout) for t, layout in zip(whole, layouts, strict=True)] + [Seen(t.node, t.layout) for t in numbers]
         found = looped(body, [Seen(t.node, t.layout) for t in begin], xs, self.turns)
         if found is None:
+            draws.undo()
             return None
         last: list[Any] = [_tensor_of(node, t.shape) for node, t in zip(found.carries, begin, strict=True)]
         each: list[Any] = []
@@ -126,7 +137,8 @@ class _Loop(NamedTuple):
             found.append(leaves_of(y))
         if not self.turns:  # only shapes are wanted
             members: list[Any] = [zeros(t.shape[1:], dtype=t.dtype) for t in self.sequences]
-            _, y = self.called(mapped(_apart, now), filled(self.xs, members))
+            with within(Stepwise()):
+                _, y = self.called(mapped(_apart, now), filled(self.xs, members))
             return mapped(_apart, now), self.nothing(y)
         if self.reverse:
             found.reverse()

@@ -20,6 +20,7 @@ from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor
 from .differentiation import enable_grad
+from .draws import Recorded, replayed, within
 from .trees import check_arguments, check_called, leaves_of, mapped
 
 __all__ = ["checkpoint", "custom_derivative"]
@@ -34,8 +35,8 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     it is called again.
 
     So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is
-    called again. What it writes into its arguments it alone sees. What it captures may require gradients, too. In a function that is
-    given to `tx.vmap` it is called once, and all is kept.
+    called again; draws from `tx.random`, by whatever generator, are repeated then. What it writes into its arguments it alone sees. What
+    it captures may require gradients, too. In a function that is given to `tx.vmap` it is called once, and all is kept.
 
     >>> import tenxor as tx
     >>> block = lambda x: tx.tanh(tx.exp(-x) * x)
@@ -55,8 +56,9 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 
     if not tracking.get():
         return call()
-    first = next_number()
-    value: T = call()
+    first, record = next_number(), Recorded()
+    with within(record):
+        value: T = call()
     results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
     nodes = [t.storage.node for t in results]
     if any([node.traced for node in nodes]):  # of members of a batch: who asks by the batch asks all that leads there
@@ -67,7 +69,7 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         forget(node, first, all_of_it=True)
 
     def pull(_: Making, given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
-        with enable_grad():
+        with enable_grad(), within(replayed("checkpoint", record)):
             again = call()
         made = [t.storage.node for t in leaves_of(again) if isinstance(t, Tensor)]
         if [node.shape for node in made] != [node.shape for node in nodes]:
@@ -105,8 +107,8 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
 
     def call(*args: Any) -> Any:
         tensors = [x for x in leaves_of(list(args)) if isinstance(x, Tensor)]
-        own = mapped(_as_it_is, list(args))
-        with untracked():
+        own, record = mapped(_as_it_is, list(args)), Recorded()
+        with untracked(), within(record):
             value = mapped(_seen_once, own_function(*mapped(_detached, own)))
         results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
         sources: list[Kept] = [t.node for t in tensors]
@@ -115,7 +117,11 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
             rest = iter(given)
             g = mapped(lambda t: _tensor(next(rest), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
             again = any([t.node.traced or (tracking.get() and past_of(t.node) is not None) for t in tensors])
-            found = backward(g, call(*own) if again else value, *own)  # so that what is made of the value has derivatives, too
+            seen = value
+            if again:  # so that what is made of the value has derivatives, too
+                with within(replayed("custom_derivative", record)):
+                    seen = call(*own)
+            found = backward(g, seen, *own)
             found = found if isinstance(found, (tuple, list)) and len(args) != 1 else [found]
             if len(found) != len(args):
                 raise ArgumentError(

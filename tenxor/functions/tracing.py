@@ -20,6 +20,8 @@ from ..realize import realize
 from ..records import NamedTuple
 from ..storage import Storage
 from ..tensor import Tensor
+from .draws import Refused, within
+from .trees import naming
 
 Function = Callable[..., Any]
 _POINT = Layout.contiguous(())
@@ -76,10 +78,15 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
 
 def _called(op: str, function: Function, given: list[Tensor]) -> Any:
     """What the function returns for the stand-ins; an error in it says that it came up while it was traced."""
+    refused = Refused(
+        "the function draws random numbers; it is called once, so all elements would have the same. Draw them before, as one more"
+        " argument: tx.map(function, x, tx.random.random(x.shape))"
+    )
     try:
-        return function(*given)
-    except TraceError as error:
-        raise TraceError(f"{op}: {error}") from None
+        with naming(op), within(refused):
+            return function(*given)
+    except TraceError:
+        raise
     except TenxorError as error:
         raise TraceError(
             f"{op}: the function is traced on single elements, tensors of shape (), and failed: {error}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, TraceError
 
 MAX_TREE_LEVELS = 100
 
@@ -65,6 +66,16 @@ def check_called(op: str, function: Any) -> None:
     """Raise ArgumentError for what is no function."""
     if not callable(function):
         raise ArgumentError(f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called")
+
+
+@contextmanager
+def naming(op: str) -> Iterator[None]:
+    """Have a TraceError of the user's function name the transform that traces the function."""
+    try:
+        yield
+    except TraceError as error:
+        error.args = (f"{op}: {error}",)
+        raise
 
 
 def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -14,9 +14,10 @@ from ..layout import Layout
 from ..node import PLACEHOLDER, Node
 from ..storage import Storage
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of
+from ..tensor.arguments import axis_of, one_of
+from .draws import Batched, within
 from .kinds import check
-from .trees import check_called, filled, leaves_of, mapped
+from .trees import check_called, filled, leaves_of, mapped, naming
 
 __all__ = ["vmap"]
 
@@ -25,7 +26,9 @@ T = TypeVar("T")
 BEHIND = 16  # members from which their axis stays behind the others, where it is: fewer would not fill vectors
 
 
-def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0) -> Callable[P, T]:
+def vmap(
+    function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0, randomness: str = "error"
+) -> Callable[P, T]:
     """A function that gives for batches what `function` gives for each of their members, as one computation.
 
     `in_axes` says along which axis of each argument its members lie, None where it is the same for all; one number is for all
@@ -35,8 +38,11 @@ def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_
 
     `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError.
     It may do anything else, such as index (where `k` is a member's, `x[k]` is a new tensor, no view), write in place and take
-    derivatives; random numbers that it draws are the same for all members. A tensor from outside that it writes members to has no
-    value afterwards. ShapeError for batches of different sizes.
+    derivatives. A tensor from outside that it writes members to has no value afterwards. ShapeError for batches of different sizes.
+
+    `randomness` says what becomes of a draw from `tx.random`: with "different" each element of the batch has numbers of its own, those
+    of one draw of shape (batch, *shape); with "same" all have the same numbers; with "error" (the default) a draw raises TraceError. A
+    generator that `function` seeds itself gives the same numbers to all, as in a loop.
 
     >>> import tenxor as tx
     >>> rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
@@ -49,6 +55,7 @@ def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_
     check_called("vmap", function)
     check("vmap", "in_axes", in_axes, "int | None | Sequence")
     check("vmap", "out_axes", out_axes, "int | Sequence")
+    one_of("vmap", "randomness", randomness, "error", "different", "same")
 
     def every(*args: Any) -> Any:
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
@@ -58,7 +65,10 @@ def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_
         given = [x if axis is None else mapped(partial(batch.member, axis=axis), x) for x, axis in zip(args, axes, strict=True)]
         if batch.size is None:
             raise ArgumentError("vmap: no argument has an axis to go along; call the function itself, or give in_axes")
-        return batch.results(cast(Callable[..., Any], function)(*given), out_axes)
+        draws = Batched(batch.size, randomness)
+        with naming("vmap"), within(draws):
+            value = cast(Callable[..., Any], function)(*given)
+        return batch.results(value, out_axes, draws.batches())
 
     return cast(Callable[P, T], every)  # by place, all of them
 
@@ -90,8 +100,8 @@ class _Batch:
         assert self.size is not None
         return self.size >= BEHIND and all([0 < place == t.ndim - 1 for t, place in self.given.values()])
 
-    def results(self, value: Any, out_axes: int | Sequence[int]) -> Any:
-        """What the function gave, for the whole batch."""
+    def results(self, value: Any, out_axes: int | Sequence[int], more: dict[Node, Node]) -> Any:
+        """What the function gave, for the whole batch; `more` are batches of numbers that it was not given."""
         assert self.size is not None
         found: list[Any] = leaves_of(value)
         for k, t in enumerate(found):
@@ -103,7 +113,7 @@ class _Batch:
         if len(axes) != len(found):
             raise ArgumentError(f"vmap: out_axes {out_axes!r} is for {len(axes)} results; the function gave {len(found)}")
         behind, each = self.behind, []
-        nodes = {stand_in: _whole(t.moveaxis(place, -1 if behind else 0)) for stand_in, (t, place) in self.given.items()}
+        nodes = {stand_in: _whole(t.moveaxis(place, -1 if behind else 0)) for stand_in, (t, place) in self.given.items()} | more
         for t, batch, axis in zip(found, batched([t.node for t in found], nodes, self.size, behind), axes, strict=True):
             seen = seen_in_batch(Seen(t.node, t.layout), batch, self.size)
             own = Tensor._of(seen.node)._view(seen.layout)

@@ -124,12 +124,15 @@ def embedding(indices: Operand, weight: Tensor) -> Tensor:
 
 @explained
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, generator: random.Generator | None = None) -> Tensor:
-    """New tensor: each element 0 with probability `p`, else divided by 1 - p; `x` itself if not `training`."""
+    """New tensor: each element 0 with probability `p`, else divided by 1 - p; `x` itself if not `training`.
+
+    Without a `generator` the mask is drawn from the one that `tx.random.seed` seeds.
+    """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
     if not training or p == 0.0:
         return x
-    draw = (random.Generator() if generator is None else generator).random(x.shape, dtype=float32)
+    draw = (random if generator is None else generator).random(x.shape, dtype=float32)
     return _op["where"](draw >= p, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
 

@@ -61,6 +61,7 @@ def test_the_gradient_is_what_was_drawn() -> None:
 
 
 def test_members_of_a_batch_share_what_is_drawn() -> None:
+    """A generator that the function seeds draws the same for each element, as in a loop."""
     stds = tx.asarray([1.0, 2.0, 3.0])
     found = tx.vmap(tx.grad(lambda std: (std * std * normal(1, COUNT)).sum()))(stds)
     assert np.allclose(found.to_numpy(), 2 * stds.to_numpy() * normal(1, COUNT).sum().item())

@@ -482,5 +482,5 @@ def test_what_was_written_from_within_is_told_where_its_value_is_asked_for() -> 
         return row * 2.0
 
     assert tx.vmap(written)(tx.ones((2, 3))).tolist() == [[2.0] * 3] * 2
-    with pytest.raises(TraceError, match="a tensor from outside that it wrote to has none afterwards, either: give what"):
+    with pytest.raises(TraceError, match="A tensor from outside that a traced function wrote to has none afterwards, either: return what"):
         outside.tolist()

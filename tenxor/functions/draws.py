@@ -1,0 +1,268 @@
+"""Scopes of random draws: what the draws of a function become while a transform calls, repeats or traces it.
+
+A draw is one number of a generator, its stream; element `n` of the draw is a function of the seed, the stream and the counter `n`
+(`random.py`). A scope changes these three. Scopes nest as the transforms do: each asks the one around it, and the outermost asks the
+generator. Scopes hold for the thread that opened them.
+
+- `Recorded` notes the draws of a call, and `replayed` repeats them (checkpoint, custom_derivative).
+- `Batched` gives the elements of a batch the same draw, or one each, or refuses (vmap).
+- `Stepwise` replaces the draws of a traced step by arguments that differ from step to step (scan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+import numpy as np
+
+from ..dtypes import uint64
+from ..errors import DerivativeError, TraceError
+from ..layout import Layout
+from ..node import PLACEHOLDER, Node
+from ..records import NamedTuple
+from ..storage import Storage
+from ..tensor import Tensor
+
+
+class Source(Protocol):
+    """A generator."""
+
+    _state: tuple[int, int]
+
+    def _reserve(self, count: int) -> Draw:
+        """Take the next draws."""
+
+    def _give_back(self, draw: Draw, count: int) -> None:
+        """Undo `_reserve`, if nothing was drawn since."""
+
+
+class Draw(NamedTuple):
+    """The seed of a random tensor, its stream (the first of several), and the counter of its first element: numbers, or 0-d uint64
+    tensors in a function that is traced.
+    """
+
+    seed: int | Tensor
+    stream: int | Tensor
+    counter: int | Tensor
+
+
+class Scope:
+    """Passes draws on to the scope around it."""
+
+    def __init__(self) -> None:
+        self.outer = _current.get()
+
+    def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
+        """The next draw of a generator, of `size` elements; the first of `count` draws in a row."""
+        return generator._reserve(count) if self.outer is None else self.outer.draw(generator, size, count)
+
+    def give_back(self, generator: Source, draw: Draw, count: int) -> None:
+        """Undo the last `draw`."""
+        if self.outer is None:
+            generator._give_back(draw, count)
+        else:
+            self.outer.give_back(generator, draw, count)
+
+    def seeding(self, generator: Source, is_fixed: bool) -> None:
+        """Note that a generator is about to be put into another state, which `is_fixed` if it is the same in every call."""
+        if self.outer is not None:
+            self.outer.seeding(generator, is_fixed)
+
+    def leave(self) -> None:
+        """End the scope."""
+
+
+_current: ContextVar[Scope | None] = ContextVar("draws", default=None)
+
+
+@contextmanager
+def within(scope: Scope) -> Iterator[None]:
+    """Open a scope for the draws of this thread."""
+    before = _current.get()
+    try:
+        _current.set(scope)
+        yield
+    finally:
+        _current.set(before)
+        scope.leave()
+
+
+def next_draw(generator: Source, size: int) -> Draw:
+    """The next draw of a generator, of `size` elements, in the scope of this thread."""
+    scope = _current.get()
+    return generator._reserve(1) if scope is None else scope.draw(generator, size)
+
+
+def note_seeding(generator: Source, is_fixed: bool) -> None:
+    """Tell the scope of this thread that a generator is about to be put into another state."""
+    scope = _current.get()
+    if scope is not None:
+        scope.seeding(generator, is_fixed)
+
+
+class Recorded(Scope):
+    """Notes the draws of a call, so that the call can be repeated with the same ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws: list[Draw] = []
+
+    def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
+        found = super().draw(generator, size, count)
+        self.draws.append(found)
+        return found
+
+    def give_back(self, generator: Source, draw: Draw, count: int) -> None:
+        self.draws.pop()
+        super().give_back(generator, draw, count)
+
+
+class _Dry(Scope):
+    """Leaves generators in the state that they had before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states: dict[int, tuple[Source, tuple[int, int]]] = {}
+
+    def seeding(self, generator: Source, is_fixed: bool) -> None:
+        self.states.setdefault(id(generator), (generator, generator._state))
+
+    def leave(self) -> None:
+        for generator, state in self.states.values():
+            generator._state = state
+
+
+class _Replayed(_Dry):
+    """Gives the draws of a recorded call in their order, whatever state the generators are in."""
+
+    def __init__(self, op: str, draws: Sequence[Draw]) -> None:
+        super().__init__()
+        self.op, self.draws, self.used = op, draws, 0
+
+    def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
+        if self.used == len(self.draws):
+            raise DerivativeError(
+                f"{self.op}: the function drew more random tensors when it was called again than the {len(self.draws)} of its first call;"
+                " it must do the same in each call"
+            )
+        self.used += 1
+        return self.draws[self.used - 1]
+
+    def give_back(self, generator: Source, draw: Draw, count: int) -> None:
+        self.used -= 1
+
+
+def replayed(op: str, record: Recorded) -> _Replayed:
+    """A scope in which a call draws the same random numbers as the recorded one."""
+    return _Replayed(op, record.draws)
+
+
+class Refused(Scope):
+    """Refuses draws, but for those of generators that the function itself seeds: these are the same in each call."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__()
+        self.message = message
+        self.own: list[Source] = []
+
+    def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
+        if not self.seeds(generator):
+            raise TraceError(self.message)
+        return super().draw(generator, size, count)
+
+    def seeds(self, generator: Source) -> bool:
+        """Whether the function seeded a generator."""
+        return any([x is generator for x in self.own])
+
+    def seeding(self, generator: Source, is_fixed: bool) -> None:
+        self.own = [x for x in self.own if x is not generator]
+        if is_fixed:
+            self.own.append(generator)
+        super().seeding(generator, is_fixed)
+
+
+class Batched(Refused):
+    """The draws of a function that is called once for a batch of `size` elements."""
+
+    def __init__(self, size: int, randomness: str) -> None:
+        super().__init__(
+            "the function draws random numbers; with randomness='error' it must not. Write"
+            " tx.vmap(function, randomness='different') for numbers of its own for each element of the batch, or randomness='same'"
+            " for the same numbers for all"
+        )
+        self.size, self.randomness = size, randomness
+        self.element: Tensor | None = None  # the number of the element in its batch, once it is asked for
+
+    def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
+        """With "different" the draw of the whole batch, of which each element has a part: `random((batch, *shape))`."""
+        if self.randomness == "error" or self.seeds(generator):
+            return super().draw(generator, size, count)
+        if self.randomness == "same":
+            return Scope.draw(self, generator, size, count)
+        if self.element is None:
+            self.element = _scalar(Node.of(PLACEHOLDER, (), uint64))
+        found = Scope.draw(self, generator, size * self.size, count)
+        return found._replace(counter=self.element * size + found.counter)
+
+    def batches(self) -> dict[Node, Node]:
+        """The numbers of all elements, by what stands for that of one."""
+        if self.element is None:
+            return {}
+        return {self.element.node: Tensor._of_array(np.arange(self.size, dtype=np.uint64)).node}
+
+
+class Stepwise(_Dry):
+    """The draws of a step that is traced once for many steps: arguments of the step, which `sequences` has for all steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws: dict[int, tuple[Source, list[Draw]]] = {}  # what stands for those of each generator
+        self.reserved: list[tuple[Source, Draw, int]] = []
+
+    def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
+        found = Draw(_scalar(Node.of(PLACEHOLDER, (), uint64)), _scalar(Node.of(PLACEHOLDER, (), uint64)), 0)
+        self.draws.setdefault(id(generator), (generator, []))[1].append(found)
+        return found
+
+    def give_back(self, generator: Source, draw: Draw, count: int) -> None:
+        self.draws[id(generator)][1].pop()
+
+    @property
+    def seeds(self) -> bool:
+        """Whether the step seeds a generator, so that it must be called for each step."""
+        return bool(self.states)
+
+    @property
+    def arguments(self) -> list[Node]:
+        """What stands for the seed and the stream of each draw."""
+        return [x.node for _, draws in self.draws.values() for draw in draws for x in (draw.seed, draw.stream) if isinstance(x, Tensor)]
+
+    def sequences(self, turns: int) -> list[Tensor] | None:
+        """Take the draws of all steps from the generators, as a loop would: of shape (turns,) for each argument. None where they have no
+        values, as a function around this one is traced, too.
+        """
+        found: list[Tensor] = []
+        for generator, draws in self.draws.values():
+            own = len(draws)
+            seed, first, counter = taken = Scope.draw(self, generator, 1, own * turns)
+            self.reserved.append((generator, taken, own * turns))
+            if not isinstance(seed, int) or not isinstance(first, int) or not isinstance(counter, int):
+                self.undo()
+                return None
+            streams = Tensor._of_array(np.arange(turns * own, dtype=np.uint64) + np.uint64(first))
+            for k in range(own):
+                found.append(Tensor._of_array(np.array([seed], dtype=np.uint64))._view(Layout((turns,), (0,))))
+                found.append(streams._view(Layout((turns,), (own,), k)))
+        return found
+
+    def undo(self) -> None:
+        """Give back what `sequences` took."""
+        while self.reserved:
+            Scope.give_back(self, *self.reserved.pop())
+
+
+def _scalar(node: Node) -> Tensor:
+    return Tensor(Storage(node), Layout.contiguous(()), node.dtype)
