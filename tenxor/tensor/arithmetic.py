@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, shown_integer
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..late import LateModule
 from ..layout.coords import checked_int
 from ..node import Node, is_pinned
 from ..ops import OPS
 from ..storage import Element, Storage
 from .accumulating import Accumulating
 from .arguments import left_to
-from .core import KINDS, Core, Operand
-from .traced import check_has_values
+from .core import KINDS, Core, Operand, is_traced
 
 T = TypeVar("T")
+traced = LateModule("tenxor.tensor.traced")
 _NUMBERS = frozenset((int, float, bool, complex))
 MAX_DIGITS = 300  # to which floats are rounded: the power of ten is a float, and so is its inverse
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
@@ -289,7 +290,8 @@ class Arithmetic(Accumulating):
         if self.layout.size != 1:
             many = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
-        check_has_values(op, self)
+        if is_traced(self):
+            traced.refuse_values(op, self)
         return self.item()
 
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:

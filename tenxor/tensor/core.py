@@ -306,6 +306,11 @@ class Core(Elsewhere):
         return self
 
 
+def is_traced(x: object) -> bool:
+    """Return whether something is a tensor that reads an argument of a function that is traced, so that it has no values."""
+    return isinstance(x, Core) and x._has_past() and x.storage.node.traced
+
+
 # A tensor never becomes another view: only its construction sets these, and what asks for them.
 FOUND_OUT = ("layout", "spec", "offset")  # when they are first asked for
 _set_storage, _set_dtype = [Core.__dict__[name].__set__ for name in ("storage", "dtype")]

@@ -24,14 +24,14 @@ from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
 from .arguments import one_of
-from .core import Core, check_count
-from .traced import check_has_values
+from .core import Core, check_count, is_traced
 from .writing import Writing
 
 if TYPE_CHECKING:
     from .making import Maker
 
 nested, ownership, waiting = LateModule("tenxor.tensor.nested"), LateModule("tenxor.ownership"), LateModule("tenxor.pending")
+traced = LateModule("tenxor.tensor.traced")
 Array = np.ndarray[Any, Any]
 CPU = (1, 0)  # as DLPack calls it: kDLCPU, the first
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -68,7 +68,8 @@ class Exchange(Writing):
     def to_numpy(self) -> Array:
         """New NumPy array with the same elements (`bfloat16` as float32)."""
         layout = self.layout
-        check_has_values("to_numpy", self)
+        if is_traced(self):
+            traced.refuse_values("to_numpy", self)
         node = self.storage.node  # asked once, as another thread may write meanwhile
         realize(node)
         assert node.buffer is not None
@@ -97,7 +98,8 @@ class Exchange(Writing):
 
     def tolist(self) -> Any:
         """The elements as Python numbers in nested lists; a number for a 0-d tensor."""
-        check_has_values("tolist", self)
+        if is_traced(self):
+            traced.refuse_values("tolist", self)
         return _listed(self.to_numpy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

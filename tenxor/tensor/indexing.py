@@ -24,13 +24,13 @@ from ..ops import OPS
 from ..realize import glance, lock, realize
 from ..storage import Element
 from .arguments import axis_of
-from .core import Core, Key, Operand
+from .core import Core, Key, Operand, is_traced
 from .exchange import Exchange
 from .gathering import Selection, array_of
 from .scattering import Scattering
-from .traced import check_has_values, is_traced, is_traced_mask, open_mesh, refuse_mask, write_at_mask
 
 ownership, at_once = LateModule("tenxor.ownership"), LateModule("tenxor.tensor.at_once")
+traced = LateModule("tenxor.tensor.traced")
 T = TypeVar("T", bound="Indexing")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
@@ -50,7 +50,7 @@ class OIndex(Generic[T]):
         """The parts of a key, and whether some have no values: then these are arrays of indices for each axis."""
         parts = self.tensor._key_of(key)
         if any(map(is_traced, parts)):
-            return True, open_mesh(self.tensor.layout.shape, parts)
+            return True, traced.open_mesh(self.tensor.layout.shape, parts)
         return False, parts
 
     def _selected(self, parts: tuple[Any, ...]) -> T:
@@ -58,15 +58,15 @@ class OIndex(Generic[T]):
         return self.tensor._view(self.tensor.layout.oindex(plain))
 
     def __getitem__(self, key: Key) -> T:
-        traced, parts = self._parts(key)
+        is_mesh, parts = self._parts(key)
         t = self.tensor
-        return t._gather(t._select_at("oindex", t.layout, parts)) if traced else self._selected(parts)
+        return t._gather(t._select_at("oindex", t.layout, parts)) if is_mesh else self._selected(parts)
 
     def __setitem__(self, key: Key, value: Operand) -> None:
         op = "oindex assignment"
         given = self.tensor._operand(value, op)
-        traced, parts = self._parts(key)
-        if traced:
+        is_mesh, parts = self._parts(key)
+        if is_mesh:
             self.tensor._scatter(op, self.tensor._select_at("oindex", self.tensor.layout, parts), given)
         else:
             self._selected(parts)._write(given, op)
@@ -160,7 +160,8 @@ class Indexing(Scattering):
                 return number
         node = storage.node
         if node.buffer is None:
-            check_has_values("item", self)
+            if is_traced(self):
+                traced.refuse_values("item", self)
             with lock:
                 read = (
                     _read_of(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
@@ -237,8 +238,8 @@ class Indexing(Scattering):
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
         parts = self._key_of(parts)
-        if any(map(is_traced_mask, parts)):
-            write_at_mask(self, parts, value)
+        if any([is_traced(p) and p.dtype.kind == "bool" for p in parts]):
+            traced.write_at_mask(self, parts, value)
             return
         mask = self._mask_of(parts)
         if mask is not None and not isinstance(value, Core) and self.layout.is_injective():
@@ -348,8 +349,8 @@ def _plain(part: Any) -> Any:
     if type(part) in _BASIC:
         return part
     if isinstance(part, Exchange):
-        if is_traced_mask(part):
-            refuse_mask("indexing", part)
+        if part.dtype.kind == "bool" and is_traced(part):
+            traced.refuse_mask("indexing", part)
         part = part.to_numpy()
     elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_, type)) and not getattr(part, "shape", ()):
         return as_int(part)  # of another library's arrays, which all have that method, those with axes are arrays

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..errors import BadIndex, TraceError
 from ..layout.indexing import index_list, per_axis
 from ..ops import OPS
-from .core import Core
+from .core import Core, is_traced
 
 _COMPUTE = "compute with the tensor itself, by operators and tx functions (tx.sin instead of math.sin)"
 _ARRAY = "use tx functions instead of NumPy's, or return the tensor and convert the result"
@@ -23,27 +23,16 @@ _ADVICE = {
 }
 
 
-def is_traced(x: object) -> bool:
-    """Return whether something is a tensor that reads an argument of a function that is traced."""
-    return isinstance(x, Core) and x._has_past() and x.storage.node.traced
-
-
-def is_traced_mask(x: object) -> bool:
-    """Return whether something is a tensor of bools that reads an argument of a function that is traced."""
-    return is_traced(x) and x.dtype.kind == "bool"  # type: ignore[attr-defined]
-
-
-def check_has_values(op: str, t: Core) -> None:
+def refuse_values(op: str, t: Core) -> NoReturn:
     """Raise TraceError for a tensor without values."""
-    if is_traced(t):
-        raise TraceError(
-            f"{op}: needs the value of an element, but this tensor of shape {t.layout.shape} is traced and has none;"
-            f" {_ADVICE.get(op, _COMPUTE)}. A tensor from outside that a traced function wrote to has none afterwards, either: return what"
-            " is written"
-        )
+    raise TraceError(
+        f"{op}: needs the value of an element, but this tensor of shape {t.layout.shape} is traced and has none;"
+        f" {_ADVICE.get(op, _COMPUTE)}. A tensor from outside that a traced function wrote to has none afterwards, either: return what"
+        " is written"
+    )
 
 
-def refuse_mask(op: str, mask: Core) -> None:
+def refuse_mask(op: str, mask: Core) -> NoReturn:
     """Raise TraceError for a traced mask that is to select elements."""
     raise TraceError(
         f"{op}: how many elements a traced mask of shape {mask.layout.shape} selects is not known; write tx.where(mask, x, other), which"
@@ -53,7 +42,7 @@ def refuse_mask(op: str, mask: Core) -> None:
 
 def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
     """Write to `t[key]`, in which one part is a traced mask, by a choice for each element: `where(mask, value, t)`."""
-    (at, *more) = [k for k, part in enumerate(key) if is_traced_mask(part)]
+    (at, *more) = [k for k, part in enumerate(key) if is_traced(part) and part.dtype.kind == "bool"]
     mask = key[at]
     others = (*key[:at], *key[at + 1 :])
     if more or not all([part is None or part is Ellipsis or type(part) in (int, slice) for part in others]):
