@@ -7,7 +7,7 @@ number for each row of theirs, and what is reduced is reduced row by row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..node import (
     Hosted,
     Node,
     Scalar,
+    is_pinned,
     stores,
     tracked,
     tracking,
@@ -32,6 +33,7 @@ from ..past import Past, past_of, short_again
 from .adjoint import Part, seen_of, totals
 from .again import made_again
 from .calls import Called, part_of, step_of
+from .leaves import own_copy
 from .rule import Making
 from .seen import Seen, Term
 
@@ -59,11 +61,17 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behi
 
 
 def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Seen | None]:
+    own = _unshared(given)
     found: list[Seen | None] = [None] * count
     with tracked() if tracking.get() is False else nullcontext():
-        for k, part in made_again(key, given, make):
+        for k, part in made_again(key, [own.get(id(x), x) for x in given], make):
             found[k] = seen_of(part)
     return found
+
+
+def _unshared(given: Iterable[Node | Scalar]) -> dict[int, Node]:
+    """Copies of nodes in memory that others may write, by the ids of the nodes: what is pending must not read such memory."""
+    return {id(x): own_copy(x) for x in given if type(x) is Node and is_pinned(x)}
 
 
 class _Outline:
@@ -153,7 +161,8 @@ def _in_front(member: Node, batch: Node, size: int) -> Node:
 
 def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
     """The same where not all follows from recipes, or somebody looks at each step."""
-    known: dict[Node, Node] = dict(batches)
+    own = _unshared([*batches.values(), *[source for node in order for source in node.sources]])
+    known: dict[Node, Node] = {member: own.get(id(batch), batch) for member, batch in batches.items()}
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
     steps: dict[Past, Past] = {}  # what stands for a function with a derivative of its own
     for node in order:
@@ -164,7 +173,7 @@ def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: M
         constant = step is not None or node.past is CONSTANT
         with untracked() if constant else tracked() if tracking.get() is False else nullcontext():
             op = node.op
-            found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size, {})
+            found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size, own)
             for look in watchers:
                 look(found, like=node)
         if step is not None:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..creation import asarray, zeros
+from ..derivatives.leaves import own_copy
 from ..derivatives.loop import Body, is_affine, stand_in
 from ..derivatives.looped import looped
 from ..derivatives.seen import Seen
 from ..errors import ArgumentError, DTypeError, ShapeError, TraceError
 from ..keywords import spelled
 from ..layout import Layout
-from ..node import Node, watchers
+from ..node import Node, is_pinned, watchers
 from ..records import NamedTuple
 from ..storage import Storage
 from ..tensor import Tensor
@@ -131,8 +132,9 @@ class _Loop(NamedTuple):
     def one_by_one(self) -> tuple[Any, Any]:
         """The same, step by step."""
         now, y, found = filled(self.state, list(self.begin)), None, []
+        sequences = list(map(_apart, self.sequences))
         for turn in reversed(range(self.turns)) if self.reverse else range(self.turns):
-            parts: list[Any] = [t._view(t.layout.index((turn,))) for t in self.sequences]
+            parts: list[Any] = [t._view(t.layout.index((turn,))) for t in sequences]
             now, y = self.called(mapped(_apart, now), mapped(_apart, filled(self.xs, parts)))
             found.append(leaves_of(y))
         if not self.turns:  # only shapes are wanted
@@ -181,7 +183,7 @@ def _tensor_of(node: Node, shape: tuple[int, ...]) -> Tensor:
 
 def _apart(t: Any) -> Tensor:
     """A tensor with the same content, of which a write is not seen in the other."""
-    return Tensor(Storage(t.node), t.layout, t.dtype)
+    return Tensor(Storage(own_copy(t.node) if is_pinned(t.node) else t.node), t.layout, t.dtype)
 
 
 def _tensor(x: Any) -> Tensor:

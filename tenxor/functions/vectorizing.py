@@ -8,10 +8,11 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..creation import asarray
 from ..derivatives.batching import batched, seen_in_batch
+from ..derivatives.leaves import own_copy
 from ..derivatives.seen import Seen
 from ..errors import ArgumentError, ShapeError, TraceError
 from ..layout import Layout
-from ..node import PLACEHOLDER, Node
+from ..node import PLACEHOLDER, Node, is_pinned
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, one_of
@@ -116,7 +117,7 @@ class _Batch:
         nodes = {stand_in: _whole(t.moveaxis(place, -1 if behind else 0)) for stand_in, (t, place) in self.given.items()} | more
         for t, batch, axis in zip(found, batched([t.node for t in found], nodes, self.size, behind), axes, strict=True):
             seen = seen_in_batch(Seen(t.node, t.layout), batch, self.size)
-            own = Tensor._of(seen.node)._view(seen.layout)
+            own = Tensor._of(own_copy(seen.node) if is_pinned(seen.node) else seen.node)._view(seen.layout)
             each.append(own.moveaxis(0, axis_of("vmap", axis, own.ndim)))
         return filled(value, each)
 

@@ -422,3 +422,54 @@ def test_values_are_known_inside_derivatives_alone() -> None:
     x = tx.asarray(3.0)
     for run in (lambda f: tx.grad(f)(x), lambda f: tx.vjp(f, x)[1](tx.ones(()))[0], lambda f: tx.jvp(f, [x], [tx.ones(())])[1]):
         assert run(lambda t: t * float(t) if t > 2 else -t).item() == 3.0
+
+
+# --- memory shared with NumPy -----------------------------------------------------------------------------------------
+
+READS: dict[str, Callable[[Any, Any], Any]] = {  # of a captured tensor and an element
+    "itself": lambda a, x: a,
+    "a product": lambda a, x: a * x,
+    "steps": lambda a, x: (a[1:] * x).sum() + a * x,
+    "an element": lambda a, x: a[x.astype(tx.int64)] * x,
+    "a sort": lambda a, x: tx.sort(a * x) + 1,
+    "a checkpoint": lambda a, x: tx.checkpoint(lambda y: a * y + 1, x),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_batches_do_not_change_with_memory_that_numpy_writes(name: str) -> None:
+    read, numbers = READS[name], np.arange(1.0, 4.0)
+    memory = numbers.copy()
+    a, xs = tx.asarray(memory, copy=False), tx.asarray([0.0, 1.0, 2.0])
+    runs: dict[str, Callable[[], Any]] = {
+        "captured": lambda: tx.vmap(lambda x: read(a, x))(xs),
+        "an argument": lambda: tx.vmap(lambda x: read(tx.stack([x, x * 2, x * 0 + 1]), x), in_axes=0)(a - 1),
+        "as it is": lambda: tx.vmap(lambda x: x)(a),
+        "nested": lambda: tx.vmap(lambda y: tx.vmap(lambda x: read(a, x) * y)(xs))(xs),
+        "of gradients": lambda: tx.vmap(tx.grad(lambda x: (read(a, x) * x).sum()))(xs),
+        "gradients": lambda: tx.grad(lambda xs: (tx.vmap(lambda x: read(a, x))(xs) * xs.sum()).sum())(xs),
+    }
+    for run in runs.values():
+        wanted = run().tolist()
+        found = run()
+        memory[:] = 50.0
+        assert found.tolist() == wanted
+        memory[:] = numbers
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_writes_inside_transforms_do_not_reach_numpy(traced: bool) -> None:
+    state, rows = np.arange(3.0), np.arange(6.0).reshape(2, 3)
+
+    def step(s: Any, x: Any) -> Any:
+        s[0] = x.sum()
+        x[0] = 9.0
+        return (s if traced else s + 0 * tx.sort(s)), s[0] * 1.0
+
+    last, ys = tx.scan(step, tx.asarray(state, copy=False), tx.asarray(rows, copy=False))
+    assert last.tolist() == [12.0, 1.0, 2.0] and ys.tolist() == [3.0, 12.0]
+    last, _ = tx.scan(step, tx.asarray(state, copy=False), tx.asarray(rows[:0], copy=False))
+    last[0] = 7.0
+    same = tx.vmap(lambda x: x)(tx.asarray(rows, copy=False))
+    same[0] = 5.0
+    assert state.tolist() == [0.0, 1.0, 2.0] and rows.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
