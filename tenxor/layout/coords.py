@@ -7,7 +7,7 @@ from math import prod
 from operator import index as as_int
 from typing import Any
 
-from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError, TraceError
 
 Shape = tuple[int, ...]
 
@@ -142,6 +142,8 @@ def checked_index(index: int, axis: int, size: int) -> int:
     """`index` counted from the start; IndexOutOfRange naming axis, index and size otherwise."""
     try:
         place = as_int(index)
+    except TraceError:
+        raise  # it says what to write
     except TypeError:
         raise BadIndex(f"the index of axis {axis} is {index!r}; an index is an integer") from None
     if not -size <= place < size:
@@ -164,6 +166,8 @@ def checked_int(op: str, name: str, value: int) -> int:
     """`value` as an int; ArgumentError naming `op` and the argument otherwise."""
     try:
         return _whole(value)
+    except TraceError:
+        raise  # it says what to write
     except TypeError:
         raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
 
@@ -174,6 +178,8 @@ def axis_number(axis: Any, op: str) -> int:
         if type(axis) is bool:
             raise TypeError
         return as_int(axis)
+    except TraceError:
+        raise  # it says what to write
     except TypeError:
         raise AxisError(f"{op}: an axis is an integer, not {axis!r}") from None
 

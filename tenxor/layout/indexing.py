@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, BadIndex, IndexOutOfRange
+from ..errors import ArgumentError, BadIndex, IndexOutOfRange, TraceError
 from .coords import Shape, axes_phrase, checked_index
 from .portions import nonzero
 from .table import IntArray, Table, axis_of
@@ -23,6 +23,8 @@ def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
         start, stop, step = key.indices(size)
     except ValueError:
         raise ArgumentError(f"the slice of axis {axis} has step 0; a step may be any other integer") from None
+    except TraceError:
+        raise  # it says what to write
     except TypeError:
         raise BadIndex(f"the slice of axis {axis}, {key}, needs integers or None") from None
     try:
@@ -110,6 +112,8 @@ def _integer(item: Any, axis: int) -> int:
         raise BadIndex(f"the index of axis {axis} is {item}; a boolean is no integer index")
     try:
         return as_int(item)
+    except TraceError:
+        raise  # it says what to write
     except TypeError:
         raise BadIndex(
             f"the index of axis {axis} is a {type(item).__name__}; use an int, a slice, None or ..."

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..dtypes import Number, plain_number
-from ..errors import ArgumentError, DTypeError
+from ..errors import ArgumentError, DTypeError, TraceError
 from ..layout import checked_axes, checked_axis
 from ..layout.coords import whole
 from .core import Core
@@ -51,6 +51,8 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
         raise ArgumentError(f"{op}: expected integers, not {short(values)}")
     try:
         return whole(values)
+    except TraceError:
+        raise  # it says what to write
     except TypeError:
         raise ArgumentError(f"{op}: expected integers, not {short(values)}") from None
 

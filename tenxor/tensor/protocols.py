@@ -129,7 +129,7 @@ class Protocols(Differentiating):
         return None
 
     def __format__(self, spec: str) -> str:
-        if not spec:
+        if not spec or is_traced(self):
             return str(self)
         if self.layout.shape:
             raise TypeError(

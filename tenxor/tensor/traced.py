@@ -13,7 +13,10 @@ from .core import Core, is_traced
 
 _COMPUTE = "compute with the tensor itself, by operators and tx functions (tx.sin instead of math.sin)"
 _ARRAY = "use tx functions instead of NumPy's, or return the tensor and convert the result"
-_COUNT = "index with the tensor itself, x[k]; loop a fixed number of times (tx.scan) and choose with tx.where"
+_COUNT = (
+    "index with the tensor itself, x[k], or x[k + tx.arange(n)] for n elements; sizes, axes and numbers of steps must be Python integers,"
+    " so compute for the most there can be and choose with tx.where"
+)
 _ADVICE = {
     "bool": "write tx.where(condition, yes, no) instead of `if`, and &, | and ~ instead of `and`, `or` and `not`",
     "int": f"write x.astype(tx.int64); {_COUNT}",

@@ -396,6 +396,9 @@ REFUSED = {
     "a[0] = v.item()": (TraceError, "vmap: item: .*the tensor itself"),
     "a[0] = int(v)": (TraceError, "vmap: int: .*astype"),
     "a[0] = [1.0, 2.0, 3.0][j]": (TraceError, r"vmap: index: .*x\[k\]"),
+    "a[:j] = v": (TraceError, r"vmap: index: .*x\[k \+ tx.arange\(n\)\] for n elements"),
+    "a.sum(axis=j)": (TraceError, "vmap: index: .*axes.* must be Python integers"),
+    "a.reshape(j, -1)": (TraceError, "vmap: index: .*sizes.* must be Python integers"),
     "a[0] = np.sin(np.asarray(v))": (TraceError, "vmap: to_numpy: .*tx functions instead of NumPy's"),
     "a[0] = v.tolist()": (TraceError, "vmap: tolist: .*tx functions instead of NumPy's"),
 }
@@ -414,7 +417,7 @@ def test_refused_statements_raise_the_same_error_in_each_state(statement: str) -
 
 def test_traced_tensors_are_printed_without_values() -> None:
     printed: list[str] = []
-    tx.vmap(lambda row: printed.extend([str(row), repr(row), f"{row[0] * 2}"]) or row)(tx.ones((2, 3)))  # type: ignore[func-returns-value]
+    tx.vmap(lambda row: printed.extend([str(row), repr(row), f"{row[0] * 2:.2f}"]) or row)(tx.ones((2, 3)))  # type: ignore[func-returns-value]
     assert printed == ["Tensor (3,) float64, traced: without values"] * 2 + ["Tensor () float64, traced: without values"]
 
 
