@@ -8,6 +8,8 @@ words of 32 bits; the block of an element has `n` as words 0 and 1 of its counte
 its key, low words first. Words 0 and 1 of the block are the element's 64 random bits, of which the upper ones are used.
 Only normal numbers take words 2 and 3 too. No two draws share a block.
 
+Inside transforms of functions (`vmap`, `scan`, `checkpoint`) the seed, `d` and `n` pass through scopes (`functions/draws.py`).
+
 Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 

@@ -28,7 +28,7 @@ from ..tensor import Tensor
 
 
 class Source(Protocol):
-    """A generator."""
+    """A random generator, as scopes see it."""
 
     _state: tuple[int, int]
 
@@ -50,13 +50,13 @@ class Draw(NamedTuple):
 
 
 class Scope:
-    """Passes draws on to the scope around it."""
+    """A scope that passes draws on to the scope around it."""
 
     def __init__(self) -> None:
         self.outer = _current.get()
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
-        """The next draw of a generator, of `size` elements; the first of `count` draws in a row."""
+        """Return the next draw of a generator, of `size` elements; the first of `count` draws in a row."""
         return generator._reserve(count) if self.outer is None else self.outer.draw(generator, size, count)
 
     def give_back(self, generator: Source, draw: Draw, count: int) -> None:
@@ -67,7 +67,7 @@ class Scope:
             self.outer.give_back(generator, draw, count)
 
     def seeding(self, generator: Source, is_fixed: bool) -> None:
-        """Note that a generator is about to be put into another state, which `is_fixed` if it is the same in every call."""
+        """Note that a generator is about to get another state, which `is_fixed` if the state is the same in every call."""
         if self.outer is not None:
             self.outer.seeding(generator, is_fixed)
 
@@ -91,20 +91,20 @@ def within(scope: Scope) -> Iterator[None]:
 
 
 def next_draw(generator: Source, size: int) -> Draw:
-    """The next draw of a generator, of `size` elements, in the scope of this thread."""
+    """Return the next draw of a generator, of `size` elements, in the scope of this thread."""
     scope = _current.get()
     return generator._reserve(1) if scope is None else scope.draw(generator, size)
 
 
 def note_seeding(generator: Source, is_fixed: bool) -> None:
-    """Tell the scope of this thread that a generator is about to be put into another state."""
+    """Tell the scope of this thread that a generator is about to get another state."""
     scope = _current.get()
     if scope is not None:
         scope.seeding(generator, is_fixed)
 
 
 class Recorded(Scope):
-    """Notes the draws of a call, so that the call can be repeated with the same ones."""
+    """A scope that notes the draws of a call, so that the call can be repeated with the same draws."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Recorded(Scope):
 
 
 class _Dry(Scope):
-    """Leaves generators in the state that they had before."""
+    """A scope that leaves generators in the state that they had before it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class _Dry(Scope):
 
 
 class _Replayed(_Dry):
-    """Gives the draws of a recorded call in their order, whatever state the generators are in."""
+    """A scope that gives the draws of a recorded call in their order, whatever state the generators have."""
 
     def __init__(self, op: str, draws: Sequence[Draw]) -> None:
         super().__init__()
@@ -156,12 +156,12 @@ class _Replayed(_Dry):
 
 
 def replayed(op: str, record: Recorded) -> _Replayed:
-    """A scope in which a call draws the same random numbers as the recorded one."""
+    """Return a scope in which a call draws the same random numbers as the recorded call."""
     return _Replayed(op, record.draws)
 
 
 class Refused(Scope):
-    """Refuses draws, but for those of generators that the function itself seeds: these are the same in each call."""
+    """A scope that refuses draws, except from generators that the function itself seeds: such draws are the same in each call."""
 
     def __init__(self, message: str) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class Refused(Scope):
         return super().draw(generator, size, count)
 
     def seeds(self, generator: Source) -> bool:
-        """Whether the function seeded a generator."""
+        """Return whether the function seeded a generator."""
         return any([x is generator for x in self.own])
 
     def seeding(self, generator: Source, is_fixed: bool) -> None:
@@ -185,7 +185,7 @@ class Refused(Scope):
 
 
 class Batched(Refused):
-    """The draws of a function that is called once for a batch of `size` elements."""
+    """A scope for a function that is called once for a batch of `size` elements."""
 
     def __init__(self, size: int, randomness: str) -> None:
         super().__init__(
@@ -197,7 +197,7 @@ class Batched(Refused):
         self.element: Tensor | None = None  # the number of the element in its batch, once it is asked for
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
-        """With "different" the draw of the whole batch, of which each element has a part: `random((batch, *shape))`."""
+        """Return the draw of one element. With "different" that is a part of the draw of the whole batch, `random((batch, *shape))`."""
         if self.randomness == "error" or self.seeds(generator):
             return super().draw(generator, size, count)
         if self.randomness == "same":
@@ -208,18 +208,18 @@ class Batched(Refused):
         return found._replace(counter=self.element * size + found.counter)
 
     def batches(self) -> dict[Node, Node]:
-        """The numbers of all elements, by what stands for that of one."""
+        """Map the placeholder for the number of an element to the numbers of all elements, if a draw reads it."""
         if self.element is None:
             return {}
         return {self.element.node: Tensor._of_array(np.arange(self.size, dtype=np.uint64)).node}
 
 
 class Stepwise(_Dry):
-    """The draws of a step that is traced once for many steps: arguments of the step, which `sequences` has for all steps."""
+    """A scope for a step that is traced once for many steps. Its draws are placeholders; `sequences` has their values for all steps."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.draws: dict[int, tuple[Source, list[Draw]]] = {}  # what stands for those of each generator
+        self.draws: dict[int, tuple[Source, list[Draw]]] = {}  # placeholders, by the ids of generators
         self.reserved: list[tuple[Source, Draw, int]] = []
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
@@ -232,23 +232,23 @@ class Stepwise(_Dry):
 
     @property
     def seeds(self) -> bool:
-        """Whether the step seeds a generator, so that it must be called for each step."""
+        """Whether the step seeds a generator: such a step must be called for each element."""
         return bool(self.states)
 
     @property
     def arguments(self) -> list[Node]:
-        """What stands for the seed and the stream of each draw."""
+        """The placeholders for the seed and the stream of each draw."""
         return [x.node for _, draws in self.draws.values() for draw in draws for x in (draw.seed, draw.stream) if isinstance(x, Tensor)]
 
     def sequences(self, turns: int) -> list[Tensor] | None:
-        """Take the draws of all steps from the generators, as a loop would: of shape (turns,) for each argument. None where they have no
-        values, as a function around this one is traced, too.
+        """Take the draws of all steps from the generators, as a loop would. Return a tensor of shape (turns,) for each argument, or None
+        if the draws have no values because a function around this one is traced.
         """
         found: list[Tensor] = []
         for generator, draws in self.draws.values():
             own = len(draws)
-            seed, first, counter = taken = Scope.draw(self, generator, 1, own * turns)
-            self.reserved.append((generator, taken, own * turns))
+            seed, first, counter = block = Scope.draw(self, generator, 1, own * turns)
+            self.reserved.append((generator, block, own * turns))
             if not isinstance(seed, int) or not isinstance(first, int) or not isinstance(counter, int):
                 self.undo()
                 return None
@@ -259,7 +259,7 @@ class Stepwise(_Dry):
         return found
 
     def undo(self) -> None:
-        """Give back what `sequences` took."""
+        """Give back the draws that `sequences` took."""
         while self.reserved:
             Scope.give_back(self, *self.reserved.pop())
 

@@ -206,6 +206,9 @@ def fill_diagonal(a: Tensor, val: Any, wrap: bool = False) -> None:
 @_numpys
 def place(arr: Tensor, mask: Any, vals: Any) -> None:
     chosen, values = asarray(mask).reshape(arr.shape) != 0, asarray(vals).ravel()
+    if values.size == 1:  # the number of chosen elements does not matter
+        arr[chosen] = values[0]
+        return
     count = int(chosen.count_nonzero())
     if count and not values.size:
         raise ArgumentError(f"np.place: there are no values for {count} elements; give at least one")

@@ -338,6 +338,7 @@ WRITES = (
     "a.scatter_add_(0, tx.zeros((1, 4), dtype=tx.int64) + j, a[:1] * v)",
     "tx.put(a, tx.stack([j, j + 5]), v)",
     "np.put_along_axis(a, tx.stack([j] * 4)[None, :], v, 0)",
+    "np.place(a, a > v, v)",
     "np.add.at(a, tx.stack([j, j]), v)",
     "for k in range(3): a[(j + k) % 4] += v * k",
 )
