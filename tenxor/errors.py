@@ -3,6 +3,30 @@
 from numpy.exceptions import AxisError as NumPyAxisError
 from numpy.linalg import LinAlgError
 
+from .late import public_dir
+
+__all__ = [
+    "ArgumentError",
+    "AxisError",
+    "BadIndex",
+    "DTypeError",
+    "DerivativeError",
+    "FileError",
+    "IndexOutOfRange",
+    "LinearAlgebraError",
+    "MatrixShapeError",
+    "NotANumber",
+    "NotShared",
+    "OutOfBounds",
+    "ReadOnlyError",
+    "ShapeError",
+    "TenxorError",
+    "TraceError",
+    "UnknownArgument",
+    "UnknownAttribute",
+]
+__dir__ = public_dir(globals())
+
 
 class TenxorError(Exception):
     """The root of all errors that Tenxor raises on purpose."""

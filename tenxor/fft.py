@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from .functions.joining import concat, roll
 from .functions.kinds import check
 from .functions.transforms import COTANGENTS, TURNED
 from .keywords import spelled
+from .late import public_dir, public_getattr
 from .layout.coords import checked_int
 from .linalg.arguments import computed
 from .ops import OPS
@@ -55,6 +56,9 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())
 
 Sizes = Sequence[int] | None
 Axes = int | Sequence[int] | None

@@ -19,7 +19,7 @@ from functools import cache
 from math import inf, isfinite, nextafter, prod
 from numbers import Real
 from operator import index as as_int
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
 from .functions.kinds import kind
 from .keywords import spelled
+from .late import public_dir, public_getattr
 from .locking import reentrant
 from .ops import OPS
 from .realize import forgetting
@@ -50,6 +51,9 @@ __all__ = [
     "shuffle",
     "uniform",
 ]
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())
 
 FEW = 1 << 8  # elements whose numbers are kept in memory: so few that who reads them may wait (`HEAVY`)
 
@@ -77,6 +81,13 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed(seed)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from .spellings import of_an_object
+
+            raise of_an_object("random", self, name)
 
     def __repr__(self) -> str:
         return f"Generator(seed={self._key}, after {self._draws} draws)"
