@@ -361,7 +361,7 @@ _BY_SCIPY = (
     *("toeplitz", "hankel", "circulant", "companion", "hadamard", "hilbert", "invhilbert", "pascal", "dft", "rsf2csf", "solve_banded"),
     *("solveh_banded", "solve_toeplitz", "solve_circulant", "solve_sylvester", "solve_continuous_lyapunov", "solve_discrete_lyapunov"),
     *("eig_banded", "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "cosm", "sinm", "tanm", "expm_frechet", "khatri_rao"),
-    *("procrustes", "subspace_angles", "bandwidth", "issymmetric", "ishermitian", "solve_continuous_are", "solve_discrete_are", "cdf2rdf", "ordqz"),
+    *("procrustes", "subspace_angles", "bandwidth", "issymmetric", "ishermitian", "solve_continuous_are", "solve_discrete_are"),
 )
 _LOSSES = {
     **{"CrossEntropyLoss": "cross_entropy", "KLDivLoss": "kl_div", "SmoothL1Loss": "huber_loss"},

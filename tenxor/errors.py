@@ -28,6 +28,15 @@ __all__ = [
 __dir__ = public_dir(globals())
 
 
+def described(value: object) -> str:
+    """Describe an argument in one line, for a message: an array by its shape and dtype, which says more than its elements."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
 class TenxorError(Exception):
     """The root of all errors that Tenxor raises on purpose."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from .creation import asarray, positions, zeros
 from .dtypes import DEFAULT_FLOAT, DTypeLike, complex_of
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, DTypeError, ShapeError
+from .errors import ArgumentError, DTypeError, ShapeError, described
 from .functions.hosted import BACKWARD, at_once, hosted
 from .functions.into import into
 from .functions.joining import concat, roll
@@ -387,7 +387,7 @@ def _real(op: str, x: Any) -> Tensor:
 
 def _norm(op: str, norm: str | None) -> str:
     if norm is not None and not (isinstance(norm, str) and norm in TURNED):
-        raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {norm!r}")
+        raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {described(norm)}")
     return norm or "backward"
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from .creation import asarray, made_again, positions, shape_of
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError, described
 from .functions.kinds import kind
 from .keywords import spelled
 from .late import public_dir, public_getattr
@@ -111,7 +111,7 @@ class Generator:
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on from where another stood. ArgumentError for what `state_dict` does not give."""
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
-            raise ArgumentError(f"load_state_dict: {state!r} is not where a generator stands; give what state_dict() gave")
+            raise ArgumentError(f"load_state_dict: {described(state)} is not where a generator stands; give what state_dict() gave")
         self._key, self._draws = state["seed"], state["draws"]
 
     @spelled
@@ -330,7 +330,7 @@ def _number(op: str, name: str, value: Any) -> float:
         found = inf
     if not isfinite(found):
         raise ArgumentError(
-            f"{op}: {name} is one finite number, not {value!r}; sizes come after the numbers, or as shape="
+            f"{op}: {name} is one finite number, not {described(value)}; sizes come after the numbers, or as shape="
         )
     return found
 
@@ -339,7 +339,7 @@ def _integer(op: str, name: str, value: Any) -> int:
     try:
         return as_int(value)
     except TypeError:
-        raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
+        raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
 
 
 def _rows(op: str, x: Any) -> tuple[int, Tensor | None]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..creation import asarray
 from ..dtypes import DTypeLike, result_type
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..layout.coords import Shape
@@ -367,7 +367,7 @@ def repeat(
     axis = axis_of("repeat", axis, x.ndim)
     counts = _counts(repeats)
     if (counts.dtype.kind not in "iu" and counts.size) or counts.ndim > 1 or (counts < 0).any():
-        raise ArgumentError(f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more")
+        raise ArgumentError(f"repeat: repeats {described(repeats)} must be an integer or a 1-D list of them, 0 or more")
     size = x.shape[axis]
     if counts.size not in (1, size):
         raise ShapeError(
@@ -386,6 +386,6 @@ def _counts(repeats: Any) -> IntArray:
         found: IntArray = np.asarray(repeats)
     except ValueError:
         raise ArgumentError(
-            f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more"
+            f"repeat: repeats {described(repeats)} must be an integer or a 1-D list of them, 0 or more"
         ) from None
     return found

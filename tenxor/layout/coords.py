@@ -7,7 +7,7 @@ from math import prod
 from operator import index as as_int
 from typing import Any
 
-from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError, described
 
 Shape = tuple[int, ...]
 
@@ -143,7 +143,7 @@ def checked_index(index: int, axis: int, size: int) -> int:
     try:
         place = as_int(index)
     except TypeError:
-        raise BadIndex(f"the index of axis {axis} is {index!r}; an index is an integer") from None
+        raise BadIndex(f"the index of axis {axis} is {described(index)}; an index is an integer") from None
     if not -size <= place < size:
         raise IndexOutOfRange(f"index {place} is out of range for axis {axis} with size {size}")
     return place if place >= 0 else place + size
@@ -165,7 +165,7 @@ def checked_int(op: str, name: str, value: int) -> int:
     try:
         return _whole(value)
     except TypeError:
-        raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
+        raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
 
 
 def axis_number(axis: Any, op: str) -> int:
@@ -175,7 +175,7 @@ def axis_number(axis: Any, op: str) -> int:
             raise TypeError
         return as_int(axis)
     except TypeError:
-        raise AxisError(f"{op}: an axis is an integer, not {axis!r}") from None
+        raise AxisError(f"{op}: an axis is an integer, not {described(axis)}") from None
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import ArgumentError, IndexOutOfRange
+from ..errors import ArgumentError, IndexOutOfRange, described
 from .numbers import Format, element_format, write_numbers
 from .shown import Array, Runs, ShownTensor, everything, header, read_values, shorten, with_gaps
 
@@ -93,12 +93,12 @@ def separator(level: int) -> str:
 
 def _check(name: str, value: object) -> None:
     if not isinstance(value, int) or value < 0:
-        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {value!r}")
+        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {described(value)}")
 
 
 def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
     if not isinstance(dims, Sequence) or isinstance(dims, str):
-        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {dims!r}")
+        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {described(dims)}")
     if len(dims) > len(shape):
         raise IndexOutOfRange(
             f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes"
@@ -106,7 +106,7 @@ def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[in
     for axis, entry in enumerate(dims):
         if isinstance(entry, bool) or not (entry is None or isinstance(entry, slice | int | np.integer)):
             raise ArgumentError(
-                f"to_string: dims[{axis}] is {entry!r}; use None for the whole axis, an integer, or a slice"
+                f"to_string: dims[{axis}] is {described(entry)}; use None for the whole axis, an integer, or a slice"
             )
     for axis, (entry, size) in enumerate(zip(dims, shape, strict=False)):
         if isinstance(entry, int | np.integer) and not -size <= entry < size:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..dtypes import Number, plain_number
-from ..errors import ArgumentError, DTypeError
+from ..errors import ArgumentError, DTypeError, described
 from ..layout import checked_axes, checked_axis
 from ..layout.coords import whole
 from .core import Core
@@ -47,11 +47,11 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
     if isinstance(values, _NO_ROW):  # bytes are numbers, too, and what is empty would be read as no integers
-        raise ArgumentError(f"{op}: expected integers, not {values!r}")
+        raise ArgumentError(f"{op}: expected integers, not {described(values)}")
     try:
         return whole(values)
     except TypeError:
-        raise ArgumentError(f"{op}: expected integers, not {values!r}") from None
+        raise ArgumentError(f"{op}: expected integers, not {described(values)}") from None
 
 
 def truth(op: str, name: str, value: Any) -> bool:
@@ -59,14 +59,14 @@ def truth(op: str, name: str, value: Any) -> bool:
     try:
         return bool(value)
     except (TypeError, ValueError):
-        raise ArgumentError(f"{op}: {name} is True or False, not {value!r}") from None
+        raise ArgumentError(f"{op}: {name} is True or False, not {described(value)}") from None
 
 
 def one_of(op: str, name: str, value: Any, *choices: str) -> str:
     """One of some words; ArgumentError for whatever else, arrays and what cannot be compared included."""
     if isinstance(value, str) and value in choices:
         return value
-    raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}")
+    raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {described(value)}")
 
 
 def check_parts(op: str, count: int, size: int) -> None:
@@ -126,5 +126,6 @@ def number_of(x: Any, op: str) -> Number:
     if isinstance(value, (int, float, complex)):
         return plain_number(value)
     raise DTypeError(
-        f"{op}: {x!r} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers, or lists of them"
+        f"{op}: {described(x)} of type {type(x).__name__} is no number;"
+        " a tensor holds bools, ints, floats and complex numbers, or lists of them"
     )

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..dtypes import DEFAULT_INT
-from ..errors import BadIndex, ShapeError
+from ..errors import BadIndex, ShapeError, described
 from ..keywords import spelled
 from ..late import Late
 from ..layout import Layout, broadcast_shapes
@@ -174,5 +174,5 @@ def array_of(op: str, indices: Any) -> Any:
         return np.asarray(indices)
     except ValueError:
         raise BadIndex(
-            f"{op}: the indices {indices!r} are ragged; each list must be as long as its neighbours"
+            f"{op}: the indices {described(indices)} are ragged; each list must be as long as its neighbours"
         ) from None

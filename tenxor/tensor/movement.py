@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from typing import Any, Self
 
 from ..dtypes import DType, shown_integer
-from ..errors import ArgumentError, AxisError, DTypeError, ReadOnlyError, ShapeError
+from ..errors import ArgumentError, AxisError, DTypeError, ReadOnlyError, ShapeError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
@@ -156,7 +156,7 @@ class Movement(Exchange):
     def expand_as(self, other: Core) -> Self:
         """The read-only view broadcast to another tensor's shape."""
         if not isinstance(other, Core):
-            raise DTypeError(f"expand_as: the other is a tensor, not {other!r}; use expand(shape)")
+            raise DTypeError(f"expand_as: the other is a tensor, not {described(other)}; use expand(shape)")
         return self.expand(other.layout.shape)
 
     @spelled
