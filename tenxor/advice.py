@@ -442,3 +442,9 @@ ON_FUNCTIONS = {
     "logical_or": {"reduce": "tx.any(x, axis)"},
     "logaddexp": {"reduce": "tx.logsumexp(x, axis)", "accumulate": "tx.logcumsumexp(x, axis)"},
 }
+
+# Reductions that Python and others also call with two arguments, and what takes two tensors.
+PAIRWISE = {
+    **{"max": "maximum", "min": "minimum", "amax": "maximum", "amin": "minimum", "sum": "add", "prod": "multiply"},
+    **{"any": "logical_or", "all": "logical_and"},
+}

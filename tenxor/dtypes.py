@@ -213,8 +213,12 @@ def _instead_of_dtype(spec: object) -> str:
     if is_device(spec):
         return "it names a device, and Tenxor computes on the CPU: remove it"
     there_are = f"there are: {', '.join(BY_NAME)}"
-    if type(spec) is int:
-        return f"{there_are}; the sizes of a shape are one argument, (2, 3)"
+    tail = spec.rpartition(".")[2] if isinstance(spec, str) else ""
+    meant = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "tf32": "float32"}.get(tail, tail)
+    if meant in BY_NAME:
+        return f"did you mean {meant!r}?"
+    if spec in (str, bytes, object) or tail in ("str", "bytes", "object"):
+        return f"tensors hold bools and numbers alone; {there_are}"
     return there_are
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "IndexOutOfRange",
     "LinearAlgebraError",
     "MatrixShapeError",
+    "MisplacedArgument",
     "NotANumber",
     "NotShared",
     "OutOfBounds",
@@ -33,6 +34,8 @@ def described(value: object) -> str:
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
+    if type(value) in (tuple, list) and any([getattr(part, "shape", ()) for part in value]):  # type: ignore[attr-defined]
+        return f"{type(value).__name__} of {', '.join(map(described, value))}"  # type: ignore[call-overload]
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
@@ -81,6 +84,10 @@ class ArgumentError(TenxorError, ValueError):
 
 class UnknownArgument(TenxorError, TypeError):
     """An argument by a name that the function has for none; the message says which is near, or how else it is said."""
+
+
+class MisplacedArgument(ArgumentError, TypeError):
+    """Positional arguments that are to be one list or tuple, or to be named; the message says what to write."""
 
 
 class LinearAlgebraError(TenxorError, LinAlgError):

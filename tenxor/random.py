@@ -204,6 +204,8 @@ class Generator:
         if not d.is_integer:
             raise DTypeError(f"integers: {d} is not an integer dtype")
         first, end = (0, low) if high is None else (low, high)
+        if isinstance(high, (tuple, list)):
+            raise ArgumentError(f"integers: high is an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
         first, last = _integer("integers", "low", first), _integer("integers", "high", end) - (not endpoint)
         if first > last:
             raise ArgumentError(f"integers: there is no integer from {first} to {last}, the last that may be drawn")

@@ -8,9 +8,10 @@ and is not the same is in `OTHERWISE`, for the pages.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
-from .advice import IN_THE_MODULE, ON_FUNCTIONS, ON_MODULES, ON_TENSORS
-from .errors import UnknownAttribute
+from .advice import IN_THE_MODULE, ON_FUNCTIONS, ON_MODULES, ON_TENSORS, PAIRWISE
+from .errors import UnknownAttribute, described
 
 _ALIKE = 0.8  # how near a name must be to be taken for a slip of the pen
 
@@ -49,6 +50,16 @@ ARGUMENTS = {
     "input": "its place: it comes first",
     "other": "its place: it comes second",
     "requires_grad": "x.requires_grad_() of the tensor x",
+    "device": "nothing instead: Tenxor computes on the CPU; remove it",
+    "pin_memory": "nothing instead: Tenxor computes on the CPU; remove it",
+    "layout": "nothing instead: every new tensor is dense and contiguous; remove it",
+    "memory_format": "nothing instead; x.permute(axes) sees the axes in another order",
+    "generator": "a method of the tx.random.Generator",
+    "value": "constant_values of pad, fill_value of full",
+    "a_min": "min",
+    "a_max": "max",
+    "subok": "nothing instead; remove it",
+    "like": "nothing instead; remove it",
 }
 
 
@@ -62,7 +73,62 @@ def of_arguments(name: str, by_place: Iterable[str], by_name: Iterable[str], our
     near = _nearest(name, by_name, 0.6)
     if near:
         return f"did you mean {ours.get(near[0], near[0])}?"
-    return f"there are {', '.join(sorted(known))}"
+    return f"there are {', '.join(sorted(known))}" if known else "there are none by name"
+
+
+def of_positions(
+    op: str,
+    module: str,
+    by_place: tuple[str, ...],
+    annotations: Mapping[str, str],
+    takes_any: bool,
+    by_name: Container[str],
+    args: tuple[Any, ...],
+) -> str | None:
+    """What to say of positional arguments that no call can have: tensors, or sizes, one by one where a function takes a sequence of them;
+    a truth in place of a dtype; more than there are parameters. None where the call may be right.
+    """
+    is_method = by_place[:1] == ("self",)
+    room = module.split(".")[1]
+    path = f"x.{op}" if is_method and room == "tensor" else f"tx.{room}.{op}" if room in _PLACES else f"tx.{op}"
+    places, values = by_place[is_method:], args[is_method:]
+    types = [str(annotations.get(name, "")) for name in places]
+    too_many = len(values) > len(places) and not takes_any
+    if len(values) > 1 and all(map(_is_array, values)) and not is_method:
+        if "Sequence[Operand]" in types[0]:
+            return f"takes the tensors as one list; write {path}([{', '.join(_LETTERS[: len(values)])}])"
+        if op in PAIRWISE and len(values) == 2 and hasattr(values[1], "shape"):
+            return f"takes one tensor and an axis, not two tensors; tx.{PAIRWISE[op]}(x, y) takes two, element by element"
+    for k in reversed(range(min(len(values) - 1, len(places)))):
+        cannot = too_many or any([kind in _NEVER_INTEGERS for kind in types[k + 1 : len(values)]])
+        if cannot and any([word in types[k] for word in _ROWS]) and all(map(_is_integer, values[k:])):
+            before = ["x" if _is_array(x) else described(x) for x in values[:k]]
+            row, after = (values[k:-1], values[-1:]) if "fill_value" in places else (values[k:], ())
+            return f"{places[k]} is one argument; write {path}({', '.join([*before, str(tuple(row)), *map(str, after)])})"
+    for k, value in enumerate(values):
+        if type(value) is bool and "keepdims" in by_name and (k >= len(types) or types[k] == "DTypeLike | None"):
+            return f"takes {', '.join(places[:k])} by position; write keepdims={value}"
+    if len(values) == 1 and types[:1] == ["int"] and type(values[0]) in (tuple, list) and all(map(_is_integer, values[0])):
+        return f"takes its sizes one by one; write {path}({', '.join(map(str, values[0]))})"
+    if too_many:
+        named = [f"{name}=..." for name in annotations if name in by_name and name not in by_place]
+        others = f"; write {', '.join(named)} by name" if named else ""
+        return f"takes {', '.join(places)} by position, not {len(values)} arguments{others}"
+    return None
+
+
+_LETTERS = ("a", "b", "c", "...")  # how tensors are called in what is to be written
+_PLACES = ("linalg", "fft", "random")  # modules in whose names their functions are called
+_ROWS = ("Axes", "Shape", "Sequence[int]", "tuple[int", "Sequence[Any]")  # annotations of a sequence of integers
+_NEVER_INTEGERS = ("DTypeLike | None", "DTypeLike", "str", "bool", "bool | None")  # and of what is no integer
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) or bool(getattr(x, "shape", ()))
+
+
+def _is_integer(x: Any) -> bool:
+    return type(x) is not bool and hasattr(x, "__index__") and not getattr(x, "shape", ())
 
 
 def of_tensors(functions: Iterable[str], elementwise: Iterable[str]) -> dict[str, str]:

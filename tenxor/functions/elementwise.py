@@ -8,6 +8,7 @@ from typing import Any
 from ..creation import asarray
 from ..errors import ArgumentError
 from ..frameless import frameless
+from ..keywords import spelled
 from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
@@ -87,6 +88,7 @@ __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 
 
 @called_again
+@spelled
 def clip(
     x: Operand,
     /,

@@ -327,6 +327,7 @@ def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
 
 
 @called_again
+@spelled
 def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     """New tensor: `x` repeated so many times along each axis, counted from the last.
 

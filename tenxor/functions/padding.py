@@ -10,6 +10,7 @@ import numpy as np
 from ..creation import arange, asarray, empty
 from ..dtypes import DEFAULT_FLOAT, Number
 from ..errors import ArgumentError, ShapeError, described
+from ..keywords import spelled
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ZERO, axis_of, one_of
@@ -26,6 +27,7 @@ _Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or aft
 
 
 @called_again
+@spelled
 def pad(
     x: Operand,
     /,

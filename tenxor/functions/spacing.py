@@ -190,7 +190,8 @@ def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tu
     lines = [asarray(a) for a in arrays]
     for k, a in enumerate(lines):
         if a.ndim > 1:
-            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D")
+            alone = "; write tx.meshgrid(*arrays) for a list of them" if isinstance(arrays[k], (list, tuple)) else ""
+            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D{alone}")
     shape = tuple(a.size for a in lines)
     n = len(lines)
     grids = [a.reshape(*(a.size if j == k else 1 for j in range(n))) for k, a in enumerate(lines)]

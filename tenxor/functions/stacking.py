@@ -91,6 +91,7 @@ def _listed(op: str, tensors: Any) -> Any:
     return tensors
 
 
+@spelled
 def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones below one another, 1-D ones as rows; `dtype` and `casting` are as of `concat`.
     (NumPy's `vstack`.)
@@ -102,6 +103,7 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     return concat([atleast_2d(t) for t in _listed("vstack", tensors)], dtype=dtype, casting=casting)
 
 
+@spelled
 def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis;
     `dtype` and `casting` are as of `concat`. (NumPy's `hstack`.)
@@ -114,6 +116,7 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     return concat(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
+@spelled
 def dstack(tensors: Sequence[Operand], /) -> Tensor:
     """New tensor: the given ones behind one another, along a third axis. (NumPy's `dstack`.)
 
@@ -124,6 +127,7 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
     return concat([atleast_3d(t) for t in _listed("dstack", tensors)], 2)
 
 
+@spelled
 def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     """New matrix: the given ones side by side, 1-D ones as columns. (NumPy's `column_stack`.)
 
@@ -135,7 +139,8 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
 
 
-def block(blocks: Operand, /) -> Tensor:
+@spelled
+def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
     """New tensor, put together of nested lists of tensors: the innermost lists along the last axis, those around them
     along the one before, and so on.
 

@@ -46,7 +46,7 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     """What `function` computes from numbers of these dtypes; a TraceError says why it cannot be told."""
     if not callable(function):
         raise TraceError(
-            f"{op}: the function is {described(function)} of type {type(function).__name__}, which cannot be called"
+            f"{op}: the function is {described(function)}, which cannot be called"
         )
     arguments = [Node.of(PLACEHOLDER, (), d) for d in dtypes]
     given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]

@@ -53,7 +53,7 @@ def outline(tree: Any) -> Any:
 def check_called(op: str, function: Any) -> None:
     """Raise ArgumentError for what is no function."""
     if not callable(function):
-        raise ArgumentError(f"{op}: the function is {described(function)} of type {type(function).__name__}, which cannot be called")
+        raise ArgumentError(f"{op}: the function is {described(function)}, which cannot be called")
 
 
 def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:

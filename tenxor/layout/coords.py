@@ -198,6 +198,8 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)
     given = listed_axes(axes)
+    if getattr(axes, "shape", ()) and "int" not in str(getattr(axes, "dtype", None)):
+        raise AxisError(f"{op}: axes are integers, not {described(axes)}")
     found = tuple([checked_axis(axis, ndim, op) for axis in given])
     if len(set(found)) < len(found):
         twice = next(axis for axis in found if found.count(axis) > 1)

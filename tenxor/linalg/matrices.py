@@ -145,6 +145,7 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
     return found.astype(dtype)
 
 
+@spelled
 def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Tensor:
     """New tensor: the matrix product of all in a row, multiplied in the order that needs the fewest operations; the
     first and the last may be 1-D. With `out` the result is written into that tensor, which is given back.

@@ -319,8 +319,10 @@ class Arithmetic(Accumulating):
         ([1, 2], True)
         """
         names: list[object] = [] if dtype is None else [dtype]
-        for name in (*target, *(() if device is None else (device,))):
-            if name is device or is_device(name):
+        if device is not None:
+            check_device("to", device)
+        for name in target:
+            if is_device(name):
                 check_device("to", name)
             else:
                 names.append(name.dtype if isinstance(name, Core) else name)

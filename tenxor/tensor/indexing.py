@@ -330,6 +330,8 @@ def _plain(part: Any) -> Any:
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)
+        if array.dtype.kind not in "fc":  # NumPy's names for text and objects say little
+            raise BadIndex(f"indexing: indices are integers or booleans, not {described(part)}")
         which = f"of shape {array.shape}" if array.ndim else f"like {described(part)}"
         raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype} {which}")
     if array.ndim == 0 and array.dtype.kind != "b":
