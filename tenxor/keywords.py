@@ -92,7 +92,8 @@ def _misplaced(function: Any, names: Names, args: tuple[Any, ...]) -> MisplacedA
     from .spellings import of_positions
 
     takes_any = bool(function.__code__.co_flags & _CO_VARARGS)
-    instead = of_positions(function.__name__, function.__module__, names.by_place, function.__annotations__, takes_any, names.every, args)
+    by_name = names.every - names.ours.keys()
+    instead = of_positions(function.__name__, function.__module__, names.by_place, function.__annotations__, takes_any, by_name, args)
     return None if instead is None else MisplacedArgument(f"{function.__name__}: {instead}")
 
 

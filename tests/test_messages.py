@@ -164,6 +164,13 @@ VALUES: dict[str, tuple[Call, str]] = {
     "a singular matrix": (lambda: tx.linalg.inv(tx.zeros((2, 2))), "inv: | singular | tx.linalg.pinv"),
     "eye of a large tensor": (lambda: tx.eye(big), "eye: | a Tensor of shape (100, 100)"),  # type: ignore[arg-type]
     "a large tensor as an axis": (lambda: x.sum(axis=big), "sum: axes are integers, not a Tensor of shape (100, 100) and dtype float64"),  # type: ignore[arg-type]
+    **{
+        f"show.{name} of a list": (
+            lambda name=name: getattr(tx.show, name)(*([[1, 2]] * (2 if name == "views" else 1))),
+            f"show.{name}: takes a tensor, not [1, 2]; | tx.asarray",
+        )
+        for name in ("tensor", "storage", "views", "slider", "to_string", "format_repr", "repr_html")
+    },
     "a dataset of a number": (lambda: tx.data.Dataset(3), "Dataset: | () | first axis"),
 }
 

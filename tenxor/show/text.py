@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError, IndexOutOfRange, described
 from .numbers import Format, element_format, write_numbers
-from .shown import Array, Runs, ShownTensor, everything, header, read_values, shorten, with_gaps
+from .shown import Array, Runs, ShownTensor, check_tensor, everything, header, read_values, shorten, with_gaps
 
 _SEPARATORS = "-=*#+~%@"
 _GAP = "…"
@@ -56,6 +56,7 @@ def to_string(
     >>> tx.show.to_string(tx.arange(3), fmt="%5.1f")
     '  0.0    1.0    2.0  \n'
     """
+    check_tensor("show.to_string", t)
     _check("edge", edge)
     for name, value in (("threshold", threshold), ("width", width)):
         if value is not None:
@@ -82,6 +83,7 @@ def format_repr(t: ShownTensor) -> str:
     0.  1.
     2.  3.
     """
+    check_tensor("show.format_repr", t)
     return f"{header(t)}\n{to_string(t)}"
 
 
