@@ -77,7 +77,7 @@ def pytorch_page() -> str:
         "PyTorch",
         [
             *("Tensors require gradients, have `backward()` and `grad`, and",
-              "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device: `x.to(\"cpu\")` and `x.cpu()` are `x`."),
+              "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device, and `x.cpu()` is `x`."),
         ],
         {
             "By the same name, but not the same": otherwise,
