@@ -135,6 +135,13 @@ VALUES: dict[str, tuple[Call, str]] = {
     "a set": (lambda: tx.asarray({1, 2}), "asarray: {1, 2} of type set is no number"),
     "ragged lists": (lambda: tx.asarray([[1, 2], [3]]), "asarray: ragged | [1]"),
     "an array of objects": (lambda: tx.asarray(np.array([1, None])), "asarray: | object | no dtype"),
+    "text for a number": (lambda: tx.exp("a"), "exp: 'a' of type str is no number"),  # type: ignore[arg-type]
+    "text to join": (lambda: tx.concat([a, "b"]), "concat: 'b' of type str is no number"),  # type: ignore[list-item]
+    "rows of two lengths": (lambda: tx.vstack([a, tx.ones(4)]), "vstack: | sizes 4 and 3"),
+    "tensors of two ranks": (lambda: tx.hstack([x, a]), "hstack: tensor 1 has shape (3,)"),
+    "blocks that do not fit": (lambda: tx.block([[x], [tx.ones(4)]]), "block: tensor 1"),
+    "an axis of cumsum": (lambda: tx.cumsum(x, 3), "cumsum: axis 3"),
+    "an axis of unsqueeze": (lambda: tx.unsqueeze(x, 5), "unsqueeze: axis 5"),
     "text beside a tensor": (lambda: tx.add(x, "1"), "add: cannot compute with str '1'"),
     "nothing beside a tensor": (lambda: tx.add(x, None), "add: cannot compute with NoneType None"),
     "shapes that do not broadcast": (lambda: x + tx.ones(4), "add: shapes (2, 3) and (4,) do not broadcast | axis -1 | 3 and 4"),

@@ -38,7 +38,7 @@ from ..tensor.pieces import (
     want_kernels,
     written,
 )
-from .into import cast, into
+from .into import as_called, cast, into
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
@@ -227,7 +227,7 @@ def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
         raise ArgumentError(f"{op}: give at least one tensor")
     types = set(map(type, parts))
     if types not in ({Tensor}, {np.ndarray}):
-        parts = _readable(parts)
+        parts = as_called(op, "asarray", _readable, parts)
         types = set(map(type, parts))
     return parts, types
 

@@ -11,6 +11,7 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, ints, truth
 from ..tensor.core import Operand, broadcast
+from .into import as_called
 
 __all__ = [
     "broadcast_arrays",
@@ -204,7 +205,7 @@ def unsqueeze(x: Operand, /, dim: int) -> Tensor:
     >>> tx.unsqueeze(tx.zeros((2, 3)), -1).shape
     (2, 3, 1)
     """
-    return asarray(x).expand_dims(dim)
+    return as_called("unsqueeze", "expand_dims", asarray(x).expand_dims, dim)
 
 
 # --- more and fewer elements ------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, check_parts
 from ..tensor.core import Operand
+from .into import as_called
 from .joining import concat
 
 __all__ = [
@@ -100,7 +101,8 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     >>> tx.vstack([tx.arange(2), tx.ones((2, 2), dtype=tx.int64)]).tolist()
     [[0, 1], [1, 1], [1, 1]]
     """
-    return concat([atleast_2d(t) for t in _listed("vstack", tensors)], dtype=dtype, casting=casting)
+    parts = [atleast_2d(t) for t in _listed("vstack", tensors)]
+    return as_called("vstack", "concat", concat, parts, dtype=dtype, casting=casting)
 
 
 @spelled
@@ -113,7 +115,8 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     [0, 1, 0, 1, 2]
     """
     parts = [atleast_1d(t) for t in _listed("hstack", tensors)]
-    return concat(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+    axis = 0 if parts and parts[0].ndim == 1 else 1
+    return as_called("hstack", "concat", concat, parts, axis, dtype=dtype, casting=casting)
 
 
 @spelled
@@ -124,7 +127,7 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
     >>> tx.dstack([tx.arange(2), tx.arange(2)]).tolist()
     [[[0, 0], [1, 1]]]
     """
-    return concat([atleast_3d(t) for t in _listed("dstack", tensors)], 2)
+    return as_called("dstack", "concat", concat, [atleast_3d(t) for t in _listed("dstack", tensors)], 2)
 
 
 @spelled
@@ -136,7 +139,7 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     [[0, 1], [1, 1]]
     """
     parts = [asarray(t) for t in _listed("column_stack", tensors)]
-    return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
+    return as_called("column_stack", "concat", concat, [t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
 
 
 @spelled
@@ -176,7 +179,7 @@ def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
         t = asarray(blocks)
         found: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
         return found
-    return concat([_joined(part, depth - 1, axes) for part in blocks], axes - depth)
+    return as_called("block", "concat", concat, [_joined(part, depth - 1, axes) for part in blocks], axes - depth)
 
 
 @called_again
