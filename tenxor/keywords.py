@@ -58,7 +58,7 @@ def spelled(function: F) -> F:
             if not names.ours.keys().isdisjoint(named):
                 _rename(function.__name__, names, len(args), named)
         try:
-            return function(*args, **named)
+            return function(*args, **named) if named else function(*args)
         except (TypeError, ValueError) as raised:
             if names is None:
                 names = names_of(function)
