@@ -7,11 +7,13 @@ reading runs nothing of it.
 from typing import TYPE_CHECKING
 
 from ..late import public_dir, public_getattr
+from . import arrays, gguf, tables, tensors
 from .arrays import *
 from .gguf import *
 from .tables import *
 from .tensors import *
 
-if not TYPE_CHECKING:  # which sees what the star imports give
-    __all__ = sorted([*arrays.__all__, *gguf.__all__, *tables.__all__, *tensors.__all__])  # noqa: F405
-    __dir__, __getattr__ = public_dir(globals()), public_getattr(globals())
+__all__ = arrays.__all__ + gguf.__all__ + tables.__all__ + tensors.__all__
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..late import public_dir, public_getattr
-from . import functional as functional
-from . import init as init
+from . import attention, functional, graphs, init, layers, module, recurrent
 from .attention import *
 from .graphs import *
 from .layers import *
 from .module import *
 from .recurrent import *
 
+__all__ = ["functional", "init"]
+__all__ += attention.__all__ + graphs.__all__ + layers.__all__ + module.__all__ + recurrent.__all__
+__dir__ = public_dir(globals())
+
 if not TYPE_CHECKING:  # who know all that there is
     del TYPE_CHECKING
-    _parts = (attention, graphs, layers, module, recurrent)  # noqa: F405
-    __all__ = sorted({"functional", "init", *[name for part in _parts for name in part.__all__]})
-    __dir__, _missing = public_dir(globals()), public_getattr(globals())
+    _missing = public_getattr(globals())
 
     def __getattr__(name: str) -> object:
         """Activations are functions, which `Sequential` takes as they are: whoever looks for a class is told so."""
