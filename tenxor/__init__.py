@@ -40,6 +40,8 @@ with _lasting():  # all of it stays
     from .dtypes import uint64 as uint64
     from .late import Late as _Late
     from .late import by_homes as _by_homes
+    from .late import public_dir as _public_dir
+    from .late import public_getattr as _public_getattr
     from .late import when_loaded as _when_loaded
     from .memory import set_memory_limit as set_memory_limit
     from .realize import making as _making
@@ -153,12 +155,17 @@ else:
         "functions.watching": "check_nan",
         "tensor.contraction": "matmul",
     }
-    _MODULES = (  # by their own names
-        *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),
+    _MODULES = (  # loaded by their own names; the second row is internal, and not listed
+        *("data", "errors", "fft", "files", "layout", "linalg", "nn", "optim", "random", "show"),
+        *("functions", "kernel", "plans", "target"),
     )
     _at_home, _HOMES = _by_homes(globals(), _NAMES)
     del INTERNAL, OPS, TYPE_CHECKING
-    __all__ = sorted({name for name in (*globals(), *_HOMES, *_MODULES) if not name.startswith("_")})
+    _values = {name for name, found in globals().items() if not name.startswith("_") and type(found) is not type(errors)}
+    __all__ = sorted({*_values, *[name for name in _HOMES if name != "_for_numpy"], *_MODULES[:10]})
+    del _values
+    __dir__ = _public_dir(globals())
+    _missing = _public_getattr(globals())
 
     def __getattr__(name):
         from importlib import import_module
@@ -168,20 +175,24 @@ else:
         if name in _HOMES:
             return _at_home(name)
         if name.startswith("_"):
-            raise AttributeError(f"module 'tenxor' has no attribute {name!r}")
-        from .spellings import SAME, of_the_module
+            return _missing(name)
+        from .spellings import SAME
 
         if name in SAME:
             home, _, own = f"tenxor.{SAME[name]}".rpartition(".")
             found = globals()[name] = getattr(import_module(home), own)
             return found
+        return _missing(name)
+
+    def _unknown(module, name, names):
+        """Return the error for a name that a public module, which has `names`, does not have, with what to use instead."""
+        import numpy as np
+
         from .functions.numpys_parts import FUNCTIONS
+        from .spellings import of_a_module
 
-        raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, __all__, FUNCTIONS)}")
-
-    def __dir__():
-        from .spellings import SAME
-
-        return sorted({*globals(), *_HOMES, *__all__} - SAME.keys())
+        numpys = FUNCTIONS.keys() | {name for name, found in vars(np).items() if isinstance(found, np.ufunc)}
+        instead = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpys)
+        return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {instead}")
 
 _when_loaded("einops._backends", _Late("tenxor.functions.patterns").teach_einops)

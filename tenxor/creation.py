@@ -32,7 +32,7 @@ from .ops import OPS
 from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, number_of, truth
-from .tensor.core import MAX_SIZE, Operand, check_count
+from .tensor.core import MAX_SIZE, Operand, check_count, check_device
 from .tensor.exchange import CPU, makers
 
 __all__ = [
@@ -74,8 +74,8 @@ def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
 
 
 def _device(op: str, device: str | None) -> None:
-    if device is not None and not (isinstance(device, str) and device == "cpu"):
-        raise ArgumentError(f"{op}: there is no device {device!r}; tensors are on 'cpu'")
+    if device is not None:
+        check_device(op, device)
 
 
 def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None, copy: bool | None = None) -> Tensor:

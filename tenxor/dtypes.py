@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute
+from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute, described
 
 if "float32" in vars(sys.modules[__package__]):  # what compares them by identity would take these for others, and emit wrong kernels
     raise ImportError("tenxor.dtypes is loaded already, and there is one object for each dtype in a process; start Python anew")
@@ -174,6 +174,7 @@ OF_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
 _FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64, complex: complex128}
 
 
+_DEVICES = frozenset(("cpu", "cuda", "gpu", "hip", "hpu", "meta", "mps", "npu", "tpu", "xla", "xpu"))  # names elsewhere
 DTypeLike = DType | type[Any] | str | np.dtype[Any]  # what names one
 
 
@@ -203,9 +204,27 @@ def dtype(spec: object) -> DType:
         except (TypeError, ValueError):
             found = None
     if found is None:
-        shape = "; the sizes of a shape are one argument, (2, 3)" if type(spec) is int else ""
-        raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}{shape}")
+        raise DTypeError(f"{described(spec)} is no dtype of Tenxor; {_instead_of_dtype(spec)}")
     return found
+
+
+def _instead_of_dtype(spec: object) -> str:
+    """What to write instead of something that names no dtype."""
+    if is_device(spec):
+        return "it names a device, and Tenxor computes on the CPU: remove it"
+    there_are = f"there are: {', '.join(BY_NAME)}"
+    tail = spec.rpartition(".")[2] if isinstance(spec, str) else ""
+    meant = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "tf32": "float32"}.get(tail, tail)
+    if meant in BY_NAME:
+        return f"did you mean {meant!r}?"
+    if spec in (str, bytes, object) or tail in ("str", "bytes", "object"):
+        return f"tensors hold bools and numbers alone; {there_are}"
+    return there_are
+
+
+def is_device(spec: object) -> bool:
+    """Whether something is a device of PyTorch or JAX, or the name of one."""
+    return type(spec).__name__.lower() == "device" or (isinstance(spec, str) and spec.partition(":")[0] in _DEVICES)
 
 
 def _held_by(x: object) -> DType:

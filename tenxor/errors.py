@@ -1,7 +1,55 @@
 """Every error Tenxor raises: each is also the built-in error that NumPy users already catch."""
 
+from reprlib import Repr
+
 from numpy.exceptions import AxisError as NumPyAxisError
 from numpy.linalg import LinAlgError
+
+from .late import public_dir
+
+__all__ = [
+    "ArgumentError",
+    "AxisError",
+    "BadIndex",
+    "DTypeError",
+    "DerivativeError",
+    "FileError",
+    "IndexOutOfRange",
+    "LinearAlgebraError",
+    "MatrixShapeError",
+    "MisplacedArgument",
+    "NotANumber",
+    "NotShared",
+    "OutOfBounds",
+    "ReadOnlyError",
+    "ShapeError",
+    "TenxorError",
+    "TraceError",
+    "UnknownArgument",
+    "UnknownAttribute",
+]
+__dir__ = public_dir(globals())
+
+_bounded = Repr()  # of lists that contain themselves, and of long ones, too
+_bounded.maxstring = _bounded.maxother = _bounded.maxlong = 100
+_bounded.maxtuple = _bounded.maxlist = 20
+
+
+def described(value: object) -> str:
+    """Describe an argument in one line, for a message: an array by its shape and dtype, which says more than its elements."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
+    if type(value) in (tuple, list) and any([getattr(part, "shape", ()) for part in value]):  # type: ignore[attr-defined]
+        parts = list(value)[: _bounded.maxlist]  # type: ignore[call-overload]
+        return f"{type(value).__name__} of {', '.join([described(p) if getattr(p, 'shape', ()) else _in_line(p) for p in parts])}"
+    return _in_line(value)
+
+
+def _in_line(value: object) -> str:
+    """Return the text of a value in one line of at most 100 characters."""
+    text = " ".join(_bounded.repr(value).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 class TenxorError(Exception):
@@ -48,6 +96,10 @@ class ArgumentError(TenxorError, ValueError):
 
 class UnknownArgument(TenxorError, TypeError):
     """An argument by a name that the function has for none; the message says which is near, or how else it is said."""
+
+
+class MisplacedArgument(ArgumentError, TypeError):
+    """Positional arguments that are to be one list or tuple, or to be named; the message says what to write."""
 
 
 class LinearAlgebraError(TenxorError, LinAlgError):

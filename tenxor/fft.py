@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .creation import asarray, positions, zeros
 from .dtypes import DEFAULT_FLOAT, DTypeLike, complex_of
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, DTypeError, ShapeError
+from .errors import ArgumentError, DTypeError, ShapeError, described
 from .functions.hosted import BACKWARD, at_once, hosted
 from .functions.into import into
 from .functions.joining import concat, roll
 from .functions.kinds import check
 from .functions.transforms import COTANGENTS, TURNED
 from .keywords import spelled
+from .late import public_dir, public_getattr
 from .layout.coords import checked_int
 from .linalg.arguments import computed
 from .ops import OPS
@@ -55,6 +56,9 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())
 
 Sizes = Sequence[int] | None
 Axes = int | Sequence[int] | None
@@ -383,7 +387,7 @@ def _real(op: str, x: Any) -> Tensor:
 
 def _norm(op: str, norm: str | None) -> str:
     if norm is not None and not (isinstance(norm, str) and norm in TURNED):
-        raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {norm!r}")
+        raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {described(norm)}")
     return norm or "backward"
 
 

@@ -12,6 +12,11 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
+from .errors import UnknownAttribute
+
+_ELEMENTWISE = ("unary", "binary", "ternary")  # the machine code of functions of the op table
+_UFUNC_METHODS = ("accumulate", "at", "outer", "reduce", "reduceat")  # sought where NumPy's functions have them
+
 
 class Frameless(partial[Any]):
     """A function, `func`, and the `machine` code that may be called in its place, by name, with what that is told: the `subject`."""
@@ -29,7 +34,14 @@ class Frameless(partial[Any]):
         return self if instance is None else MethodType(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.func, name)  # its name, code and so on
+        try:
+            return getattr(self.func, name)  # its name, code and so on
+        except AttributeError:
+            if not (self.machine in _ELEMENTWISE and name in _UFUNC_METHODS):
+                raise
+        from .spellings import of_a_function
+
+        raise UnknownAttribute(f"tx.{self.__name__} has no attribute {name!r}; {of_a_function(self.__name__, name)}")
 
     def __reduce__(self) -> Any:
         return str(self.func.__qualname__)  # by name, as functions are

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar
 
-from .errors import ArgumentError, UnknownArgument
+from .errors import ArgumentError, MisplacedArgument, UnknownArgument
 from .records import NamedTuple
 
 F = TypeVar("F", bound=Callable[..., Any])
+_CO_VARARGS = 4  # as in `inspect`, which takes long to import
 
 # Theirs, and which of ours it may stand for: the first that the function has.
 KEYWORDS = {
@@ -44,26 +45,33 @@ def spelled(function: F) -> F:
     """The same function, of which what was named as another library names it is given by our name.
 
     ArgumentError where both are given; UnknownArgument, a TypeError, for what has neither name says which is near. Another name
-    with None was not given.
+    with None was not given. MisplacedArgument where a call failed whose positions no call can have, such as `zeros(3, 4)`.
     """
     names: Names | None = None  # found when first asked for, as most functions that are there are not called
 
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
         nonlocal names
-        if not named:
-            return function(*args)
-        if names is None:
-            names = names_of(function)
-        if not names.ours.keys().isdisjoint(named):
-            _rename(function.__name__, names, len(args), named)
+        if named:
+            if names is None:
+                names = names_of(function)
+            if not names.ours.keys().isdisjoint(named):
+                _rename(function.__name__, names, len(args), named)
         try:
-            return function(*args, **named)
-        except TypeError:
+            return function(*args, **named) if named else function(*args)
+        except (TypeError, ValueError) as raised:
+            if names is None:
+                names = names_of(function)
             if names.every.issuperset(named):
+                error: Exception | None = _misplaced(function, names, args)
+            else:
+                error = _unknown(function.__name__, names, named) if isinstance(raised, TypeError) else None
+            if error is None:
                 raise
-            error = _unknown(function.__name__, names, named)
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # whose traceback refers to this frame, which holds the arguments
 
     return called  # type: ignore[return-value]
 
@@ -77,6 +85,16 @@ def _rename(op: str, names: Names, count: int, named: dict[str, Any]) -> None:
         if own in named or own in names.by_place[:count]:
             raise ArgumentError(f"{op}: {own} and {other} are two names of one argument; give only {own}")
         named[own] = value
+
+
+def _misplaced(function: Any, names: Names, args: tuple[Any, ...]) -> MisplacedArgument | None:
+    """Return the error that says what to write instead of these positions; None for positions that may be right."""
+    from .spellings import of_positions
+
+    takes_any = bool(function.__code__.co_flags & _CO_VARARGS)
+    by_name = names.every - names.ours.keys()
+    instead = of_positions(function.__name__, function.__module__, names.by_place, function.__annotations__, takes_any, by_name, args)
+    return None if instead is None else MisplacedArgument(f"{function.__name__}: {instead}")
 
 
 def _unknown(op: str, names: Names, named: Iterable[str]) -> UnknownArgument:

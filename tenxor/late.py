@@ -39,15 +39,32 @@ class Late:
         return first
 
 
+def public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:
+    """Return a `__dir__` for a module: the names in its `__all__`, and Python's own, such as `__doc__`."""
+    return lambda: sorted({*module["__all__"], *[name for name in module if name.startswith("__") and name.endswith("__")]})
+
+
+def public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a module: an error that says what to use instead of a name that the module does not have."""
+
+    def missing(name: str) -> Any:
+        if name.startswith("_"):  # Python and other libraries look for these on any module
+            raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+        raise sys.modules["tenxor"]._unknown(module["__name__"], name, module["__all__"])
+
+    return missing
+
+
 def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callable[[str], Any], dict[str, str]]:
     """For a package's own names: what gives an attribute, and the home of each, by the names that are in each module of Tenxor. That is
     loaded when one of them is first asked for.
     """
     homes = {name: home for home, its in names.items() for name in its.split()}
+    missing = public_getattr(package)
 
     def attribute(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
+            missing(name)
         found = package[name] = getattr(import_module(f"tenxor.{homes[name]}"), name)  # so that nobody asks again
         return found
 

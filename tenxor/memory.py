@@ -18,7 +18,7 @@ from weakref import ref
 import numpy as np
 
 from .dtypes import DType
-from .errors import ArgumentError
+from .errors import ArgumentError, described
 from .pool import UNLIMITED, capacity_of, pool
 
 Array = np.ndarray[Any, Any]
@@ -184,7 +184,7 @@ def set_memory_limit(limit: int | None) -> None:
     try:
         limit = as_int(limit)
     except TypeError:
-        raise ArgumentError(f"set_memory_limit: the limit is a number of bytes or None, not {limit!r}") from None
+        raise ArgumentError(f"set_memory_limit: the limit is a number of bytes or None, not {described(limit)}") from None
     if limit < 1:
         raise ArgumentError(
             f"set_memory_limit: nothing fits into {limit} bytes; give a positive number, or None for no limit"

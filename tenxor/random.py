@@ -21,18 +21,18 @@ from functools import cache
 from math import inf, isfinite, nextafter, prod
 from numbers import Real
 from operator import index as as_int
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .creation import asarray, made_again, positions, shape_of
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError, described
 from .functions.draws import Draw, next_draw, note_seeding
 from .functions.kinds import kind
 from .keywords import spelled
-from .late import Late
+from .late import Late, public_dir, public_getattr
 from .locking import reentrant
 from .ops import OPS
 from .realize import forgetting
@@ -54,6 +54,9 @@ __all__ = [
     "shuffle",
     "uniform",
 ]
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())
 
 sorting = Late("tenxor.functions.sorting")
 FEW = 1 << 8  # elements whose numbers are kept in memory: so few that who reads them may wait (`HEAVY`)
@@ -83,6 +86,13 @@ class Generator:
     def __init__(self, seed: int | None = None) -> None:
         self.seed(seed)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from .spellings import of_an_object
+
+            raise of_an_object("random", self, name)
+
     def __repr__(self) -> str:
         return f"Generator(seed={self._key}, after {self._draws} draws)"
 
@@ -106,7 +116,7 @@ class Generator:
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on from where another stood. ArgumentError for what `state_dict` does not give."""
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
-            raise ArgumentError(f"load_state_dict: {state!r} is not where a generator stands; give what state_dict() gave")
+            raise ArgumentError(f"load_state_dict: {described(state)} is not where a generator stands; give what state_dict() gave")
         note_seeding(self, True)
         self._key, self._draws = state["seed"], state["draws"]
 
@@ -205,6 +215,8 @@ class Generator:
         if not d.is_integer:
             raise DTypeError(f"integers: {d} is not an integer dtype")
         first, end = (0, low) if high is None else (low, high)
+        if isinstance(high, (tuple, list)):
+            raise ArgumentError(f"integers: high is an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
         first, last = _integer("integers", "low", first), _integer("integers", "high", end) - (not endpoint)
         if first > last:
             raise ArgumentError(f"integers: there is no integer from {first} to {last}, the last that may be drawn")
@@ -349,7 +361,7 @@ def _number(op: str, name: str, value: Any) -> float:
         found = inf
     if not isfinite(found):
         raise ArgumentError(
-            f"{op}: {name} is one finite number, not {value!r}; sizes come after the numbers, or as shape="
+            f"{op}: {name} is one finite number, not {described(value)}; sizes come after the numbers, or as shape="
         )
     return found
 
@@ -358,7 +370,7 @@ def _integer(op: str, name: str, value: Any) -> int:
     try:
         return as_int(value)
     except TypeError:
-        raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
+        raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
 
 
 def _rows(op: str, x: Any) -> tuple[int, Tensor | None]:

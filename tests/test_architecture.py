@@ -31,8 +31,13 @@ class Room(NamedTuple):
 # Lowest first. A module belongs to the room that names its longest prefix.
 ROOMS = (
     Room(("tenxor.version",), "a number, which names what is kept on disk", only=()),
-    Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=()),
-    Room(("tenxor.spellings",), "names of other libraries, and advice for those who erred; it knows names, not what they mean", only=()),
+    Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),
+    Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=("tenxor.late",)),
+    Room(
+        ("tenxor.advice", "tenxor.spellings"),
+        "names of other libraries, and advice for those who erred; it knows names, not what they mean",
+        only=("tenxor.errors",),
+    ),
     Room(("tenxor.records",), "named tuples are everywhere", only=()),
     Room(
         ("tenxor.keywords",),
@@ -44,8 +49,11 @@ ROOMS = (
     Room(("tenxor.extras",), "how to install optional packages", only=()),
     Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=()),
     Room(("tenxor.collecting",), "while Python's collector does not run", only=()),
-    Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),
-    Room(("tenxor.frameless",), "functions in whose place others may be called; it knows neither", only=()),
+    Room(
+        ("tenxor.frameless",),
+        "functions in whose place others may be called; it knows neither",
+        only=("tenxor.errors", "tenxor.spellings"),
+    ),
     Room(("tenxor.locking",), "whatever several threads do, on the way of which a signal may come", only=()),
     Room(("tenxor.hashing",), "one function, for whatever is known by a hash", only=()),
     Room(("tenxor.remembered",), "what is remembered is bounded, whoever found it", only=()),
@@ -78,7 +86,7 @@ ROOMS = (
     Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
     Room(("tenxor.derivatives",), "what derivatives know of nodes, and make of them; a tensor only asks"),
     Room(("tenxor.host",), "what NumPy computes for us, on the memory of nodes; it knows no tensor"),
-    Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
+    Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors", "tenxor.late")),
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
     Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
     Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.fft", "tenxor.random"), "the public face, thin"),

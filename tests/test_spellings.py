@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import runpy
 from pathlib import Path
@@ -11,16 +12,19 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.advice import IN_THE_MODULE, ON_FUNCTIONS, ON_MODULES, ON_TENSORS
 from tenxor.errors import UnknownAttribute
-from tenxor.spellings import IN_THE_MODULE, ON_TENSORS, OTHERWISE, SAME
+from tenxor.spellings import OTHERWISE, SAME
 
 ROOT = Path(__file__).parents[1]
-ADVICE = {**{f"tx.{name}": told for name, told in IN_THE_MODULE.items()}, **{f"x.{name}": told for name, told in ON_TENSORS.items()}}
+PLACES = {"tx": IN_THE_MODULE, "x": ON_TENSORS} | {f"tx.{place}": told for place, told in (ON_MODULES | ON_FUNCTIONS).items()}
+ADVICE = {f"{place}.{name}": told for place, its in PLACES.items() for name, told in its.items()}
+OBJECTS = {"x": tx.zeros(2), "tx.nn.Module": tx.nn.Linear(1, 1), "tx.random": tx.random.Generator(0)}
 
 
 def named(path: str) -> Any:
     found: Any = tx
-    for part in path.split("."):
+    for part in filter(None, path.split(".")):
         found = getattr(found, part)
     return found
 
@@ -52,9 +56,9 @@ def test_other_functions_by_numpys_names() -> None:
 
 @pytest.mark.parametrize("spelled", ADVICE)
 def test_advice_is_for_what_is_not_there_and_names_what_is(spelled: str) -> None:
-    owner, name = spelled.split(".")
+    owner, _, name = spelled.rpartition(".")
     with pytest.raises(UnknownAttribute, match=re.escape(ADVICE[spelled])):
-        getattr(tx if owner == "tx" else tx.zeros(2), name)
+        getattr(OBJECTS[owner] if owner in OBJECTS else named(owner.removeprefix("tx").removeprefix(".")), name)
     for path in re.findall(r"\btx\.([\w.]*\w)", ADVICE[spelled]):
         assert named(path) is not None
     for path in re.findall(r"\bx\.(\w+)", ADVICE[spelled]):
@@ -65,6 +69,54 @@ def test_advice_is_for_what_is_not_there_and_names_what_is(spelled: str) -> None
 def test_functions_that_numpy_calls_with_tensors_are_told(name: str) -> None:
     with pytest.raises(UnknownAttribute, match=rf"use np\.{name}, which gives tensors for tensors"):
         getattr(tx, name)
+
+
+def test_random_module_names_what_to_write_for_a_missing_distribution() -> None:
+    for name in ("poisson", "standard_normal", "default_rng"):
+        with pytest.raises(UnknownAttribute, match=re.escape(ON_MODULES["random"][name])):
+            getattr(tx.random, name)
+    with pytest.raises(AttributeError, match="'Generator' object has no attribute 'poison'"):
+        OBJECTS["tx.random"].poison
+
+
+def test_module_with_a_failing_property_raises_the_error_of_the_property() -> None:
+    class Broken(tx.nn.Module):
+        @property
+        def weight(self) -> Any:
+            return self.missing  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="'Broken' object has no attribute 'missing'"):
+        Broken().weight
+
+
+@pytest.mark.parametrize("method", ["reduce", "accumulate", "at", "outer", "reduceat"])
+@pytest.mark.parametrize("function", ["add", "hypot", "bitwise_or", "exp"])
+def test_ufunc_method_names_the_numpy_ufunc_that_takes_tensors(function: str, method: str) -> None:
+    with pytest.raises(UnknownAttribute, match=rf"tx\.{function} has no attribute '{method}'; use .*np\.{function}\.{method}\(\.\.\.\)"):
+        getattr(getattr(tx, function), method)
+
+
+def test_name_that_the_package_has_is_named_by_its_other_modules() -> None:
+    for module, name in ((tx.linalg, "einsum"), (tx.fft, "einsum"), (tx.nn.functional, "relu"), (tx.random, "arange")):
+        with pytest.raises(UnknownAttribute, match=rf"use tx\.{name}$"):
+            getattr(module, name)
+
+
+def test_misspelt_name_of_a_module_names_the_nearest() -> None:
+    slips = ((tx.linalg, "choleski", "linalg.cholesky"), (tx.fft, "rffft", "fft.rfft"), (tx.optim, "Adamm", "optim.Adam"))
+    for module, name, near in slips:
+        with pytest.raises(UnknownAttribute, match=rf"did you mean tx\.{near}\?"):
+            getattr(module, name)
+
+
+def test_formulas_for_missing_distributions_have_their_means() -> None:
+    scope = {"tx": tx, "shape": (20_000,), "scale": 2.0, "loc": 1.0, "a": 3.0, "p": 0.25, "n": 8, "mean": 0.0, "sigma": 0.5, "math": math}
+    means = {"exponential": 2.0, "geometric": 4.0, "gumbel": 1.0 + 2.0 * 0.5772, "lognormal": math.exp(0.125), "pareto": 0.5}
+    means |= {"power": 0.75, "rayleigh": 2.0 * math.sqrt(math.pi / 2), "weibull": math.gamma(4 / 3), "binomial": 2.0, "bernoulli": 0.25}
+    tx.random.seed(1)
+    for name, mean in means.items():
+        drawn = eval(ON_MODULES["random"][name], scope)
+        assert drawn.shape == (20_000,) and abs(tx.astype(drawn, tx.float64).mean().item() - mean) < 0.05, name
 
 
 def test_where_a_function_for_matrices_is_is_told() -> None:

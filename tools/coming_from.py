@@ -1,4 +1,4 @@
-"""Write the pages in `docs/coming-from`, and `tenxor/functions/aliases.pyi`, of the table in `tenxor/spellings.py`.
+"""Write the pages in `docs/coming-from`, and `tenxor/functions/aliases.pyi`, of the tables in `tenxor/spellings.py` and `tenxor/advice.py`.
 
 Run it after a change there, or of the names that there are: `python tools/coming_from.py`.
 """
@@ -12,9 +12,10 @@ from types import ModuleType
 import numpy as np
 
 import tenxor as tx
+from tenxor.advice import NUMPYS, ON_MODULES, ON_TENSORS, PYTORCHS
 from tenxor.functions.numpys_parts import FUNCTIONS
 from tenxor.keywords import KEYWORDS
-from tenxor.spellings import ARGUMENTS, IN_THE_MODULE, ON_TENSORS, OTHERWISE, SAME
+from tenxor.spellings import ARGUMENTS, OTHERWISE, SAME
 
 ROOT = Path(__file__).parents[1]
 PAGES, STUB = ROOT / "docs/coming-from", ROOT / "tenxor/functions/aliases.pyi"
@@ -68,7 +69,8 @@ def numpy_page() -> str:
     """The text of `numpy.md`."""
     own = {name for name in tx.__all__ if _is_function(tx, name) and _is_function(np, name)}
     same = {name: ours for name, ours in SAME.items() if hasattr(np, name) or hasattr(np.linalg, name) or name in _NUMPYS}
-    advice = {name: ours for name, ours in IN_THE_MODULE.items() if hasattr(np, name)}
+    places = {"random": dir(np.random), "linalg": dir(np.linalg), "fft": dir(np.fft)}
+    advice = NUMPYS | {f"{p}.{name}": ours for p, theirs in places.items() for name, ours in ON_MODULES[p].items() if name in theirs}
     return _page(
         "NumPy",
         [
@@ -94,17 +96,18 @@ def pytorch_page() -> str:
     """The text of `pytorch.md`."""
     same = {name: ours for name, ours in SAME.items() if name not in _NUMPYS}
     otherwise = [f"- `{name}` {what}." for name, what in OTHERWISE.items()]
+    parts = {f"{place}.{name}": ours for place in ("nn", "nn.Module", "optim") for name, ours in ON_MODULES[place].items()}
     return _page(
         "PyTorch",
         [
             *("Tensors require gradients, have `backward()` and `grad`, and",
-              "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device, and no need for `.to()`."),
+              "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device, and `x.cpu()` is `x`."),
         ],
         {
             "By the same name, but not the same": otherwise,
             "By both names": _table("PyTorch", same),
             "Arguments": _arguments([name for name in (*KEYWORDS, *ARGUMENTS) if name not in _ARGUMENTS]),
-            "Written otherwise": [_ADVICE, "", *_advised("torch", IN_THE_MODULE), "", *_advised("x", ON_TENSORS)],
+            "Written otherwise": [_ADVICE, "", *_advised("torch", PYTORCHS | parts), "", *_advised("x", ON_TENSORS)],
         },
     )
 

@@ -33,7 +33,8 @@ class Dataset:
         self.transform = transform
         counts = [t.shape[0] if t.ndim else None for t in self.tensors]
         if None in counts or len(set(counts)) > 1:
-            raise ShapeError(f"Dataset: tensors of shapes {[t.shape for t in self.tensors]}; their first axes must be equal")
+            shapes = [t.shape for t in self.tensors]
+            raise ShapeError(f"Dataset: tensors of shapes {shapes}; each must have a first axis, and their first axes must be equal")
 
     def __len__(self) -> int:
         return self.tensors[0].shape[0]

@@ -9,7 +9,7 @@ from ..creation import asarray, zeros
 from ..derivatives.attention import attended, attention
 from ..derivatives.seen import Seen
 from ..dtypes import DEFAULT_FLOAT, promote
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..node import is_pinned
 from ..spec import called_again
 from ..tensor import Tensor
@@ -79,7 +79,7 @@ def _attended(
     if scale is None:
         scale = 1 / sqrt(max(width, 1))
     elif not isinstance(scale, (int, float)):
-        raise ArgumentError(f"{_OP}: scale is a number, not {scale!r}")
+        raise ArgumentError(f"{_OP}: scale is a number, not {described(scale)}")
     if prod(batch) * length * count == 0:
         return zeros((*batch, length, v.shape[-1]), dtype=result)
 

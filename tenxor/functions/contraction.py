@@ -11,7 +11,7 @@ import numpy as np
 
 from ..creation import asarray
 from ..dtypes import DType, DTypeLike, boolean, promote
-from ..errors import ArgumentError, AxisError, ShapeError
+from ..errors import ArgumentError, AxisError, ShapeError, described
 from ..kernel.pairs import FULL
 from ..keywords import spelled
 from ..layout import Layout, broadcast_shapes
@@ -124,17 +124,18 @@ def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
         first, second = axes
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"tensordot: axes is a number, or a pair of sequences like ((1, 2), (1, 0)), not {axes!r}"
+            f"tensordot: axes is a number, or a pair of sequences like ((1, 2), (1, 0)), not {described(axes)}"
         ) from None
     found = []
     for given, which, shape in zip((first, second), ("first", "second"), shapes, strict=True):
         places = paired_axes("tensordot", which, shape, ints("tensordot: axes", (given,)))
         if len(set(places)) < len(places):
-            raise AxisError(f"tensordot: axes {given!r} name one axis twice; name each axis once")
+            raise AxisError(f"tensordot: axes {described(given)} name one axis twice; name each axis once")
         found.append(places)
     if len(found[0]) != len(found[1]):
         raise ArgumentError(
-            f"tensordot: axes {first!r} and {second!r} are {len(found[0])} of the first tensor and {len(found[1])} of the second;"
+            f"tensordot: axes {described(first)} and {described(second)} are {len(found[0])} of the first tensor"
+            f" and {len(found[1])} of the second;"
             " they are walked in pairs"
         )
     return found
@@ -311,16 +312,17 @@ def _checked_optimize(op: str, optimize: Any, count: int) -> Order:
             places = tuple(sorted(ints(f"{op}: optimize", (step,))))
             if not places or len(set(places)) < len(places) or places[0] < 0 or places[-1] >= left:
                 raise ArgumentError(
-                    f"{op}: {step!r} in optimize names no operands to multiply: there are {left} then, from 0 to {left - 1}, and each"
+                    f"{op}: {described(step)} in optimize names no operands to multiply: there are {left} then, from 0 to"
+                    f" {left - 1}, and each"
                     " is named once"
                 )
             order.append(places)
             left -= len(places) - 1
         if left > 1:
-            raise ArgumentError(f"{op}: the order {optimize!r} leaves {left} of {count} operands; multiply until one is left")
+            raise ArgumentError(f"{op}: the order {described(optimize)} leaves {left} of {count} operands; multiply until one is left")
         return tuple(order)
     if not isinstance(optimize, (bool, str)) or optimize not in (True, False, "greedy", "optimal"):
-        raise ArgumentError(f"{op}: optimize is True, False, 'greedy', 'optimal' or what einsum_path gives, not {optimize!r}")
+        raise ArgumentError(f"{op}: optimize is True, False, 'greedy', 'optimal' or what einsum_path gives, not {described(optimize)}")
     return optimize
 
 

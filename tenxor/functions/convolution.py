@@ -8,7 +8,7 @@ from typing import Any
 
 from ..creation import asarray, empty
 from ..dtypes import DType, float32, promote
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..kernel.pairs import is_ragged
 from ..layout import Layout
 from ..records import NamedTuple
@@ -315,7 +315,7 @@ def _padding(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tupl
     if padding == "valid":
         return (0,) * len(extent), (0,) * len(extent)
     if padding != "same":
-        raise ArgumentError(f"{op}: padding is a number, one for each axis, 'same' or 'valid', not {padding!r}")
+        raise ArgumentError(f"{op}: padding is a number, one for each axis, 'same' or 'valid', not {described(padding)}")
     if max(stride) > 1:
         raise ArgumentError(f"{op}: padding 'same' needs stride 1, not {stride}; give the padding in numbers")
     before = tuple([(r - 1) // 2 for r in extent])

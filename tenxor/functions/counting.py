@@ -12,7 +12,7 @@ import numpy as np
 
 from ..creation import asarray, linspace, scale_of_steps, zeros
 from ..dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint8, uint64
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..host.counts import Count, counts_of
 from ..layout.coords import checked_int
 from ..ops import OPS
@@ -136,7 +136,7 @@ def histogram(
     if found_at_once is not None:
         return found_at_once[0], found_at_once[1]
     if isinstance(bins, str) and weights is not None:
-        raise ArgumentError(f"histogram: the rule {bins!r} counts elements, whatever their weights; give a number of bins")
+        raise ArgumentError(f"histogram: the rule {described(bins)} counts elements, whatever their weights; give a number of bins")
     found_at_once = _by_edges_at_once(x, bins) if weights is None and density is False else None
     if found_at_once is not None:
         return found_at_once[0], found_at_once[1]
@@ -190,7 +190,7 @@ def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
 
 
 def _no_edges(op: str, bins: Any) -> ArgumentError:
-    return ArgumentError(f"{op}: edges are 1-D and ascending, and {bins!r} are not")
+    return ArgumentError(f"{op}: edges are 1-D and ascending, and {described(bins)} are not")
 
 
 def histogram2d(
@@ -264,7 +264,7 @@ def _cells(
     check(op, "range, one for each coordinate,", over, "None | Sequence")
     ranges = (None,) * len(columns) if over is None else tuple(over)
     if len(ranges) != len(columns):
-        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {over!r}")
+        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {described(over)}")
     along, places, inside = [], None, None
     for t, b, r in zip(columns, bins, ranges, strict=True):
         edges, even = _edges(op, t, b, r)
@@ -327,9 +327,9 @@ def _range(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
         try:
             low, high = (float(end) for end in over)
         except (TypeError, ValueError, OverflowError):
-            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {over!r}") from None
+            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {described(over)}") from None
         if low > high:
-            raise ArgumentError(f"{op}: the range {over!r} ends before it begins")
+            raise ArgumentError(f"{op}: the range {described(over)} ends before it begins")
     elif x.size == 0:
         low, high = 0.0, 1.0
     else:

@@ -19,7 +19,7 @@ from ..derivatives.partials import is_smooth
 from ..derivatives.reverse import cotangents, forget
 from ..derivatives.seen import Seen, of_number
 from ..dtypes import result_type
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..node import tracked, tracking
 from ..past import Past
 from ..storage import Storage
@@ -170,7 +170,10 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
     check_called("jvp", function)
     has_aux = truth("jvp", "has_aux", has_aux)
     if not isinstance(primals, (list, tuple)) or not isinstance(tangents_, (list, tuple)):
-        raise ArgumentError(f"jvp: primals and tangents are lists, one of each for each argument, not {primals!r} and {tangents_!r}")
+        raise ArgumentError(
+            "jvp: primals and tangents are lists, one of each for each argument, not"
+            f" {described(primals)} and {described(tangents_)}"
+        )
     if outline(list(primals)) != outline(list(tangents_)):
         raise ArgumentError("jvp: the tangents are to be nested as the primals are")
     with _Scope("jvp", primals, range(len(primals))) as scope:
@@ -200,7 +203,7 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
 
     numbers = _numbers("jacobian", function, argnums)
     if mode not in (None, "forward", "reverse"):
-        raise ArgumentError(f'jacobian: mode is "forward" or "reverse", not {mode!r}')
+        raise ArgumentError(f'jacobian: mode is "forward" or "reverse", not {described(mode)}')
 
     def rows(*args: P.args, **named: P.kwargs) -> Any:
         with _Scope("jacobian", args, numbers) as scope:
@@ -344,7 +347,10 @@ def _results(op: str, value: Any) -> list[Tensor]:
     found = leaves_of(value)
     for t in found:
         if not isinstance(t, Tensor) or not is_smooth(t.dtype):
-            raise DTypeError(f"{op}: the function gave {t!r}; it is to give tensors of floats, or nested lists, tuples and dicts of them")
+            raise DTypeError(
+                f"{op}: the function gave {described(t)};"
+                " it is to give tensors of floats, or nested lists, tuples and dicts of them"
+            )
     return found
 
 
@@ -358,7 +364,7 @@ def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[i
     check_called(op, function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
     if not all(isinstance(k, int) for k in numbers):
-        raise ArgumentError(f"{op}: argnums is the number of an argument, or several, not {argnums!r}")
+        raise ArgumentError(f"{op}: argnums is the number of an argument, or several, not {described(argnums)}")
     return numbers
 
 

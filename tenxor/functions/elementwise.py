@@ -8,11 +8,12 @@ from typing import Any
 from ..creation import asarray
 from ..errors import ArgumentError
 from ..frameless import frameless
+from ..keywords import spelled
 from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.core import Operand
-from .into import into
+from .into import as_called, into
 
 
 def _result(op: Op, *values: Any) -> Tensor:
@@ -23,7 +24,7 @@ def _result(op: Op, *values: Any) -> Tensor:
     for value in (first, *others):
         if isinstance(value, Tensor):
             return Tensor._compute(op, *(value._operand(v, op.name) for v in (first, *others)))
-    first = asarray(first)
+    first = as_called(op.name, "asarray", asarray, first)
     return Tensor._compute(op, first, *(first._operand(v, op.name) for v in others))
 
 
@@ -87,6 +88,7 @@ __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 
 
 @called_again
+@spelled
 def clip(
     x: Operand,
     /,

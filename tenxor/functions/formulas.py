@@ -15,6 +15,7 @@ from ..creation import asarray, empty, positions
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DTypeLike
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..keywords import spelled
 from ..layout.coords import checked_int
 from ..tensor import Tensor
 from ..tensor.arguments import ints, truth
@@ -30,6 +31,7 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, spa
 def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, *, sparse: Literal[True]) -> tuple[Tensor, ...]: ...
 
 
+@spelled
 def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Tensor | tuple[Tensor, ...]:
     """New tensor of shape `(axes, *dimensions)`, int64 unless a dtype is given: along its first axis the indices of each place along every
     axis. With `sparse` a tuple of one tensor for each axis, of size 1 along the others, which broadcast to that.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import ALL, DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INT, DType, bfloat16, float16, isdtype
-from ..errors import ArgumentError
+from ..tensor.core import check_device
 
 __all__ = ["__array_namespace_info__"]
 
@@ -42,7 +42,7 @@ class Info:
         >>> tx.__array_namespace_info__().default_dtypes()["real floating"]
         tenxor.float64
         """
-        _check_device("default_dtypes", device)
+        check_device("default_dtypes", CPU if device is None else device)
         return {
             "real floating": DEFAULT_FLOAT,
             "complex floating": DEFAULT_COMPLEX,
@@ -59,14 +59,9 @@ class Info:
         >>> list(tx.__array_namespace_info__().dtypes(kind=("bool", "real floating")))
         ['bool', 'float32', 'float64']
         """
-        _check_device("dtypes", device)
+        check_device("dtypes", CPU if device is None else device)
         standard = [d for d in ALL if d not in _BEYOND]
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
-
-
-def _check_device(op: str, device: object) -> None:
-    if device is not None and device != CPU:
-        raise ArgumentError(f"{op}: there is no device {device!r}; devices() are {CPU!r} alone")
 
 
 def __array_namespace_info__() -> Info:

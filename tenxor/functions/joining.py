@@ -12,7 +12,7 @@ import numpy as np
 
 from ..creation import asarray
 from ..dtypes import DTypeLike, result_type
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..layout.coords import Shape
@@ -38,7 +38,7 @@ from ..tensor.pieces import (
     want_kernels,
     written,
 )
-from .into import cast, into
+from .into import as_called, cast, into
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
@@ -239,7 +239,7 @@ def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
         raise ArgumentError(f"{op}: give at least one tensor")
     types = set(map(type, parts))
     if types not in ({Tensor}, {np.ndarray}):
-        parts = _readable(parts)
+        parts = as_called(op, "asarray", _readable, parts)
         types = set(map(type, parts))
     return parts, types
 
@@ -355,6 +355,7 @@ def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
 
 
 @called_again
+@spelled
 def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     """New tensor: `x` repeated so many times along each axis, counted from the last.
 
@@ -395,7 +396,7 @@ def repeat(
     axis = axis_of("repeat", axis, x.ndim)
     counts = _counts(repeats)
     if (counts.dtype.kind not in "iu" and counts.size) or counts.ndim > 1 or (counts < 0).any():
-        raise ArgumentError(f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more")
+        raise ArgumentError(f"repeat: repeats {described(repeats)} must be an integer or a 1-D list of them, 0 or more")
     size = x.shape[axis]
     if counts.size not in (1, size):
         raise ShapeError(
@@ -414,6 +415,6 @@ def _counts(repeats: Any) -> IntArray:
         found: IntArray = np.asarray(repeats)
     except ValueError:
         raise ArgumentError(
-            f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more"
+            f"repeat: repeats {described(repeats)} must be an integer or a 1-D list of them, 0 or more"
         ) from None
     return found

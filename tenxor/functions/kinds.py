@@ -12,10 +12,9 @@ from functools import wraps
 from inspect import CO_VARARGS
 from math import isnan
 from operator import index
-from reprlib import repr as short
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from ..errors import ArgumentError, TenxorError
+from ..errors import ArgumentError, TenxorError, described
 from ..tensor import Tensor
 
 Ints: TypeAlias = int | tuple[int, ...]
@@ -116,8 +115,7 @@ def check_fields(op: str, state: Any, /, **annotations: str) -> None:
 
 def told(value: Any) -> str:
     """A value in a few words."""
-    shape = getattr(value, "shape", None)
-    return f"{short(value) if shape is None else f'something of shape {shape}'} of type {type(value).__name__}"
+    return described(value) if getattr(value, "shape", None) else f"{described(value)} of type {type(value).__name__}"
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:

@@ -11,6 +11,7 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, ints, truth
 from ..tensor.core import Operand, broadcast
+from .into import as_called
 
 __all__ = [
     "broadcast_arrays",
@@ -65,7 +66,9 @@ def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) ->
     (4, 3, 2)
     """
     if others:
-        raise ArgumentError("transpose: takes all axes in their order, as one tuple; to swap two use swapaxes(x, a, b)")
+        given = (axes, *others)
+        swap = f"; to swap two use tx.swapaxes(x, {axes}, {others[0]})" if len(given) == 2 else ""
+        raise ArgumentError(f"transpose: takes all axes in their order, as one tuple; write tx.transpose(x, {given}){swap}")
     return asarray(x).transpose(axes)
 
 
@@ -119,6 +122,7 @@ def flip(x: Operand, /, axis: Axes = None, *, dim: Axes = None, dims: Axes = Non
 # --- the shape --------------------------------------------------------------------------------------------------------
 
 
+@spelled
 def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> Tensor:
     """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new tensor.
 
@@ -158,6 +162,7 @@ def flatten(
     return asarray(x).flatten(start, end)
 
 
+@spelled
 def unflatten(x: Operand, axis: int, sizes: Sequence[int], /) -> Tensor:
     """View with one axis split into several; one size may be -1. Raises ShapeError if they do not multiply to the axis.
 
@@ -192,6 +197,7 @@ def expand_dims(x: Operand, /, axis: int | tuple[int, ...] = 0, *, dim: int | No
     return asarray(x).expand_dims(axis)
 
 
+@spelled
 def unsqueeze(x: Operand, /, dim: int) -> Tensor:
     """View with a new axis of size 1 at the place `dim` of the result, as `expand_dims`.
 
@@ -199,7 +205,7 @@ def unsqueeze(x: Operand, /, dim: int) -> Tensor:
     >>> tx.unsqueeze(tx.zeros((2, 3)), -1).shape
     (2, 3, 1)
     """
-    return asarray(x).expand_dims(dim)
+    return as_called("unsqueeze", "expand_dims", asarray(x).expand_dims, dim)
 
 
 # --- more and fewer elements ------------------------------------------------------------------------------------------
@@ -212,11 +218,15 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     >>> tx.broadcast_shapes((5, 1, 3), (7, 1, 4, 3))
     (7, 5, 4, 3)
     """
+    if len(shapes) == 1 and isinstance(shapes[0], (list, tuple)) and any(isinstance(shape, (list, tuple)) for shape in shapes[0]):
+        raise ArgumentError(f"broadcast_shapes: takes shapes one by one, not {shapes[0]!r}; write tx.broadcast_shapes(*shapes)")
     return broadcast("broadcast_shapes", *(ints("broadcast_shapes", (shape,)) for shape in shapes))
 
 
+@spelled
 def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Tensor:
-    """View broadcast to a shape, read-only if anything repeats. Raises ShapeError that names the axis.
+    """View broadcast to a shape. Where an element repeats, one number may be written to the view, and nothing else. Raises ShapeError
+    that names the axis.
 
     >>> import tenxor as tx
     >>> tx.broadcast_to(tx.arange(3), (2, 3)).tolist()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..creation import asarray
 from ..dtypes import DType, DTypeLike, Number, boolean, of_number, promote, weak
-from ..errors import ArgumentError, AxisError, ShapeError, TraceError
+from ..errors import ArgumentError, AxisError, ShapeError, TraceError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
@@ -124,7 +124,7 @@ def accumulate(
 def _fold(op: str, function: Function, t: Tensor, initial: Number | None) -> tuple[Tensor, Reduction]:
     """The user's function as a reduction in the order of the elements, and the tensor in the dtype that it takes."""
     if initial is not None and not isinstance(initial, (bool, int, float, complex)):
-        raise ArgumentError(f"{op}: initial is a number, not {initial!r}")
+        raise ArgumentError(f"{op}: initial is a number, not {described(initial)}")
     first = t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, op))
     state, traced = state_dtype(op, function, first, t.dtype)
     step = cast(_fixed(op, traced), state)
@@ -160,7 +160,7 @@ def contract(
     try:
         pairs = [(i, j) for i, j in pairs]
     except (TypeError, ValueError):
-        raise ArgumentError(f"contract: pairs are like [(1, 0)], an axis of each tensor, not {pairs!r}") from None
+        raise ArgumentError(f"contract: pairs are like [(1, 0)], an axis of each tensor, not {described(pairs)}") from None
     left = paired_axes("contract", "first", a.shape, [i for i, _ in pairs])
     right = paired_axes("contract", "second", b.shape, [j for _, j in pairs])
     for k, (i, j) in enumerate(zip(left, right, strict=True)):

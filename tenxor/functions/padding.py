@@ -9,7 +9,8 @@ import numpy as np
 
 from ..creation import arange, asarray, empty
 from ..dtypes import DEFAULT_FLOAT, Number
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, described
+from ..keywords import spelled
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ZERO, axis_of, one_of
@@ -26,6 +27,7 @@ _Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or aft
 
 
 @called_again
+@spelled
 def pad(
     x: Operand,
     /,
@@ -90,7 +92,7 @@ def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
     else:
         pairs = _pairs("pad_width", pad_width, x.ndim)
     if any(type(n) is not int or n < 0 for pair in pairs for n in pair):
-        raise ArgumentError(f"pad: pad_width {pad_width!r} must be integers, 0 or more")
+        raise ArgumentError(f"pad: pad_width {described(pad_width)} must be integers, 0 or more")
     return pairs
 
 
@@ -100,7 +102,7 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
         return [(before, after) for before, after in np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()]
     except ValueError:
         raise ArgumentError(
-            f"pad: {name} {given!r} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
+            f"pad: {name} {described(given)} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
         ) from None
 
 
@@ -111,7 +113,7 @@ def _numbers(x: Tensor, name: str, given: Any) -> _Border:
     pairs = _pairs(name, given, x.ndim)
     for number in (n for pair in pairs for n in pair):
         if not isinstance(number, (int, float, complex)):
-            raise ArgumentError(f"pad: {name} {given!r} must be numbers")
+            raise ArgumentError(f"pad: {name} {described(given)} must be numbers")
     return lambda axis, end: pairs[axis][end]
 
 
@@ -162,13 +164,13 @@ def _check_mode(mode: Any, **values: Any) -> None:
     """Raise ArgumentError for an unknown mode, or for what another one takes."""
     if not isinstance(mode, str) or mode not in _MODES:
         ours = _PYTORCHS.get(mode) if isinstance(mode, str) else None
-        advice = f"PyTorch's {mode!r} is {ours!r} here" if ours else f"there are {', '.join(map(repr, _MODES))}"
-        raise ArgumentError(f"pad: there is no mode {mode!r}; {advice}")
+        advice = f"PyTorch's {described(mode)} is {ours!r} here" if ours else f"there are {', '.join(map(repr, _MODES))}"
+        raise ArgumentError(f"pad: there is no mode {described(mode)}; {advice}")
     for name, value in values.items():
         default, modes = _TAKEN[name]
         given = value != default if isinstance(value, str) else value is not default
         if given and mode not in modes:
-            raise ArgumentError(f"pad: mode {mode!r} takes no {name}; leave it out, or use mode {' or '.join(map(repr, modes))}")
+            raise ArgumentError(f"pad: mode {described(mode)} takes no {name}; leave it out, or use mode {' or '.join(map(repr, modes))}")
     one_of("pad", "reflect_type", values["reflect_type"], "even", "odd")
 
 
@@ -197,7 +199,7 @@ def _lengths(x: Tensor, stat_length: Any) -> list[tuple[Any, Any]]:
         return [(n, n) for n in x.shape]
     pairs = _pairs("stat_length", stat_length, x.ndim)
     if any(type(n) is not int or n < 1 for pair in pairs for n in pair):
-        raise ArgumentError(f"pad: stat_length {stat_length!r} is a number of elements, 1 or more")
+        raise ArgumentError(f"pad: stat_length {described(stat_length)} is a number of elements, 1 or more")
     return pairs
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType, bfloat16, int64
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..host.running import Operand as Read
 from ..host.running import seen
 from ..host.selection import any_nan, elements_at
@@ -162,7 +162,7 @@ def _parts(op: str, q: Any, most: int) -> Array:
     are_plain = isinstance(q, (list, tuple)) and {float, int}.issuperset(map(type, q))
     found = (np.asarray(q, np.float64) if are_plain else asarray(q).astype(DEFAULT_FLOAT).to_numpy()) / most
     if not ((found >= 0) & (found <= 1)).all():
-        raise ArgumentError(f"{op}: q is from 0 to {most}, not {q!r}")
+        raise ArgumentError(f"{op}: q is from 0 to {most}, not {described(q)}")
     return found
 
 
@@ -175,7 +175,7 @@ def _followed(op: str, q: Tensor, most: int) -> Tensor:
 
 def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
     if not isinstance(method, str) or (method not in _CONTINUOUS and method not in _STEPPED):
-        raise ArgumentError(f"{op}: there is no method {method!r}; there are {', '.join((*_CONTINUOUS, *_STEPPED))}")
+        raise ArgumentError(f"{op}: there is no method {described(method)}; there are {', '.join((*_CONTINUOUS, *_STEPPED))}")
     dtype = x.dtype
     if dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
@@ -207,7 +207,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
     elif method == "inverted_cdf":
         found = _weighted(rows, _weights(op, asarray(weights), x, kept, axes), q)
     else:
-        raise ArgumentError(f"{op}: there are weights for method='inverted_cdf' alone, not for {method!r}")
+        raise ArgumentError(f"{op}: there are weights for method='inverted_cdf' alone, not for {described(method)}")
     found = as_dtype(found, dtype if dtype.is_float or exact else DEFAULT_FLOAT)
     found = found.reshape((*found.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
     return found.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..layout.portions import portions
 from ..tensor import Tensor
 from ..tensor.arguments import ints, truth
@@ -84,14 +84,17 @@ def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[
         sizes = ints("interpolate: size", (size,))
         sizes = sizes * len(space) if len(sizes) == 1 else sizes
         if len(sizes) != len(space) or min(sizes) < 1:
-            raise ArgumentError(f"interpolate: size {size!r} is one number of 1 or more, or one for each of {len(space)} axes")
+            raise ArgumentError(f"interpolate: size {described(size)} is one number of 1 or more, or one for each of {len(space)} axes")
         return sizes, [n / length for n, length in zip(space, sizes, strict=True)]
     factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(space)
     if len(factors) != len(space) or not all(isinstance(f, (int, float)) and isfinite(f) and f > 0 for f in factors):
-        raise ArgumentError(f"interpolate: scale_factor {scale_factor!r} is a number above 0, or one for each of {len(space)} axes")
+        raise ArgumentError(
+            f"interpolate: scale_factor {described(scale_factor)} is a number above 0, or one for each"
+            f" of {len(space)} axes"
+        )
     sizes = tuple([floor(n * f) for n, f in zip(space, factors, strict=True)])
     if min(sizes) < 1:
-        raise ArgumentError(f"interpolate: scale_factor {scale_factor!r} leaves no elements of {space}")
+        raise ArgumentError(f"interpolate: scale_factor {described(scale_factor)} leaves no elements of {space}")
     return sizes, [1.0 / f for f in factors]
 
 

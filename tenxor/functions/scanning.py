@@ -10,7 +10,7 @@ from ..derivatives.leaves import own_copy
 from ..derivatives.loop import Body, is_affine, stand_in
 from ..derivatives.looped import looped
 from ..derivatives.seen import Seen
-from ..errors import ArgumentError, DTypeError, ShapeError, TraceError
+from ..errors import ArgumentError, DTypeError, ShapeError, TraceError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, is_pinned, watchers
@@ -191,7 +191,7 @@ def _tensor(x: Any) -> Tensor:
         return x
     if isinstance(x, _NUMBERS):
         return asarray(x)
-    raise TraceError(f"scan: the step gave {x!r}; it is to give tensors, or nested lists, tuples and dicts of them")
+    raise TraceError(f"scan: the step gave {described(x)}; it is to give tensors, or nested lists, tuples and dicts of them")
 
 
 def _paths(tree: Any, path: str = "state") -> Iterator[str]:

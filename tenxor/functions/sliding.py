@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..dtypes import Number
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, described
 from ..layout import Layout
 from ..spec import called_again
 from ..tensor import Tensor
@@ -57,10 +57,10 @@ def per_axis(op: str, name: str, value: Ints, space: int, least: int) -> Sizes:
         numbers *= space
     if len(numbers) != space:
         raise ArgumentError(
-            f"{op}: {name} {value!r} has {len(numbers)} numbers; give one, or one for each of {space} axes"
+            f"{op}: {name} {described(value)} has {len(numbers)} numbers; give one, or one for each of {space} axes"
         )
     if min(numbers) < least:
-        raise ArgumentError(f"{op}: {name} {value!r} is too small; {name} is {least} or more")
+        raise ArgumentError(f"{op}: {name} {described(value)} is too small; {name} is {least} or more")
     return numbers
 
 
@@ -71,7 +71,7 @@ def both_sides(op: str, name: str, value: Any, space: int) -> tuple[Sizes, Sizes
         numbers = per_axis(op, name, value, space, 0)
         return numbers, numbers
     if not all(pairs) or len(pairs) != space or any(len(x) != 2 for x in value):
-        raise ArgumentError(f"{op}: {name} {value!r} is neither numbers nor a pair (before, after) for each of {space} axes")
+        raise ArgumentError(f"{op}: {name} {described(value)} is neither numbers nor a pair (before, after) for each of {space} axes")
     before, after = [per_axis(op, name, [x[end] for x in value], space, 0) for end in (0, 1)]
     return before, after
 

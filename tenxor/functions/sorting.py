@@ -114,15 +114,15 @@ def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
     name = f"{__name__}._by_keys"
 
     @wraps(own)
-    def lexsort(keys: Any, /, **named: Any) -> Tensor:
-        if keys.__class__ in _ROWS and keys and not named:
+    def lexsort(*args: Any, **named: Any) -> Tensor:
+        if len(args) == 1 and args[0].__class__ in _ROWS and args[0] and not named:
             for caller in callers:
-                found: Tensor | None = caller.again(name, tuple(keys), named)
+                found: Tensor | None = caller.again(name, tuple(args[0]), named)
                 if found is not None:
                     return found
-        return own(keys, **named)
+        return own(*args, **named)
 
-    return lexsort  # type: ignore[return-value]
+    return lexsort
 
 
 @_of_tensors

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..creation import arange, asarray, full_like, zeros, zeros_like
 from ..dtypes import DEFAULT_FLOAT, DTypeLike
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, described
 from ..keywords import spelled
 from ..layout.coords import checked_int
 from ..tensor import Tensor
@@ -134,7 +134,7 @@ def gradient(
     if len(steps) != len(axes):
         raise ArgumentError(f"gradient: {len(steps)} spacings for {len(axes)} axes; give one for all, or one for each")
     if edge_order not in (1, 2):
-        raise ArgumentError(f"gradient: edge_order is 1 or 2, not {edge_order!r}")
+        raise ArgumentError(f"gradient: edge_order is 1 or 2, not {described(edge_order)}")
     found = []
     for k, step in zip(axes, steps, strict=True):
         if f.shape[k] <= edge_order:
@@ -196,7 +196,8 @@ def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tu
     lines = [asarray(a) for a in arrays]
     for k, a in enumerate(lines):
         if a.ndim > 1:
-            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D")
+            alone = "; write tx.meshgrid(*arrays) for a list of them" if isinstance(arrays[k], (list, tuple)) else ""
+            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D{alone}")
     shape = tuple(a.size for a in lines)
     n = len(lines)
     grids = [a.reshape(*(a.size if j == k else 1 for j in range(n))) for k, a in enumerate(lines)]

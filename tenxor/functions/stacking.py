@@ -13,6 +13,7 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, check_parts
 from ..tensor.core import Operand
+from .into import as_called
 from .joining import concat
 
 __all__ = [
@@ -91,6 +92,7 @@ def _listed(op: str, tensors: Any) -> Any:
     return tensors
 
 
+@spelled
 def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones below one another, 1-D ones as rows; `dtype` and `casting` are as of `concat`.
     (NumPy's `vstack`.)
@@ -99,9 +101,11 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     >>> tx.vstack([tx.arange(2), tx.ones((2, 2), dtype=tx.int64)]).tolist()
     [[0, 1], [1, 1], [1, 1]]
     """
-    return concat([atleast_2d(t) for t in _listed("vstack", tensors)], dtype=dtype, casting=casting)
+    parts = [atleast_2d(t) for t in _listed("vstack", tensors)]
+    return as_called("vstack", "concat", concat, parts, dtype=dtype, casting=casting)
 
 
+@spelled
 def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis;
     `dtype` and `casting` are as of `concat`. (NumPy's `hstack`.)
@@ -111,9 +115,11 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     [0, 1, 0, 1, 2]
     """
     parts = [atleast_1d(t) for t in _listed("hstack", tensors)]
-    return concat(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+    axis = 0 if parts and parts[0].ndim == 1 else 1
+    return as_called("hstack", "concat", concat, parts, axis, dtype=dtype, casting=casting)
 
 
+@spelled
 def dstack(tensors: Sequence[Operand], /) -> Tensor:
     """New tensor: the given ones behind one another, along a third axis. (NumPy's `dstack`.)
 
@@ -121,9 +127,10 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
     >>> tx.dstack([tx.arange(2), tx.arange(2)]).tolist()
     [[[0, 0], [1, 1]]]
     """
-    return concat([atleast_3d(t) for t in _listed("dstack", tensors)], 2)
+    return as_called("dstack", "concat", concat, [atleast_3d(t) for t in _listed("dstack", tensors)], 2)
 
 
+@spelled
 def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     """New matrix: the given ones side by side, 1-D ones as columns. (NumPy's `column_stack`.)
 
@@ -132,10 +139,11 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     [[0, 1], [1, 1]]
     """
     parts = [asarray(t) for t in _listed("column_stack", tensors)]
-    return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
+    return as_called("column_stack", "concat", concat, [t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
 
 
-def block(blocks: Operand, /) -> Tensor:
+@spelled
+def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
     """New tensor, put together of nested lists of tensors: the innermost lists along the last axis, those around them
     along the one before, and so on.
 
@@ -171,7 +179,7 @@ def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
         t = asarray(blocks)
         found: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
         return found
-    return concat([_joined(part, depth - 1, axes) for part in blocks], axes - depth)
+    return as_called("block", "concat", concat, [_joined(part, depth - 1, axes) for part in blocks], axes - depth)
 
 
 @called_again

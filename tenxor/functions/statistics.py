@@ -16,7 +16,7 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, truth
 from ..tensor.core import Operand
-from .into import into
+from .into import as_called, into
 from .joining import concat
 from .parts import mean_where, reduced, var_where
 
@@ -423,7 +423,7 @@ def cumsum(
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 3, 6, 10]
     """
-    return into("cumsum", out, asarray(x).cumulative_sum(axis, dtype))
+    return into("cumsum", out, as_called("cumsum", "cumulative_sum", asarray(x).cumulative_sum, axis, dtype))
 
 
 @called_again
@@ -437,7 +437,7 @@ def cumprod(
     >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 2, 6, 24]
     """
-    return into("cumprod", out, asarray(x).cumulative_prod(axis, dtype))
+    return into("cumprod", out, as_called("cumprod", "cumulative_prod", asarray(x).cumulative_prod, axis, dtype))
 
 
 @called_again

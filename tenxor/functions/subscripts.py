@@ -44,8 +44,10 @@ def parse(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
         given = (
             f", of shape{'s' * (len(shapes) > 1)} {', '.join(map(str, shapes))}; give one for each" if shapes else ""
         )
+        may_be_list = [len(terms)] == [shape[0] for shape in shapes if shape]
+        unpacked = "; write tx.einsum(subscripts, *operands) for a list of them" if may_be_list else ""
         raise ArgumentError(
-            f"{says} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {len(shapes)} given{given or '; give it after them'}"
+            f"{says} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {len(shapes)} given{given or '; give it after them'}{unpacked}"
         )
     operands = tuple([_labels(says, k, term, shape) for k, (term, shape) in enumerate(zip(terms, shapes, strict=True))])
     sizes = _sizes(says, operands, shapes)
@@ -162,6 +164,11 @@ def _numbers(k: int, numbers: Any) -> str:
     for number in numbers:
         if number is Ellipsis:
             found += ELLIPSIS
+        elif str(getattr(number, "dtype", "int")).lstrip("u")[:3] != "int":
+            raise ArgumentError(
+                f"einsum: the axes of {whose} are integers like [0, 1], not of {number.dtype}; or give subscripts like 'ij,jk->ik' before"
+                " the operands"
+            )
         elif not hasattr(number, "__index__") or not 0 <= number.__index__() < len(LETTERS):
             raise ArgumentError(
                 f"einsum: {number!r} in {numbers!r} numbers no axis of {whose}; give integers from 0 to {len(LETTERS) - 1}, or ..."

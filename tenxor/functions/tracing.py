@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dtypes import DType, of_number, plain_number, result_type
-from ..errors import TenxorError, TraceError
+from ..errors import TenxorError, TraceError, described
 from ..layout import Layout
 from ..node import PLACEHOLDER, REINTERPRET, Node, Scalar
 from ..ops import OPS, Op, custom
@@ -48,7 +48,7 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     """What `function` computes from numbers of these dtypes; a TraceError says why it cannot be told."""
     if not callable(function):
         raise TraceError(
-            f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called"
+            f"{op}: the function is {described(function)}, which cannot be called"
         )
     arguments = [Node.of(PLACEHOLDER, (), d) for d in dtypes]
     given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ArgumentError, TraceError
+from ..errors import ArgumentError, TraceError, described
 
 MAX_TREE_LEVELS = 100
 
@@ -65,7 +65,7 @@ def outline(tree: Any, level: int = 0) -> Any:
 def check_called(op: str, function: Any) -> None:
     """Raise ArgumentError for what is no function."""
     if not callable(function):
-        raise ArgumentError(f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called")
+        raise ArgumentError(f"{op}: the function is {described(function)}, which cannot be called")
 
 
 @contextmanager

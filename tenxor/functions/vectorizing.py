@@ -10,7 +10,7 @@ from ..creation import asarray
 from ..derivatives.batching import batched, seen_in_batch
 from ..derivatives.leaves import own_copy
 from ..derivatives.seen import Seen
-from ..errors import ArgumentError, ShapeError, TraceError
+from ..errors import ArgumentError, ShapeError, TraceError, described
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, is_pinned
 from ..storage import Storage
@@ -61,7 +61,7 @@ def vmap(
     def every(*args: Any) -> Any:
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
         if len(axes) != len(args):
-            raise ArgumentError(f"vmap: in_axes {in_axes!r} is for {len(axes)} arguments; the function was given {len(args)}")
+            raise ArgumentError(f"vmap: in_axes {described(in_axes)} is for {len(axes)} arguments; the function was given {len(args)}")
         batch = _Batch()
         given = [x if axis is None else mapped(partial(batch.member, axis=axis), x) for x, axis in zip(args, axes, strict=True)]
         if batch.size is None:
@@ -109,10 +109,13 @@ class _Batch:
             if isinstance(t, (bool, int, float, complex)):
                 found[k] = asarray(t)
             elif not isinstance(t, Tensor):
-                raise TraceError(f"vmap: the function gave {t!r}; it is to give tensors, or nested lists, tuples and dicts of them")
+                raise TraceError(
+                    f"vmap: the function gave {described(t)};"
+                    " it is to give tensors, or nested lists, tuples and dicts of them"
+                )
         axes = [out_axes] * len(found) if isinstance(out_axes, int) else list(out_axes)
         if len(axes) != len(found):
-            raise ArgumentError(f"vmap: out_axes {out_axes!r} is for {len(axes)} results; the function gave {len(found)}")
+            raise ArgumentError(f"vmap: out_axes {described(out_axes)} is for {len(axes)} results; the function gave {len(found)}")
         behind, each = self.behind, []
         nodes = {stand_in: _whole(t.moveaxis(place, -1 if behind else 0)) for stand_in, (t, place) in self.given.items()} | more
         for t, batch, axis in zip(found, batched([t.node for t in found], nodes, self.size, behind), axes, strict=True):

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ..late import public_dir, public_getattr
 from .coords import (
     broadcast_shapes,
     checked_axes,
@@ -45,4 +46,8 @@ def __getattr__(name: str) -> Any:
         from .inverse import Adjoint
 
         return Adjoint
-    raise AttributeError(f"module 'tenxor.layout' has no attribute {name!r}")
+    return _missing(name)
+
+
+__dir__ = public_dir(globals())
+_missing = public_getattr(globals())

@@ -7,7 +7,7 @@ from math import prod
 from operator import index as as_int
 from typing import Any
 
-from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError, TraceError
+from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError, TraceError, described
 
 Shape = tuple[int, ...]
 
@@ -145,7 +145,7 @@ def checked_index(index: int, axis: int, size: int) -> int:
     except TraceError:
         raise  # it says what to write
     except TypeError:
-        raise BadIndex(f"the index of axis {axis} is {index!r}; an index is an integer") from None
+        raise BadIndex(f"the index of axis {axis} is {described(index)}; an index is an integer") from None
     if not -size <= place < size:
         raise IndexOutOfRange(f"index {place} is out of range for axis {axis} with size {size}")
     return place if place >= 0 else place + size
@@ -169,7 +169,7 @@ def checked_int(op: str, name: str, value: int) -> int:
     except TraceError:
         raise  # it says what to write
     except TypeError:
-        raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
+        raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
 
 
 def axis_number(axis: Any, op: str) -> int:
@@ -181,7 +181,7 @@ def axis_number(axis: Any, op: str) -> int:
     except TraceError:
         raise  # it says what to write
     except TypeError:
-        raise AxisError(f"{op}: an axis is an integer, not {axis!r}") from None
+        raise AxisError(f"{op}: an axis is an integer, not {described(axis)}") from None
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
@@ -204,6 +204,8 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)
     given = listed_axes(axes)
+    if getattr(axes, "shape", ()) and "int" not in str(getattr(axes, "dtype", None)):
+        raise AxisError(f"{op}: axes are integers, not {described(axes)}")
     found = tuple([checked_axis(axis, ndim, op) for axis in given])
     if len(set(found)) < len(found):
         twice = next(axis for axis in found if found.count(axis) > 1)

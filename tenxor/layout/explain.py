@@ -48,4 +48,4 @@ def _verdict(layout: View) -> str:
     contiguous = "contiguous" if layout.base is None and has_row_major_strides(layout) else "not contiguous"
     if injective(layout):
         return f"{contiguous}; writable: every position has an element of its own"
-    return f"{contiguous}; read-only: several positions share an element"
+    return f"{contiguous}; several positions share an element: a write takes one number, or accumulates by name, as index_add_ does"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .solving import tensorsolve as tensorsolve
 else:
     from ..late import by_homes as _by_homes
+    from ..late import public_dir as _public_dir
 
     __getattr__, _HOMES = _by_homes(
         globals(),
@@ -57,7 +58,5 @@ else:
         },
     )
     __all__ = sorted(_HOMES)
+    __dir__ = _public_dir(globals())
     del TYPE_CHECKING
-
-    def __dir__():
-        return sorted({*globals(), *__all__})

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..creation import asarray, eye, zeros_like
 from ..dtypes import DTypeLike, promote
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..functions.contraction import einsum
 from ..functions.hosted import of_members
 from ..functions.into import as_dtype, into
@@ -145,6 +145,7 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
     return found.astype(dtype)
 
 
+@spelled
 def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Tensor:
     """New tensor: the matrix product of all in a row, multiplied in the order that needs the fewest operations; the
     first and the last may be 1-D. With `out` the result is written into that tensor, which is given back.
@@ -158,7 +159,7 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
     try:
         factors = list(tensors)
     except TypeError:
-        raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {tensors!r}") from None
+        raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {described(tensors)}") from None
     given = [asarray(t) for t in factors]
     if len(given) < 2:
         raise ArgumentError(f"multi_dot: a product has two or more factors, not {len(given)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..creation import asarray, eye
 from ..dtypes import DEFAULT_INT
-from ..errors import ArgumentError, DerivativeError, MatrixShapeError, ShapeError
+from ..errors import ArgumentError, DerivativeError, MatrixShapeError, ShapeError, described
 from ..functions.into import as_dtype
 from ..keywords import spelled
 from ..late import LateModule
@@ -52,7 +52,10 @@ def vector_norm(
 def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
     number = _number(order)
     if number is None:
-        raise ArgumentError(f"{op}: the norm of a vector has a number for its order, not {order!r}; 'fro' and 'nuc' are of matrices")
+        raise ArgumentError(
+            f"{op}: the norm of a vector has a number for its order, not {described(order)};"
+            " 'fro' and 'nuc' are of matrices"
+        )
     dtype = result_of(x.dtype).part
     x, order = computed(x), number
     sizes = abs(x)
@@ -138,7 +141,10 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
         found = s.sum(-1) if number is None else _largest(s, -1) if number == 2 else s.min(-1)
         found = found.expand_dims((-2, -1)) if keepdims else found
     else:
-        raise ArgumentError(f"{op}: there is no norm of matrices of order {order!r}; there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf")
+        raise ArgumentError(
+            f"{op}: there is no norm of matrices of order {described(order)};"
+            " there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"
+        )
     return as_dtype(found, dtype)
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import functional as functional
-from . import init as init
+from ..late import public_dir, public_getattr
+from . import attention, functional, graphs, init, layers, module, recurrent
 from .attention import *
 from .graphs import *
 from .layers import *
 from .module import *
 from .recurrent import *
 
+__all__ = ["functional", "init"]
+__all__ += attention.__all__ + graphs.__all__ + layers.__all__ + module.__all__ + recurrent.__all__
+__dir__ = public_dir(globals())
+
 if not TYPE_CHECKING:  # who know all that there is
     del TYPE_CHECKING
+    _missing = public_getattr(globals())
 
     def __getattr__(name: str) -> object:
         """Activations are functions, which `Sequential` takes as they are: whoever looks for a class is told so."""
@@ -24,5 +29,5 @@ if not TYPE_CHECKING:  # who know all that there is
         others = {plain.replace("_", ""): f"tx.{plain}" for plain in (*FUNCTIONS, "softmax", "log_softmax")}
         found = (others | own).get(name.lower()) if name[:1].isupper() else None
         if found is None:
-            raise UnknownAttribute(f"module 'tenxor.nn' has no attribute {name!r}")
+            return _missing(name)
         raise UnknownAttribute(f"nn: there is no class {name}; {found} is a function, and Sequential takes functions as they are")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import random
 from ..creation import arange, asarray
@@ -13,6 +13,7 @@ from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
 from ..functions.selecting import take
+from ..late import public_dir, public_getattr
 from ..ops import custom
 from ..ops.expr import Arg, call, where
 from ..plans.indices import from_0
@@ -44,6 +45,9 @@ __all__ = [
     "rms_norm",
     "selu",
 ]
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())
 
 _op = elementwise.FUNCTIONS
 

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import random
 from ..errors import ShapeError
 from ..functions.differentiation import no_grad
 from ..functions.kinds import explained
+from ..late import public_dir, public_getattr
 from ..random import Source
 from ..tensor import Tensor
 from ..tensor.core import Operand
@@ -29,6 +30,9 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())
 
 
 def _draws(generator: Source) -> Any:

@@ -63,6 +63,15 @@ class Module:
         def __call__(self, *args: Any, **named: Any) -> Any:
             return self.forward(*args, **named)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property that raised: raise its own error again
+                return object.__getattribute__(self, name)
+            from ..spellings import of_an_object
+
+            raise of_an_object("nn.Module", self, name)
+
     # What it is made of
 
     def _members(self) -> Iterator[tuple[str, Any]]:

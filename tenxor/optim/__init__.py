@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..late import public_dir, public_getattr
+from . import lbfgs, optimizer, run, schedules
 from .lbfgs import *
 from .optimizer import *
 from .run import *
 from .schedules import *
+
+__all__ = lbfgs.__all__ + optimizer.__all__ + run.__all__ + schedules.__all__
+__dir__ = public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = public_getattr(globals())

@@ -16,7 +16,7 @@ from ..derivatives.again import made_again
 from ..derivatives.seen import Seen, computed
 from ..derivatives.watched import revalue, watch_of
 from ..dtypes import DType, check_real
-from ..errors import ArgumentError
+from ..errors import ArgumentError, described
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
 from ..functions.kinds import check, check_fields, checked, kind
@@ -71,7 +71,10 @@ class Optimizer:
         self.parameters: list[Tensor] = [t for group in self.groups for t in group["params"]]
         for k, t in enumerate(self.parameters):
             if not isinstance(t, Tensor) or not t.requires_grad:
-                raise ArgumentError(f"{type(self).__name__}: parameter {k} is {t!r}, which requires no gradient; use x.requires_grad_()")
+                raise ArgumentError(
+                    f"{type(self).__name__}: parameter {k} is {described(t)}, which requires no gradient;"
+                    " use x.requires_grad_()"
+                )
             if not t.is_leaf:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} was computed from others; give these, or use x.detach().copy()")
             if any(t is other for other in self.parameters[:k]):

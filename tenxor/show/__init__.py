@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..late import public_dir, public_getattr
+
 if TYPE_CHECKING:
     from .drawing import Figure as Figure
     from .history import curves_figure as curves
@@ -51,12 +53,12 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _missing(name)
     module, attribute = _HOMES[name]
     value = getattr(import_module(f".{module}", __name__), attribute)
     globals()[name] = value
     return value
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__dir__ = public_dir(globals())
+_missing = public_getattr(globals())

@@ -15,6 +15,7 @@ from .numbers import write_numbers, write_short
 from .shown import (
     Runs,
     ShownTensor,
+    check_tensor,
     everything,
     header,
     positions_of,
@@ -84,6 +85,7 @@ def slider_page(t: ShownTensor, title: str | None = None) -> Page:
     >>> "<script" in tx.show.slider(tx.reshape(tx.arange(6), (2, 3))).html
     True
     """
+    check_tensor("show.slider", t)
     size = t.layout.size
     if not 1 <= size <= _MOST_ELEMENTS:
         raise ArgumentError(
@@ -115,6 +117,7 @@ def repr_html(t: ShownTensor) -> str:
     >>> "Tensor (2, 3) int64" in tx.show.repr_html(tx.reshape(tx.arange(6), (2, 3)))
     True
     """
+    check_tensor("show.repr_html", t)
     shape = tuple(t.shape)
     ndim = len(shape)
     runs = shorten(shape, [1] * max(ndim - 2, 0) + [4] * min(ndim, 2), 160)

@@ -9,7 +9,7 @@ from math import isfinite
 from time import perf_counter
 from typing import Any, Generic, Protocol, SupportsFloat, TextIO, TypeVar
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, described
 from .history import curves_figure
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Progress(Generic[T]):
     ) -> None:
         if not hasattr(items, "__iter__"):
             raise ArgumentError(
-                f"show.progress: items is {items!r}, which cannot be walked through; give range({items!r}), or a list"
+                f"show.progress: items is {described(items)}, which cannot be walked through; give range({items!r}), or a list"
             )
         if total is None and isinstance(items, Sized):
             total = start + len(items)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import IndexOutOfRange
+from ..errors import DTypeError, IndexOutOfRange, described
 from ..layout import Layout
 
 Array = npt.NDArray[Any]
@@ -47,6 +47,12 @@ class ShownTensor(Protocol):
     def storage(self) -> ShownStorage: ...
     def to_numpy(self) -> Array: ...
     def __getitem__(self, key: Any, /) -> ShownTensor: ...
+
+
+def check_tensor(op: str, t: object) -> None:
+    """Raise DTypeError for what is no tensor."""
+    if not hasattr(t, "layout"):
+        raise DTypeError(f"{op}: takes a tensor, not {described(t)}; make one with tx.asarray")
 
 
 def header(t: ShownTensor) -> str:

@@ -10,7 +10,7 @@ from .drawing import SANS, Drawing, Figure
 from .elements import Elements, Ramp, Spotlight
 from .formula import describe_place
 from .palette import INK, MUTED
-from .shown import ShownTensor, check_index, header
+from .shown import ShownTensor, check_index, check_tensor, header
 from .strip import draw_strip
 
 _STRIP_ELEMENTS = 24
@@ -35,6 +35,7 @@ def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str
     >>> "Tensor Index: (0, 1, 2)" in tx.show.tensor(cube, index=(0, 1, 2)).svg
     True
     """
+    check_tensor("show.tensor", t)
     lit = None if index is None else check_index(index, t.shape, "show.tensor")
     elements = Elements.read(t, *_extent(len(t.shape)), keep=lit)
     if lit is not None:
@@ -60,6 +61,7 @@ def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
     >>> "storage" in tx.show.storage(tx.reshape(tx.arange(6), (2, 3))).svg
     True
     """
+    check_tensor("show.storage", t)
     elements = _strip_elements(t)
     heading = header(t) if title is None else title
     parts = [_heading(heading, describe_place(t.layout)), draw_strip(t.storage.size, [elements])]
@@ -80,6 +82,8 @@ def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = 
     >>> "t.T" in tx.show.views(t, t.T, titles=("t", "t.T")).svg
     True
     """
+    check_tensor("show.views", a)
+    check_tensor("show.views", b)
     if a.storage is not b.storage:
         raise ArgumentError("show.views: the tensors share no storage; give two views of one tensor")
     names = ("a", "b") if titles is None else tuple(titles)

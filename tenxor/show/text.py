@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import ArgumentError, IndexOutOfRange
+from ..errors import ArgumentError, IndexOutOfRange, described
 from .numbers import Format, element_format, write_numbers
-from .shown import Array, Runs, ShownTensor, everything, header, read_values, shorten, with_gaps
+from .shown import Array, Runs, ShownTensor, check_tensor, everything, header, read_values, shorten, with_gaps
 
 _SEPARATORS = "-=*#+~%@"
 _GAP = "…"
@@ -56,6 +56,7 @@ def to_string(
     >>> tx.show.to_string(tx.arange(3), fmt="%5.1f")
     '  0.0    1.0    2.0  \n'
     """
+    check_tensor("show.to_string", t)
     _check("edge", edge)
     for name, value in (("threshold", threshold), ("width", width)):
         if value is not None:
@@ -82,6 +83,7 @@ def format_repr(t: ShownTensor) -> str:
     0.  1.
     2.  3.
     """
+    check_tensor("show.format_repr", t)
     return f"{header(t)}\n{to_string(t)}"
 
 
@@ -93,12 +95,12 @@ def separator(level: int) -> str:
 
 def _check(name: str, value: object) -> None:
     if not isinstance(value, int) or value < 0:
-        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {value!r}")
+        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {described(value)}")
 
 
 def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
     if not isinstance(dims, Sequence) or isinstance(dims, str):
-        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {dims!r}")
+        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {described(dims)}")
     if len(dims) > len(shape):
         raise IndexOutOfRange(
             f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes"
@@ -106,7 +108,7 @@ def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[in
     for axis, entry in enumerate(dims):
         if isinstance(entry, bool) or not (entry is None or isinstance(entry, slice | int | np.integer)):
             raise ArgumentError(
-                f"to_string: dims[{axis}] is {entry!r}; use None for the whole axis, an integer, or a slice"
+                f"to_string: dims[{axis}] is {described(entry)}; use None for the whole axis, an integer, or a slice"
             )
     for axis, (entry, size) in enumerate(zip(dims, shape, strict=False)):
         if isinstance(entry, int | np.integer) and not -size <= entry < size:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
 from ..late import LateModule
+from ..ops import INTERNAL, OPS
 from .arguments import into
 from .core import FOUND_OUT, Operand, found_out
 from .movement import resized
@@ -102,7 +103,7 @@ def elsewhere() -> dict[str, str]:
 
     package = vars(sys.modules["tenxor"])
     functions = [n for n in package["__all__"] if n in package["_HOMES"] or isinstance(package.get(n), FunctionType)]
-    return of_tensors((*functions, *SAME))
+    return of_tensors((*functions, *SAME), [*OPS.keys() - INTERNAL])
 
 
 def no_attribute(name: str) -> UnknownAttribute:

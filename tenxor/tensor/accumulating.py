@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Generic, Self, TypeVar
 
 from ..dtypes import boolean, int64
-from ..errors import ArgumentError, DTypeError
+from ..errors import ArgumentError, DTypeError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
@@ -208,5 +208,5 @@ class Accumulating(Indexing):
 
 def _reduction_named(op: str, reduce: str | None) -> str:
     if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCES):
-        raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {reduce!r}")
+        raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {described(reduce)}")
     return _REDUCES.get(reduce, "mean")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
 from inspect import unwrap
-from reprlib import repr as short
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..dtypes import Number, plain_number
-from ..errors import ArgumentError, DTypeError, TraceError
+from ..errors import ArgumentError, DTypeError, TraceError, described
 from ..layout import checked_axes, checked_axis
 from ..layout.coords import whole
 from .core import Core
@@ -48,13 +47,13 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
     if isinstance(values, _NO_ROW):  # bytes are numbers, too, and what is empty would be read as no integers
-        raise ArgumentError(f"{op}: expected integers, not {short(values)}")
+        raise ArgumentError(f"{op}: expected integers, not {described(values)}")
     try:
         return whole(values)
     except TraceError:
         raise  # it says what to write
     except TypeError:
-        raise ArgumentError(f"{op}: expected integers, not {short(values)}") from None
+        raise ArgumentError(f"{op}: expected integers, not {described(values)}") from None
 
 
 def truth(op: str, name: str, value: Any) -> bool:
@@ -62,14 +61,14 @@ def truth(op: str, name: str, value: Any) -> bool:
     try:
         return bool(value)
     except (TypeError, ValueError):
-        raise ArgumentError(f"{op}: {name} is True or False, not {value!r}") from None
+        raise ArgumentError(f"{op}: {name} is True or False, not {described(value)}") from None
 
 
 def one_of(op: str, name: str, value: Any, *choices: str) -> str:
     """One of some words; ArgumentError for whatever else, arrays and what cannot be compared included."""
     if isinstance(value, str) and value in choices:
         return value
-    raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}")
+    raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {described(value)}")
 
 
 def check_parts(op: str, count: int, size: int) -> None:
@@ -130,6 +129,6 @@ def number_of(x: Any, op: str) -> Number:
         return plain_number(value)
     several = "; use list(x)" if isinstance(x, Iterable) and not isinstance(x, _NO_ROW) else ""
     raise DTypeError(
-        f"{op}: {short(x)} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers,"
+        f"{op}: {described(x)} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers,"
         f" or lists of them{several}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, shown_integer
+from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, is_device, shown_integer
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..late import LateModule
@@ -15,7 +15,7 @@ from ..ops import OPS
 from ..storage import Element, Storage
 from .accumulating import Accumulating
 from .arguments import left_to
-from .core import KINDS, Core, Operand, is_traced
+from .core import KINDS, Core, Operand, check_device, is_traced
 
 T = TypeVar("T")
 traced = LateModule("tenxor.tensor.traced")
@@ -309,7 +309,30 @@ class Arithmetic(Accumulating):
         layout = self.layout
         return self._in_memory_order(_CAST, layout.shape, target, (self.node,), (layout,))[0]
 
-    to = astype
+    def to(
+        self, *target: object, dtype: DTypeLike | None = None, device: str | None = None, copy: bool = True, non_blocking: bool = False
+    ) -> Self:
+        """New tensor of another dtype, as `astype`: PyTorch's method. The target is a dtype, a tensor that has it, or the device "cpu".
+
+        Where that device is all that is given the result is the tensor itself. `non_blocking` changes nothing. ArgumentError for another
+        device.
+
+        >>> import tenxor as tx
+        >>> x = tx.asarray([1.5, 2.5])
+        >>> x.to(tx.int32).tolist(), x.to("cpu") is x
+        ([1, 2], True)
+        """
+        names: list[object] = [] if dtype is None else [dtype]
+        if device is not None:
+            check_device("to", device)
+        for name in target:
+            if is_device(name):
+                check_device("to", name)
+            else:
+                names.append(name.dtype if isinstance(name, Core) else name)
+        if len(names) > 1:
+            raise ArgumentError(f"to: {names[0]!r} and {names[1]!r} are two dtypes; give one")
+        return self.astype(names[0], copy=copy) if names else self  # type: ignore[arg-type]
 
     def copy(self) -> Self:
         """New tensor with the same elements, in its own storage. The memory is copied when one of the two is written."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, overload
 
 from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
-from ..errors import AxisError, DTypeError, ShapeError
+from ..errors import AxisError, DTypeError, ShapeError, described
 from ..layout import Form, Layout, broadcast_shapes
 from ..node import Node, Recipe, is_pinned, recipe_of
 from ..ops import OPS
@@ -69,7 +69,7 @@ matmul.__annotations__.update({"out": f"{Tensor.__name__} | None", "return": Ten
 def _of_axes(x: Any) -> Any:
     """An operand of a product: a tensor, or one of what is none; DTypeError for a number, which has no axes."""
     if isinstance(x, (bool, int, float, complex)):
-        raise DTypeError(f"matmul: operands have axes, and {x!r} has none; use x * y for numbers")
+        raise DTypeError(f"matmul: operands have axes, and {described(x)} has none; use x * y for numbers")
     return x if isinstance(x, Core) else sys.modules["tenxor"].asarray(x)
 
 

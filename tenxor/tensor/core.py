@@ -24,7 +24,7 @@ from ..dtypes import (
     uint64,
     weak,
 )
-from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute
+from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute, described
 from ..late import LateModule
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..node import HEAVY, MAX_PENDING, Node, Recipe, Scalar, reinterpreted, watchers
@@ -43,6 +43,15 @@ MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted i
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # What is computed in place may not be of a higher kind than the tensor.
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+
+
+def check_device(op: str, device: object) -> None:
+    """Raise ArgumentError for another device than "cpu"."""
+    if not (isinstance(device, str) and device == "cpu"):
+        raise ArgumentError(
+            f"{op}: there is no device {described(device)};"
+            " Tenxor computes on the CPU, where every tensor is: leave the device out, or give 'cpu'"
+        )
 
 
 class Elsewhere:
@@ -145,8 +154,11 @@ class Core(Elsewhere):
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
         """Itself, for the device "cpu"."""
-        if not (isinstance(device, str) and device == "cpu"):
-            raise ArgumentError(f"to_device: there is no device {device!r}; tensors are on 'cpu'")
+        check_device("to_device", device)
+        return self
+
+    def cpu(self) -> Self:
+        """Itself, as every tensor is in the CPU's memory: PyTorch's way to have it there."""
         return self
 
     def is_contiguous(self) -> bool:
@@ -416,7 +428,7 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
             if isinstance(value, Size) or (isinstance(value, Quotient) and beside is DEFAULT_FLOAT):
                 return Scalar(value, beside)  # type: ignore[arg-type]  # how many elements a mean is of
             raise DTypeError(
-                f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
+                f"{op}: cannot compute with {described(value)} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
             )
         value = plain_number(value)
         kind = type(value)

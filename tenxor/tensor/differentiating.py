@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError
+from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError, described
 from ..late import Late
 from ..node import untracked
 from ..storage import Storage
@@ -84,7 +84,7 @@ class Differentiating(Reducing):
             watch.grad = None
             return
         if getattr(value, "shape", None) != self.shape or value.dtype is not self.dtype:
-            raise ShapeError(f"grad: a gradient has the shape {self.shape} and dtype {self.dtype} of its tensor; got {value!r}")
+            raise ShapeError(f"grad: a gradient has the shape {self.shape} and dtype {self.dtype} of its tensor; got {described(value)}")
         if watch.grad is None:
             watch.grad = Storage(seen.of_number(0, (self.storage.size,), self.dtype).node)
         self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
@@ -166,7 +166,7 @@ class Differentiating(Reducing):
         [30.0, 30.0]
         """
         if not callable(hook):
-            raise ArgumentError(f"register_hook: the hook is {hook!r}, which cannot be called")
+            raise ArgumentError(f"register_hook: the hook is {described(hook)}, which cannot be called")
         watch, layout, own = self._watched("register_hook"), self.layout, self.__class__
 
         def told(g: Seen) -> Seen | None:
@@ -175,7 +175,10 @@ class Differentiating(Reducing):
             if found is None:
                 return None
             if not isinstance(found, Differentiating) or found.shape != part.shape:
-                raise ShapeError(f"register_hook: the hook gave {found!r} for a gradient of shape {part.shape}; give one like it, or None")
+                raise ShapeError(
+                    f"register_hook: the hook gave {described(found)} for a gradient of shape {part.shape};"
+                    " give one like it, or None"
+                )
             found = found.astype(part.dtype, copy=False)
             whole: Seen = seen.stored(g, layout, seen.Seen(found.node, found.layout)).reshaped(g.shape)
             return whole

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..dtypes import DType, DTypeLike, bfloat16, check_real, decoded, encoded, plain_number, uint8
 from ..dtypes import dtype as dtype_of
-from ..errors import ArgumentError, DTypeError
+from ..errors import ArgumentError, DTypeError, described
 from ..late import LateModule
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
@@ -254,7 +254,7 @@ class Exchange(Writing):
         if quietly:
             return NotImplemented
         raise DTypeError(
-            f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number"
+            f"{op}: cannot compute with {type(value).__name__} {described(value)}; use a tensor (tx.asarray) or a Python number"
         )
 
     @classmethod

@@ -7,13 +7,12 @@ computed. If one is out of range, either raises the same error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from reprlib import repr as short
 from typing import Any, Self
 
 import numpy as np
 
 from ..dtypes import DEFAULT_INT
-from ..errors import BadIndex, ShapeError
+from ..errors import BadIndex, ShapeError, described
 from ..keywords import spelled
 from ..late import Late
 from ..layout import Layout, broadcast_shapes
@@ -177,5 +176,5 @@ def array_of(op: str, indices: Any) -> Any:
         return np.asarray(indices)
     except ValueError:
         raise BadIndex(
-            f"{op}: the indices {short(indices)} are ragged; each list must be as long as its neighbours"
+            f"{op}: the indices {described(indices)} are ragged; each list must be as long as its neighbours"
         ) from None

@@ -14,7 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64
-from ..errors import BadIndex, IndexOutOfRange, ShapeError
+from ..errors import BadIndex, IndexOutOfRange, ShapeError, described
 from ..keywords import spelled
 from ..late import LateModule
 from ..layout import Layout
@@ -358,7 +358,9 @@ def _plain(part: Any) -> Any:
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)
-        which = f"of shape {array.shape}" if array.ndim else f"like {part!r}"
+        if array.dtype.kind not in "fc":  # NumPy's names for text and objects say little
+            raise BadIndex(f"indexing: indices are integers or booleans, not {described(part)}")
+        which = f"of shape {array.shape}" if array.ndim else f"like {described(part)}"
         raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype} {which}")
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)

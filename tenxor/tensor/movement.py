@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from typing import Any, Self
 
 from ..dtypes import DType, shown_integer
-from ..errors import ArgumentError, AxisError, DTypeError, ReadOnlyError, ShapeError
+from ..errors import ArgumentError, AxisError, DTypeError, ReadOnlyError, ShapeError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
@@ -111,6 +111,8 @@ class Movement(Exchange):
         >>> tx.zeros((3, 4, 5)).flatten(1, 2).shape
         (3, 20)
         """
+        if isinstance(start, str):  # NumPy's order
+            raise ArgumentError(f"flatten: takes the first and the last axis, not the order {start!r}; write x.ravel({start!r}), a view")
         return self._view(self.layout.flatten(start, end))
 
     def ravel(self, order: str = "C") -> Self:
@@ -143,7 +145,7 @@ class Movement(Exchange):
     unsqueeze = expand_dims
 
     def expand(self, *shape: int | Sequence[int]) -> Self:
-        """The read-only view broadcast to a shape; -1 keeps a size.
+        """The view broadcast to a shape; -1 keeps a size. Where an element repeats, a write takes one number, or accumulates by name.
 
         >>> import tenxor as tx
         >>> tx.arange(3).expand(2, 3).strides
@@ -154,9 +156,9 @@ class Movement(Exchange):
     broadcast_to = expand
 
     def expand_as(self, other: Core) -> Self:
-        """The read-only view broadcast to another tensor's shape."""
+        """The view broadcast to another tensor's shape; it is written as that of `expand`."""
         if not isinstance(other, Core):
-            raise DTypeError(f"expand_as: the other is a tensor, not {other!r}; use expand(shape)")
+            raise DTypeError(f"expand_as: the other is a tensor, not {described(other)}; use expand(shape)")
         return self.expand(other.layout.shape)
 
     @spelled

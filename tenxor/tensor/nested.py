@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from math import isinf, isnan, prod
-from reprlib import repr as short
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..dtypes import (
     uint64,
 )
 from ..dtypes import dtype as dtype_of
-from ..errors import DTypeError, OutOfBounds, ShapeError
+from ..errors import DTypeError, OutOfBounds, ShapeError, described
 from ..layout import Layout
 from ..layout.portions import PORTION
 from ..pool import MEMORY_BYTES
@@ -321,7 +320,7 @@ def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
 def _shown(x: Any) -> str:
     """Describe an item that is no list."""
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) else x  # type: ignore[union-attr]
-    return f"the number {value!r}" if isinstance(value, (int, float, complex)) else f"{short(value)} of type {type(value).__name__}"
+    return f"the number {value!r}" if isinstance(value, (int, float, complex)) else f"{described(value)} of type {type(value).__name__}"
 
 
 def _is_list(x: Any) -> bool:

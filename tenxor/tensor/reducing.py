@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, Self
 
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..keywords import spelled
 from ..layout import Layout, memory_order
 from ..layout.coords import as_float
@@ -284,7 +284,7 @@ class Reducing(Arithmetic):
     ) -> tuple[Self, DType]:
         """The variance as it is computed, and the type of the result."""
         if not isinstance(correction, (int, float)):
-            raise ArgumentError(f"{op}: correction is a number, not {correction!r}")
+            raise ArgumentError(f"{op}: correction is a number, not {described(correction)}")
         wide, result = self._averaging(op)
         squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
         away = wide - (wide._reduce_to_mean(op, axis, True) if mean is None else wide._operand(mean, op))

@@ -212,7 +212,7 @@ def test_what_methods_leave_to_functions_is_told_as_there() -> None:
         x.argmax(0, initial=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="multiple values for keyword argument 'axis'"):
         x.sum(0, axis=1, out=out)  # type: ignore[misc]
-    with pytest.raises(TypeError, match="from 1 to 4 positional arguments"):
+    with pytest.raises(TypeError, match=r"sum: takes axis, dtype, keepdims by position, not 4 .* out=\.\.\., initial="):
         x.sum(0, None, False, 1, out=out)  # type: ignore[call-arg]
     with pytest.raises(ArgumentError, match="take: mode is 'raise', 'wrap' or 'clip'"):
         x.take([0], mode="around")

@@ -67,7 +67,7 @@ def test_errors() -> None:
         tx.array_split(tx.ones(3), 0)
     with pytest.raises(AxisError, match="array_split"):
         tx.array_split(tx.ones(3), 2, axis=1)
-    with pytest.raises(ShapeError, match="concat"):
+    with pytest.raises(ShapeError, match="vstack: tensor 1"):
         tx.vstack([tx.ones(2), tx.ones(3)])
 
 

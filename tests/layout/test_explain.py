@@ -19,7 +19,7 @@ def test_negative_strides_and_sharing():
     assert contiguous(3).flip().expand((2, 3)).explain() == (
         "shape (2, 3), 6 elements\n"
         "offset = 2 + 0*i - 1*j\n"
-        "not contiguous; read-only: several positions share an element"
+        "not contiguous; several positions share an element: a write takes one number, or accumulates by name, as index_add_ does"
     )
 
 
