@@ -23,6 +23,7 @@ from ..records import NamedTuple
 from .arguments import axis_of, into, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
+from .nested import check_records
 
 wrong_index = Late("tenxor.plans.indices").wrong_index
 
@@ -214,6 +215,7 @@ def outside(indices: Any, size: int) -> int | None:
 
 def array_of(op: str, indices: Any) -> Any:
     """Nested lists as an array."""
+    check_records([indices], {type(indices)}, op)
     try:
         return np.asarray(indices)
     except ValueError:
