@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import functional as functional
-from . import init as init
+from . import attention, functional, graphs, init, layers, module, pooling, recurrent
 from .attention import *
 from .graphs import *
 from .layers import *
 from .module import *
+from .pooling import *
 from .recurrent import *
+
+__all__ = ["functional", "init"]
+__all__ += attention.__all__ + graphs.__all__ + layers.__all__ + module.__all__ + pooling.__all__ + recurrent.__all__
 
 if not TYPE_CHECKING:  # who know all that there is
     del TYPE_CHECKING
+
+    def __dir__() -> list[str]:
+        return __all__
 
     def __getattr__(name: str) -> object:
         """Activations are functions, which `Sequential` takes as they are: whoever looks for a class is told so."""
@@ -22,7 +28,7 @@ if not TYPE_CHECKING:  # who know all that there is
 
         own = {plain.replace("_", ""): f"tx.nn.functional.{plain}" for plain in functional.__all__}
         others = {plain.replace("_", ""): f"tx.{plain}" for plain in (*FUNCTIONS, "softmax", "log_softmax")}
-        found = (others | own).get(name.lower()) if name[:1].isupper() else None
+        found = (own | others).get(name.lower()) if name[:1].isupper() else None
         if found is None:
             raise UnknownAttribute(f"module 'tenxor.nn' has no attribute {name!r}")
         raise UnknownAttribute(f"nn: there is no class {name}; {found} is a function, and Sequential takes functions as they are")
