@@ -14,7 +14,7 @@ import numpy as np
 from ..dtypes import DEFAULT_INT
 from ..errors import ArgumentError, BadIndex, ShapeError
 from ..keywords import spelled
-from ..late import Late
+from ..late import Late, LateModule
 from ..layout import Layout, broadcast_shapes
 from ..layout.indexing import counted
 from ..memory import Buffer
@@ -23,8 +23,8 @@ from ..records import NamedTuple
 from .arguments import axis_of, into, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
-from .nested import check_records
 
+nested = LateModule("tenxor.tensor.nested")
 wrong_index = Late("tenxor.plans.indices").wrong_index
 
 FEW = 4096  # indices that are looked at when they are given: it takes microseconds
@@ -215,7 +215,8 @@ def outside(indices: Any, size: int) -> int | None:
 
 def array_of(op: str, indices: Any) -> Any:
     """Nested lists as an array."""
-    check_records([indices], {type(indices)}, op)
+    if hasattr(indices, "_fields"):
+        nested.check_records([indices], {type(indices)}, op)
     try:
         return np.asarray(indices)
     except ValueError:
