@@ -23,7 +23,7 @@ from ..functions.resizing import interpolate
 from ..functions.selecting import take
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import ints, one_of
+from ..tensor.arguments import axis_of, ints, one_of
 from ..tensor.core import Operand
 from .dtypes import check_dtypes
 from .losses import (
@@ -45,6 +45,7 @@ __all__ = [
     "avg_pool3d",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -56,7 +57,9 @@ __all__ = [
     "elu",
     "embedding",
     "gelu",
+    "glu",
     "group_norm",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
@@ -80,6 +83,7 @@ __all__ = [
     "nll_loss",
     "one_hot",
     "pad",
+    "prelu",
     "relu",
     "relu6",
     "rms_norm",
@@ -89,9 +93,13 @@ __all__ = [
     "silu",
     "smooth_l1_loss",
     "softmax",
+    "softmin",
     "softplus",
+    "softshrink",
     "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
 ]
 
 _op = elementwise.FUNCTIONS
@@ -136,6 +144,78 @@ def selu(input: Tensor) -> Tensor:
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """New tensor: `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` `tx.gelu_tanh`."""
     return _op["gelu" if one_of("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
+
+
+@called_again
+@explained
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """New tensor: x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
+    above = input > 0
+    return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input) / alpha) * alpha)
+
+
+@called_again
+@explained
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """New tensor: the first half along an axis times `sigmoid` of the second (Y. Dauphin et al., 2017, arXiv:1612.08083).
+
+    ShapeError for an axis of odd size.
+    """
+    axis = axis_of("glu", dim, input.ndim)
+    if input.shape[axis] % 2:
+        raise ShapeError(f"glu: input has shape {input.shape}; its axis {axis} must have an even size")
+    halves = input.unflatten(axis, (2, -1))
+    first, second = halves.unbind(axis)
+    return first * _op["sigmoid"](second)
+
+
+@called_again
+@explained
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """New tensor: x, and 0 where its absolute value is `lambd` or less."""
+    return _op["where"](abs(input) <= lambd, 0.0, input)
+
+
+@called_again
+@explained
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """New tensor: x less `lambd` where it is above that, x plus `lambd` where it is below `-lambd`, else 0."""
+    return input - input.clip(-lambd, lambd)
+
+
+@called_again
+@explained
+def tanhshrink(input: Tensor) -> Tensor:
+    """New tensor: x - tanh(x)."""
+    return input - _op["tanh"](input)
+
+
+@called_again
+@explained
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """New tensor: x where it is above the threshold, else `value`."""
+    return _op["where"](input > threshold, input, value)
+
+
+@called_again
+@explained
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """New tensor: x where positive, else `weight * x`; weight has one element, or one for each channel on axis 1 (K. He et al., 2015,
+    arXiv:1502.01852). ShapeError for a weight of another shape.
+    """
+    channels = input.shape[min(input.ndim - 1, 1)] if input.ndim else 1
+    if weight.ndim > 1 or weight.size not in (1, channels):
+        raise ShapeError(f"prelu: weight has shape {weight.shape} and input {input.shape}; weight must be (1,) or ({channels},)")
+    check_dtypes("prelu", input, {"weight": weight}, name="input")
+    slopes = weight.reshape((-1, *(1,) * max(input.ndim - 2, 0))) if weight.size > 1 else weight.reshape(())
+    return _op["where"](input > 0, input, input * slopes)
+
+
+@called_again
+@explained
+def softmin(input: Tensor, dim: int = -1) -> Tensor:
+    """New tensor: `softmax` of -x along an axis."""
+    return softmax(-input, axis=dim)
 
 
 @called_again

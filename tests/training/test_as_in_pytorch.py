@@ -24,6 +24,7 @@ FUNCTIONAL = {
     "avg_pool3d": "input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override",
     "binary_cross_entropy": "input, target, weight, size_average, reduce, reduction",
     "binary_cross_entropy_with_logits": "input, target, weight, size_average, reduce, reduction, pos_weight",
+    "celu": "input, alpha, inplace",
     "conv1d": "input, weight, bias, stride, padding, dilation, groups",
     "conv2d": "input, weight, bias, stride, padding, dilation, groups",
     "conv3d": "input, weight, bias, stride, padding, dilation, groups",
@@ -35,7 +36,9 @@ FUNCTIONAL = {
     "elu": "input, alpha, inplace",
     "embedding": "input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse",
     "gelu": "input, approximate",
+    "glu": "input, dim",
     "group_norm": "input, num_groups, weight, bias, eps",
+    "hardshrink": "input, lambd",
     "hardsigmoid": "input, inplace",
     "hardswish": "input, inplace",
     "hardtanh": "input, min_val, max_val, inplace",
@@ -59,6 +62,7 @@ FUNCTIONAL = {
     "nll_loss": "input, target, weight, size_average, ignore_index, reduce, reduction",
     "one_hot": "tensor, num_classes",
     "pad": "input, pad, mode, value",
+    "prelu": "input, weight",
     "relu": "input, inplace",
     "relu6": "input, inplace",
     "rms_norm": "input, normalized_shape, weight, eps",
@@ -68,9 +72,13 @@ FUNCTIONAL = {
     "silu": "input, inplace",
     "smooth_l1_loss": "input, target, size_average, reduce, reduction, beta",
     "softmax": "input, dim, _stacklevel, dtype",
+    "softmin": "input, dim, _stacklevel, dtype",
     "softplus": "input, beta, threshold",
+    "softshrink": "input, lambd",
     "softsign": "input",
     "tanh": "input",
+    "tanhshrink": "input",
+    "threshold": "input, threshold, value, inplace",
 }
 _OF_RECURRENT = "bias, batch_first, dropout, bidirectional"
 LAYERS = {
@@ -325,11 +333,25 @@ def test_activations_by_their_formulas() -> None:
     t = tx.asarray(x)
     expected = {
         "relu6": np.clip(x, 0, 6), "hardtanh": np.clip(x, -1, 1), "softsign": x / (1 + np.abs(x)), "softplus": np.log1p(np.exp(x)),
-        "logsigmoid": -np.log1p(np.exp(-x)),
+        "logsigmoid": -np.log1p(np.exp(-x)), "celu": np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1), "tanhshrink": x - np.tanh(x),
+        "hardshrink": x * (np.abs(x) > 0.5), "softshrink": np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+        "softmin": np.exp(-x) / np.exp(-x).sum(),
     }
     for name, wanted in expected.items():
         np.testing.assert_allclose(getattr(F, name)(t).to_numpy(), wanted, rtol=1e-12, atol=1e-14, err_msg=name)
     np.testing.assert_allclose(F.softplus(t, 2.0, 4.0).to_numpy(), np.where(2 * x > 4, x, np.log1p(np.exp(2 * x)) / 2), rtol=1e-12)
+    np.testing.assert_allclose(F.celu(t, 2.0).to_numpy(), np.where(x > 0, x, 2 * (np.exp(np.minimum(x, 0) / 2) - 1)), rtol=1e-12)
+    assert F.threshold(t, 1.0, 7.0).tolist() == np.where(x > 1, x, 7).tolist()
+    rows = x[:40].reshape(2, 4, 5)
+    np.testing.assert_allclose(F.glu(tx.asarray(rows), 1).to_numpy(), rows[:, :2] / (1 + np.exp(-rows[:, 2:])), rtol=1e-12)
+    slopes = np.array([0.1, 0.2, 0.3, 0.4])
+    found = F.prelu(tx.asarray(rows), tx.asarray(slopes))
+    np.testing.assert_allclose(found.to_numpy(), np.where(rows > 0, rows, rows * slopes[:, None]), rtol=1e-12)
+    assert F.prelu(t, tx.asarray([0.5])).tolist() == np.where(x > 0, x, x * 0.5).tolist()
+    with pytest.raises(tx.errors.ShapeError, match=r"prelu: weight has shape \(3,\)"):
+        F.prelu(tx.asarray(rows), tx.ones(3))
+    with pytest.raises(tx.errors.ShapeError, match=r"glu: .* must have an even size"):
+        F.glu(tx.asarray(rows))
     assert F.gelu(t, "tanh").tolist() == tx.gelu_tanh(t).tolist() and F.gelu(t).tolist() == tx.gelu(t).tolist()
 
 
