@@ -9,10 +9,13 @@ from math import cos, pi
 from typing import Any
 
 from ..errors import ArgumentError
-from ..functions.kinds import Count, Some, check, check_fields, checked
+from ..functions.kinds import Count, Some, check, check_fields, checked, told
 from .optimizer import Optimizer
 
 __all__ = ["Schedule", "constant_with_warmup", "cosine", "exponential", "linear", "one_cycle", "steps"]
+
+
+MAX_STEPS = 1 << 53
 
 
 class Schedule:
@@ -107,6 +110,8 @@ def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: floa
     Rates are those of PyTorch's `OneCycleLR(optimizer, max_lr, total)` with `div_factor=1 / start` and `final_div_factor=start / end`:
     step `rise * total - 1` has the highest, and step `total - 1`, the last of so many, `end`.
     """
+    if total > MAX_STEPS:
+        raise ArgumentError(f"one_cycle: total is {told(total)}; it must be at most {MAX_STEPS}, beyond which floats are no integers")
     peak, last = rise * total - 1.0, total - 1.0
 
     def factor(step: int) -> float:
