@@ -356,7 +356,7 @@ def test_one_cycle_has_the_rates_of_pytorch_step_by_step(total: int, rise: float
 
 def test_one_cycle_refuses_more_steps_than_floats_count() -> None:
     for total in (10**20, 10**400):
-        with pytest.raises(tx.errors.ArgumentError, match="one_cycle: total is .* at most 9007199254740992"):
+        with pytest.raises(tx.errors.ArgumentError, match=r"one_cycle: total is .* at most 9007199254740992"):
             tx.optim.one_cycle(tx.optim.SGD([tx.nn.Parameter([1.0])]), total)
 
 
