@@ -188,6 +188,7 @@ def several_parts() -> dict[str, tuple[Any, str]]:
     x = tx.asarray([[4, 1], [2, 3]])
     decompositions = {"qr": tx.linalg.qr(x * 1.0), "svd": tx.linalg.svd(x * 1.0), "eigh": tx.linalg.eigh(x * 1.0)}
     found = {"cummax": tx.cummax(x), "cummin": tx.cummin(x), "topk": tx.topk(x, 1), "mode": tx.mode(x), **decompositions}
+    found["max_pool1d"] = tx.max_pool1d(x, 2, return_indices=True)
     found |= {"unique_counts": tx.unique_counts(x), "unique_inverse": tx.unique_inverse(x), "unique_all": tx.unique_all(x)}
     return {name: (record, record._fields[0]) for name, record in found.items()}
 
