@@ -99,7 +99,7 @@ def main(seconds: float = 120.0) -> float:
         starts = generator.integers(0, len(told) - CONTEXT - 1, (32,))
         rows: Any = data[starts[:, None] + along]
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(rows[:, :-1]), rows[:, 1:])
+        loss = nn.functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
         loss.backward()
         tx.optim.clip_grad_norm(model.parameters(), 1.0)
         optimizer.groups[0]["lr"] = 2e-3 * min(1.0, (step + 1) / 50)

@@ -217,7 +217,7 @@ def _instead_of_dtype(spec: object) -> str:
     meant = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "tf32": "float32"}.get(tail, tail)
     if meant in BY_NAME:
         return f"did you mean {meant!r}?"
-    if spec in (str, bytes, object) or tail in ("str", "bytes", "object"):
+    if (isinstance(spec, type) and issubclass(spec, (str, bytes))) or spec is object or tail in ("str", "bytes", "object"):
         return f"tensors hold bools and numbers alone; {there_are}"
     return there_are
 

@@ -20,7 +20,7 @@ KEYWORDS = {
     **{"dim": ("axis", "axes"), "dims": ("axis", "axes"), "keepdim": ("keepdims",), "ddof": ("correction",)},
     **{"interpolation": ("method",), "start_dim": ("start",), "end_dim": ("end",)},
     **{"dim1": ("axis1",), "dim2": ("axis2",), "size": ("shape",), "rcond": ("rtol",)},
-    **{"end": ("stop",), "steps": ("num",)},
+    **{"end": ("stop",), "steps": ("num",), "value": ("src",)},
 }
 
 

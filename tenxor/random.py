@@ -375,7 +375,7 @@ def _integer(op: str, name: str, value: Any) -> int:
 
 def _rows(op: str, x: Any) -> tuple[int, Tensor | None]:
     """How many rows there are, and the tensor that has them: None where they are the integers below a number."""
-    if isinstance(x, (Tensor, np.ndarray)) or not hasattr(x, "__index__"):
+    if isinstance(x, (Tensor, np.ndarray)) or not hasattr(type(x), "__index__"):
         rows = asarray(x)
         if rows.ndim == 0:
             raise ShapeError(f"{op}: a 0-d tensor has no rows; give an int or a tensor with at least one axis")

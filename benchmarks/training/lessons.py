@@ -198,11 +198,14 @@ def transformer(layers: int = 4, width: int = 128, length: int = 128, batch: int
             return F.scaled_dot_product_attention(q, k, v, is_causal=True).permute(0, 2, 1, 3).reshape(batch, length, -1)
 
     def own() -> Step:
-        p, inputs, target = ours(arrays), tx.asarray(seen), tx.asarray(after)
+        p, inputs, target = ours(arrays), tx.asarray(seen), tx.asarray(after).reshape(-1)
         norm = lambda x: nn.functional.layer_norm(x, width)  # noqa: E731
-        return stepped(
-            p, lambda: nn.functional.cross_entropy(forward(p, lambda t: nn.functional.embedding(inputs, t), norm, Own(), tx.gelu), target)
-        )
+
+        def loss_of() -> Any:
+            found = forward(p, lambda t: nn.functional.embedding(inputs, t), norm, Own(), tx.gelu)
+            return nn.functional.cross_entropy(found.reshape(-1, words), target)
+
+        return stepped(p, loss_of)
 
     def other() -> Step:
         p, inputs, target = theirs(arrays), torch.tensor(seen), torch.tensor(after).reshape(-1)
@@ -222,10 +225,10 @@ def lstm(hidden: int = 128, length: int = 100, batch: int = 32, width: int = 32)
     x, y = RNG.normal(size=(batch, length, width)).astype(np.float32), RNG.integers(0, 10, batch)
 
     def own() -> Step:
-        layer = nn.LSTM(width, hidden)
-        layer.weight_input, layer.bias_input, layer.weight_hidden, layer.bias_hidden, head = p = ours(arrays)
+        layer = nn.LSTM(width, hidden, batch_first=True)
+        layer.weight_ih_l0, layer.bias_ih_l0, layer.weight_hh_l0, layer.bias_hh_l0, head = p = ours(arrays)
         inputs, target = tx.asarray(x), tx.asarray(y)
-        return stepped(p, lambda: nn.functional.cross_entropy(layer(inputs)[1][0] @ head.T, target))
+        return stepped(p, lambda: nn.functional.cross_entropy(layer(inputs)[1][0][0] @ head.T, target))
 
     def other() -> Step:
         layer = torch.nn.LSTM(width, hidden, batch_first=True)

@@ -10,6 +10,7 @@ from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
+from ..records import NamedTuple
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 from .sliding import Ints, batched, both_sides, counted, extents, over_axes, padded, per_axis, windowed
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
         ) -> tuple[Tensor, Tensor]: ...
 
 
+class Pooled(NamedTuple):
+    """The largest elements, `values`, and the `indices` where they were."""
+
+    values: Tensor
+    indices: Tensor
+
+
 def _max(
     op: str,
     space: int,
@@ -59,7 +67,7 @@ def _max(
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
     found: Tensor = windows.reduced(x, lowest, "max")
-    return (found, windows.places(x, lowest)) if truth(op, "return_indices", return_indices) else found
+    return Pooled(found, windows.places(x, lowest)) if truth(op, "return_indices", return_indices) else found
 
 
 def _with_places(function: object) -> _MaxPool:
@@ -88,9 +96,9 @@ def max_pool2d() -> None:
     the kernel, puts so many elements lower than all others on both sides; it may be a pair `(before, after)` for each
     axis. What is left over at the end is in no window; with `ceil_mode` it is in one that reaches beyond the end.
 
-    With `return_indices` the result is a pair: the elements, and for each its int64 index in the flattened axes of space,
-    the first of equal ones. Raises ShapeError for axes and sizes that do not fit, ArgumentError for other arguments out of
-    range.
+    With `return_indices` the result is a pair, `values` and `indices`: the elements, and for each its int64 index in the
+    flattened axes of space, the first of equal ones. Raises ShapeError for axes and sizes that do not fit, ArgumentError
+    for other arguments out of range.
 
     >>> import tenxor as tx
     >>> tx.max_pool2d(tx.arange(25).reshape(1, 5, 5), 2).tolist()

@@ -142,7 +142,7 @@ def _of_part(
         return _of_number(x, op, q, most, axis, method, keepdims)
     if weights is None and type(q) in (list, tuple) and len(q) <= MOST_SOUGHT and {float, int}.issuperset(map(type, q)):
         return _of_numbers(x, op, most, axis, method, keepdims, *q)
-    follow = weights is None and method in _CONTINUOUS and isinstance(q, Tensor) and has_past(q)
+    follow = weights is None and isinstance(method, str) and method in _CONTINUOUS and isinstance(q, Tensor) and has_past(q)
     return _quantile(op, x, _followed(op, q, most) if follow else _parts(op, q, most), axis, method, keepdims, weights)
 
 

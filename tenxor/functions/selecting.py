@@ -15,7 +15,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
 
-__all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
+__all__ = ["argwhere", "gather", "index_select", "isin", "nonzero", "take", "take_along_axis", "take_along_dim"]
 
 FEW = 16  # values that are compared one by one; more are sorted first
 _WIDE = (int64, uint64)  # which no float dtype holds
@@ -45,6 +45,51 @@ def take(
     [[8, 9, 10, 11], [0, 1, 2, 3]]
     """
     return asarray(x).take(indices, axis, mode=mode, out=out)
+
+
+@called_again
+@spelled
+def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
+    """New tensor of the shape of `index`: `out[i][j] = x[i][index[i][j]]` for axis 1, and likewise for others.
+
+    `index` has as many axes as `x`. It may be shorter than `x` on all axes but this one, and is not broadcast, as it is by
+    `tx.take_along_axis`. Negative indices count from the end. Raises ShapeError, and for indices what `tx.take` does. (PyTorch's
+    `gather`.)
+
+    >>> import tenxor as tx
+    >>> tx.gather(tx.asarray([[1, 2], [3, 4], [5, 6]]), 1, [[1, 0], [0, 0]]).tolist()
+    [[2, 1], [3, 3]]
+    """
+    return asarray(x).gather(axis, index)
+
+
+@called_again
+@spelled
+def index_select(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
+    """New tensor: the slices of `x` that a 1-D `index` names along an axis.
+
+    As `tx.take(x, index, axis=axis)`, but that a single index leaves an axis of size 1. Raises ShapeError for an index of several
+    axes. (PyTorch's `index_select`.)
+
+    >>> import tenxor as tx
+    >>> tx.index_select(tx.asarray([[1, 2], [3, 4]]), 0, [1]).tolist()
+    [[3, 4]]
+    """
+    return asarray(x).index_select(axis, index)
+
+
+@called_again
+@spelled
+def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """New tensor: `tx.take_along_axis` by PyTorch's name and default: for None, both are flattened.
+
+    >>> import tenxor as tx
+    >>> t = tx.asarray([[3, 1], [2, 9]])
+    >>> tx.take_along_dim(t, [[3, 0]]).tolist(), tx.take_along_dim(t, [[1], [0]], dim=1).tolist()
+    ([9, 3], [[1], [2]])
+    """
+    indices = Tensor._indices("take_along_dim", indices)
+    return take_along_axis(x, indices.ravel() if axis is None else indices, axis=axis)
 
 
 @called_again

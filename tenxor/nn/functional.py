@@ -1,49 +1,107 @@
-"""Functions that networks are made of, without parameters of their own: activations, normalisations, losses."""
+"""Functions that networks are made of, without parameters of their own, by PyTorch's names: activations, layers, losses.
+
+Those that are `tx.relu` and the like in the package are here, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .. import random
 from ..creation import arange, asarray
-from ..dtypes import DTypeLike, float32, int64, result_type
+from ..dtypes import DTypeLike, Number, finfo, float32, int64, result_type
 from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from ..functions import elementwise
+from ..functions.attention import scaled_dot_product_attention
+from ..functions.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ..functions.elementwise import relu, sigmoid, silu, tanh
 from ..functions.kinds import Ints, Some, explained
-from ..functions.neural import log_softmax
+from ..functions.neural import log_softmax, softmax
+from ..functions.padding import pad as _pad
+from ..functions.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from ..functions.resizing import interpolate
 from ..functions.selecting import take
 from ..late import public_dir, public_getattr
-from ..ops import custom
-from ..ops.expr import Arg, call, where
-from ..plans.indices import from_0
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import ints, one_of
+from ..tensor.arguments import axis_of, ints, one_of
 from ..tensor.core import Operand
+from .dtypes import check_dtypes
+from .losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
+from .unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 
 __all__ = [
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "dropout",
     "elu",
     "embedding",
+    "gelu",
+    "glu",
     "group_norm",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
+    "hardtanh",
     "huber_loss",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
+    "log_softmax",
+    "logsigmoid",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "nll_loss",
     "one_hot",
+    "pad",
+    "prelu",
+    "relu",
+    "relu6",
     "rms_norm",
+    "scaled_dot_product_attention",
     "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
 ]
 __dir__ = public_dir(globals())
 if not TYPE_CHECKING:
@@ -57,50 +115,170 @@ _op = elementwise.FUNCTIONS
 
 @called_again
 @explained
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """New tensor: x where positive, else `negative_slope * x`.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.leaky_relu(tx.asarray([-1.0, 2.0])).tolist()
     [-0.01, 2.0]
     """
-    return _op["where"](x > 0, x, x * negative_slope)
+    return _op["where"](input > 0, input, input * negative_slope)
 
 
 @called_again
 @explained
-def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """New tensor: x where positive, else `alpha * (exp(x) - 1)`."""
-    above = x > 0
-    return _op["where"](above, x, _op["expm1"](_op["where"](above, 0.0, x)) * alpha)  # whose derivative at 0 is alpha
+    above = input > 0
+    return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input)) * alpha)  # whose derivative at 0 is alpha
 
 
 @called_again
 @explained
-def selu(x: Tensor) -> Tensor:
+def selu(input: Tensor) -> Tensor:
     """New tensor: `elu` scaled so that means of 0 and variances of 1 stay so (G. Klambauer et al., 2017, arXiv:1706.02515)."""
-    return elu(x, 1.6732632423543772) * 1.0507009873554805
+    return elu(input, 1.6732632423543772) * 1.0507009873554805
 
 
 @called_again
 @explained
-def hardsigmoid(x: Tensor) -> Tensor:
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """New tensor: `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` `tx.gelu_tanh`."""
+    return _op["gelu" if one_of("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
+
+
+@called_again
+@explained
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """New tensor: x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
+    above = input > 0
+    return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input) / alpha) * alpha)
+
+
+@called_again
+@explained
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """New tensor: the first half along an axis times `sigmoid` of the second (Y. Dauphin et al., 2017, arXiv:1612.08083).
+
+    ShapeError for an axis of odd size.
+    """
+    axis = axis_of("glu", dim, input.ndim)
+    if input.shape[axis] % 2:
+        raise ShapeError(f"glu: input has shape {input.shape}; its axis {axis} must have an even size")
+    halves = input.unflatten(axis, (2, -1))
+    first, second = halves.unbind(axis)
+    return first * _op["sigmoid"](second)
+
+
+@called_again
+@explained
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """New tensor: x, and 0 where its absolute value is `lambd` or less."""
+    return _op["where"](abs(input) <= lambd, 0.0, input)
+
+
+@called_again
+@explained
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """New tensor: x less `lambd` where it is above that, x plus `lambd` where it is below `-lambd`, else 0."""
+    return input - input.clip(-lambd, lambd)
+
+
+@called_again
+@explained
+def tanhshrink(input: Tensor) -> Tensor:
+    """New tensor: x - tanh(x)."""
+    return input - _op["tanh"](input)
+
+
+@called_again
+@explained
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """New tensor: x where it is above the threshold, else `value`."""
+    return _op["where"](input > threshold, input, value)
+
+
+@called_again
+@explained
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """New tensor: x where positive, else `weight * x`; weight has one element, or one for each channel on axis 1 (K. He et al., 2015,
+    arXiv:1502.01852). ShapeError for a weight of another shape.
+    """
+    channels = input.shape[min(input.ndim - 1, 1)] if input.ndim else 1
+    if weight.ndim > 1 or weight.size not in (1, channels):
+        raise ShapeError(f"prelu: weight has shape {weight.shape} and input {input.shape}; weight must be (1,) or ({channels},)")
+    check_dtypes("prelu", input, {"weight": weight}, name="input")
+    slopes = weight.reshape((-1, *(1,) * max(input.ndim - 2, 0))) if weight.size > 1 else weight.reshape(())
+    return _op["where"](input > 0, input, input * slopes)
+
+
+@called_again
+@explained
+def softmin(input: Tensor, dim: int = -1) -> Tensor:
+    """New tensor: `softmax` of -x along an axis."""
+    return softmax(-input, axis=dim)
+
+
+@called_again
+@explained
+def hardsigmoid(input: Tensor) -> Tensor:
     """New tensor: (x + 3) / 6, held between 0 and 1."""
-    return (x / 6.0 + 0.5).clip(0.0, 1.0)
+    return (input / 6.0 + 0.5).clip(0.0, 1.0)
 
 
 @called_again
 @explained
-def hardswish(x: Tensor) -> Tensor:
+def hardswish(input: Tensor) -> Tensor:
     """New tensor: x times `hardsigmoid` of it."""
-    return x * hardsigmoid(x)
+    return input * hardsigmoid(input)
 
 
 @called_again
 @explained
-def mish(x: Tensor) -> Tensor:
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """New tensor: x, held between `min_val` and `max_val`."""
+    return input.clip(min_val, max_val)
+
+
+@called_again
+@explained
+def relu6(input: Tensor) -> Tensor:
+    """New tensor: x, held between 0 and 6."""
+    return input.clip(0.0, 6.0)
+
+
+@called_again
+@explained
+def logsigmoid(input: Tensor) -> Tensor:
+    """New tensor: the logarithm of `sigmoid`, exact where that is 0."""
+    return -_op["softplus"](-input)
+
+
+@called_again
+@explained
+def mish(input: Tensor) -> Tensor:
     """New tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
-    return x * _op["tanh"](_op["softplus"](x))
+    return input * _op["tanh"](_op["softplus"](input))
+
+
+@called_again
+@explained
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """New tensor: log(1 + exp(beta x)) / beta, and x itself where `beta * x` is above `threshold`.
+
+    >>> import tenxor as tx
+    >>> [round(x, 4) for x in tx.nn.functional.softplus(tx.asarray([0.0, 30.0]), 2.0).tolist()]
+    [0.3466, 30.0]
+    """
+    scaled = input * beta
+    return _op["where"](scaled > threshold, input, _op["softplus"](scaled) / beta)
+
+
+@called_again
+@explained
+def softsign(input: Tensor) -> Tensor:
+    """New tensor: x / (1 + abs(x))."""
+    return input / (abs(input) + 1.0)
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
@@ -108,80 +286,95 @@ def mish(x: Tensor) -> Tensor:
 
 @called_again
 @explained
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """New tensor: `x @ weight.T + bias`, for x (..., in), weight (out, in) and bias (out,)."""
-    if not x.ndim or not weight.ndim or x.shape[-1] != weight.shape[-1]:
-        raise ShapeError(f"linear: x of shape {x.shape} and weight of shape {weight.shape}: their last axes, the inputs, must be equal")
-    found = x @ weight.mT
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """New tensor: `input @ weight.T + bias`, for input (..., in), weight (out, in) and bias (out,), all of one dtype."""
+    if not input.ndim or not weight.ndim or input.shape[-1] != weight.shape[-1]:
+        raise ShapeError(f"linear: input has shape {input.shape} and weight {weight.shape}; their last axes, the inputs, must be equal")
+    check_dtypes("linear", input, {"weight": weight, "bias": bias}, name="input")
+    found = input @ weight.mT
     return found if bias is None else found + bias
 
 
 @called_again
 @explained
-def embedding(indices: Operand, weight: Tensor) -> Tensor:
+def embedding(input: Operand, weight: Tensor) -> Tensor:
     """New tensor: the rows of `weight`, (count, width), at indices of any shape: of that shape followed by the width."""
-    indices = asarray(indices)
+    indices = asarray(input)
     if not indices.dtype.is_integer:
         raise DTypeError(f"embedding: indices are integers, not {indices.dtype}")
     return take(weight, indices.reshape(-1), axis=0).reshape((*indices.shape, weight.shape[-1]))
 
 
 @explained
-def dropout(x: Tensor, p: float = 0.5, training: bool = True, generator: random.Generator | None = None) -> Tensor:
-    """New tensor: each element 0 with probability `p`, else divided by 1 - p; `x` itself if not `training`.
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: random.Generator | None = None) -> Tensor:
+    """New tensor: each element 0 with probability `p`, else divided by 1 - p; `input` itself if not `training`.
 
     Without a `generator` the mask is drawn from the one that `tx.random.seed` seeds.
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
     if not training or p == 0.0:
-        return x
-    draw = (random if generator is None else generator).random(x.shape, dtype=float32)
-    return _op["where"](draw >= p, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
+        return input
+    draw = (random if generator is None else generator).random(input.shape, dtype=float32)
+    return _op["where"](draw >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
 
 @called_again
 @explained
-def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-    """New tensor: x less its mean, over its standard deviation, over the last axes, which have `normalized_shape`; times weight plus bias.
+def layer_norm(
+    input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """New tensor: the input less its mean, over its standard deviation, over the last axes, which have `normalized_shape`; times weight
+    plus bias.
 
     J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
     """
     shape = ints("layer_norm", (normalized_shape,))
-    if x.shape[x.ndim - len(shape) :] != shape:
-        raise ShapeError(f"layer_norm: the last axes of shape {x.shape} are to be {shape}")
-    return _scaled(_normalized(x, tuple(range(-len(shape), 0)), eps), weight, bias, x)
+    _check_normalized("layer_norm", input, shape, weight, bias)
+    return _scaled(_normalized(input, tuple(range(-len(shape), 0)), eps), weight, bias, input)
 
 
 @called_again
 @explained
-def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    """New tensor: x over the root of its mean square, over the last axes, which have `normalized_shape`; times weight.
+def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """New tensor: the input over the root of its mean square, over the last axes, which have `normalized_shape`; times weight.
+
+    `eps` is added to the mean square: by default the distance from 1 to the next number of the dtype that is computed in.
 
     B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
     shape = ints("rms_norm", (normalized_shape,))
-    if x.shape[x.ndim - len(shape) :] != shape:
-        raise ShapeError(f"rms_norm: the last axes of shape {x.shape} are to be {shape}")
-    own = x.astype(x.dtype.compute, copy=False)
+    _check_normalized("rms_norm", input, shape, weight)
+    own = input.astype(input.dtype.compute, copy=False)
+    least = float(finfo(own.dtype).eps) if eps is None else eps
     size = (own * own).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
-    return _scaled(own * (size + eps).rsqrt(), weight, None, x)
+    return _scaled(own * (size + least).rsqrt(), weight, None, input)
 
 
 @called_again
 @explained
-def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-    """New tensor: x, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
+def group_norm(
+    input: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """New tensor: the input, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
     follows; times weight plus bias, (C,) each.
 
     Y. Wu, K. He: Group normalization, 2018 (arXiv:1803.08494).
     """
-    if x.ndim < 2 or x.shape[1] % num_groups:
-        raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {x.shape}, its axis 1")
-    groups = x.reshape((x.shape[0], num_groups, -1))
-    found = _normalized(groups, (-1,), eps).reshape(x.shape)
-    beside = (-1, *(1,) * (x.ndim - 2))
-    return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside), x)
+    if input.ndim < 2 or input.shape[1] % num_groups:
+        raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {input.shape}, its axis 1")
+    check_dtypes("group_norm", input, {"weight": weight, "bias": bias}, name="input", narrow=True)
+    groups = input.reshape((input.shape[0], num_groups, -1))
+    found = _normalized(groups, (-1,), eps).reshape(input.shape)
+    beside = (-1, *(1,) * (input.ndim - 2))
+    return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside), input)
+
+
+def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None = None) -> None:
+    """Raise ShapeError unless the last axes have the shape that is normalised, DTypeError for parameters of another dtype."""
+    if input.shape[input.ndim - len(shape) :] != shape:
+        raise ShapeError(f"{op}: input has shape {input.shape}; its last axes must be {shape}, the normalized_shape")
+    check_dtypes(op, input, {"weight": weight, "bias": bias}, name="input", narrow=True)
 
 
 def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
@@ -201,177 +394,52 @@ def _scaled(found: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor
 
 
 @explained
-def one_hot(indices: Operand, num_classes: int | None = None, dtype: DTypeLike = float32) -> Tensor:
-    """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
-    largest index). IndexOutOfRange for one that is below 0, or too large; in a function that is traced its row is all zeros.
+def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64) -> Tensor:
+    """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (for -1 one more than the largest
+    index). IndexOutOfRange for one that is below 0, or too large; in a function that is traced its row is all zeros.
+
+    The result is int64, as PyTorch's, unless another `dtype` is given.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.one_hot(tx.asarray([2, 0])).tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    [[0, 0, 1], [1, 0, 0]]
     """
-    indices = asarray(indices)
+    indices = asarray(tensor)
     if not indices.dtype.is_integer:
         raise DTypeError(f"one_hot: indices are integers, not {indices.dtype}")
-    if num_classes is None:
+    if num_classes < -1:
+        raise ArgumentError(f"one_hot: num_classes is {num_classes}; it must be 0 or more, or -1 for one more than the largest index")
+    if num_classes == -1:
         num_classes = int(indices.max().item()) + 1 if indices.size else 0
     if not indices.node.traced and bool((wrong := (indices < 0) | (indices >= num_classes)).any()):
         raise IndexOutOfRange(f"one_hot: index {indices[wrong][0].item()} is no number of {num_classes} classes")
     return (indices.expand_dims(-1) == arange(num_classes)).astype(dtype)
 
 
-# --- losses -----------------------------------------------------------------------------------------------------------
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def _reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
-    how = one_of(op, "reduction", reduction, "mean", "sum", "none")
-    return loss if how == "none" else loss.mean() if how == "mean" else loss.sum()
-
-
-def _both(op: str, prediction: Tensor, target: Operand) -> Tensor:
-    """The target, which must have the shape of the prediction: that one is broadcast to the other is never meant."""
-    target = asarray(target)
-    if prediction.shape != target.shape:
-        raise ShapeError(
-            f"{op}: the prediction has shape {prediction.shape}, the target {target.shape}; they must be equal: use reshape or squeeze"
-        )
-    return target
-
-
-@called_again
 @explained
-def mse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: the squared differences, of complex numbers the squares of their sizes; their mean, or their sum. ShapeError unless
-    the shapes are equal.
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
+    """New tensor with more elements at the ends of its last axes: PyTorch's `pad`, where `tx.pad` is NumPy's.
+
+    `pad` has two numbers for each axis, from the last axis backwards: before and after it. Numbers below 0 take elements away. `mode`
+    is "constant" (`value`, or 0), "reflect", "replicate" or "circular". ArgumentError for an odd number of numbers, or more than axes.
 
     >>> import tenxor as tx
-    >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
-    2.0
+    >>> tx.nn.functional.pad(tx.asarray([[1, 2], [3, 4]]), (1, 0)).tolist()
+    [[0, 1, 2], [0, 3, 4]]
+    >>> tx.nn.functional.pad(tx.asarray([[1, 2], [3, 4]]), (0, 0, 1, 0), "replicate").tolist()
+    [[1, 2], [1, 2], [3, 4]]
     """
-    target = _both("mse_loss", prediction, target)
-    apart = prediction - target
-    return _reduced("mse_loss", (apart * apart.conj()).real if apart.dtype.is_complex else _op["square"](apart), reduction)
-
-
-@called_again
-@explained
-def l1_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: the absolute differences, their mean, or their sum. ShapeError unless the shapes are equal."""
-    target = _both("l1_loss", prediction, target)
-    return _reduced("l1_loss", abs(prediction - target), reduction)
-
-
-@called_again
-@explained
-def huber_loss(prediction: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """New tensor: half the squared differences where these are below `delta`, and beyond it straight lines; mean, sum, or as they are."""
-    apart = abs(prediction - _both("huber_loss", prediction, target))
-    return _reduced("huber_loss", _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta), reduction)
-
-
-def _held(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
-    """A logarithm held above -100, also at its pole, where it would have an infinite derivative."""
-    there = x == pole
-    return _op["where"](there, -100.0, logarithm(_op["where"](there, pole + 0.5, x)).clip(-100.0))
-
-
-@called_again
-@explained
-def binary_cross_entropy(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch, and are constant
-    where they are. ShapeError unless shapes are equal.
-    """
-    target = _both("binary_cross_entropy", prediction, target)
-    yes, no = _held(_op["log"], prediction, 0.0), _held(_op["log1p"], -prediction, -1.0)
-    return _reduced("binary_cross_entropy", -(yes * target + no * (1.0 - target)), reduction)
-
-
-@called_again
-@explained
-def binary_cross_entropy_with_logits(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: `binary_cross_entropy` of sigmoid(prediction), exact where that is 0 or 1. ShapeError unless shapes are equal."""
-    target = _both("binary_cross_entropy_with_logits", prediction, target)
-    return _reduced("binary_cross_entropy_with_logits", _op["softplus"](prediction) - prediction * target, reduction)
-
-
-from_0.update(("cross_entropy", "nll_loss"))
-_CLASS, _COUNT, _IGNORED = (Arg(k, int64) for k in range(3))
-_lowered = where(call("less", _CLASS, 0), _CLASS - _COUNT, _CLASS)
-_PLACE = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowered), (int64, int64, int64))  # one node instead of four
-
-
-def _of_classes(op: str, logs: Tensor, target: Tensor, ignore_index: int, reduction: str, smoothing: float = 0.0) -> Tensor:
-    """Minus the logarithms at classes, reduced: those of the class to ignore are 0, and not counted. What else is no class is told as an
-    index that is out of range, when they are computed.
-    """
-    target = target.astype(int64, copy=False)
-    counts, axis = target != ignore_index, logs.ndim - 1
-    places = Tensor._compute(_PLACE, target, logs.shape[-1], ignore_index)
-    found = -logs._gather(logs._select_along(op, logs.layout, places.expand_dims(-1), axis)).squeeze(-1)
-    if smoothing:
-        found = found * (1.0 - smoothing) - logs.mean(axis=-1) * smoothing
-    found = _op["where"](counts, found, 0.0)
-    if one_of(op, "reduction", reduction, "mean", "sum", "none") != "mean":
-        return _reduced(op, found, reduction)
-    if found.dtype.compute is not found.dtype:  # which have no room for the sum
-        return found.mean() / counts.astype(found.dtype).mean()
-    return found.sum() / counts.sum().astype(found.dtype)
-
-
-@called_again
-@explained
-def cross_entropy(
-    logits: Tensor, target: Operand, reduction: str = "mean", label_smoothing: float = 0.0, ignore_index: int = -100
-) -> Tensor:
-    """New tensor: minus the logarithm of the probability that `log_softmax` gives the target, over the last axis.
-
-    `logits` are (..., classes); `target` are classes, integers of the shape of all other axes, or probabilities of the logits'
-    shape. With `label_smoothing` that much of each target is spread over all classes. Where the class is `ignore_index` the
-    loss is 0, and the mean is over the others. DTypeError and ShapeError for other targets; IndexOutOfRange, when the loss or its
-    gradient is computed, for other classes that are none, -1 among them. PyTorch has the classes on axis 1.
-
-    >>> import tenxor as tx
-    >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)
-    1.3863
-    """
-    target = asarray(target)
-    if target.dtype.is_integer:
-        if target.shape != logits.shape[:-1]:
-            raise ShapeError(
-                f"cross_entropy: logits of shape {logits.shape} need classes of shape {logits.shape[:-1]}, not {target.shape};"
-                " classes are on the last axis of the logits"
-            )
-        return _of_classes("cross_entropy", log_softmax(logits, axis=-1), target, ignore_index, reduction, label_smoothing)
-    if target.dtype.is_float:
-        target = _both("cross_entropy", logits, target)
-        if label_smoothing:
-            target = target * (1.0 - label_smoothing) + label_smoothing / logits.shape[-1]
-        found = -(log_softmax(logits, axis=-1) * target).sum(axis=-1)
-    else:
-        raise DTypeError(f"cross_entropy: the target is classes, integers, or probabilities, floats; not {target.dtype}")
-    return _reduced("cross_entropy", found, reduction)
-
-
-@called_again
-@explained
-def nll_loss(logs: Tensor, target: Operand, reduction: str = "mean", ignore_index: int = -100) -> Tensor:
-    """New tensor: minus the logarithm at the class, for logarithms of probabilities (..., classes) and classes of all other axes' shape;
-    of `ignore_index`, and of what is no class, as in `cross_entropy`.
-    """
-    target = asarray(target)
-    if not target.dtype.is_integer:
-        raise DTypeError(f"nll_loss: the target is classes, integers, not {target.dtype}")
-    if target.shape != logs.shape[:-1]:
-        raise ShapeError(f"nll_loss: logarithms of shape {logs.shape} need classes of shape {logs.shape[:-1]}, not {target.shape}")
-    return _of_classes("nll_loss", logs, target, ignore_index, reduction)
-
-
-@called_again
-@explained
-def kl_div(logs: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t; 0 where t is 0. ShapeError unless shapes
-    are equal.
-    """
-    target = _both("kl_div", logs, target)
-    some = target > 0
-    own = _op["where"](some, target, 1.0)
-    return _reduced("kl_div", _op["where"](some, own * (_op["log"](own) - logs), 0.0), reduction)
+    widths = ints("pad", (pad,))
+    if len(widths) % 2 or len(widths) > 2 * input.ndim:
+        raise ArgumentError(f"pad: pad has {len(widths)} numbers for {input.ndim} axes; it must have two for each, from the last axis on")
+    how = _PAD_MODES[one_of("pad", "mode", mode, *_PAD_MODES)]
+    if how != "constant" and value is not None:
+        raise ArgumentError(f"pad: value is {value} and mode {mode!r}; only mode 'constant' takes a value")
+    pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[-2::-2], widths[-1::-2], strict=True))
+    cut = tuple([slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(input.shape, pairs, strict=True)])
+    grown = [(max(low, 0), max(high, 0)) for low, high in pairs]
+    kept = input[cut] if any([p < 0 for p in widths]) else input
+    return _pad(kept, grown, how) if value is None else _pad(kept, grown, how, constant_values=value)

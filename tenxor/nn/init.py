@@ -16,6 +16,7 @@ from ..functions.kinds import explained
 from ..late import public_dir, public_getattr
 from ..random import Source
 from ..tensor import Tensor
+from ..tensor.arguments import one_of
 from ..tensor.core import Operand
 
 __all__ = [
@@ -53,78 +54,93 @@ def _fans(op: str, t: Tensor) -> tuple[int, int]:
 
 
 @explained
-def uniform_(t: Tensor, low: float = 0.0, high: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with uniform numbers from `low` to `high`.
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source = None) -> Tensor:
+    """Fill with uniform numbers from `a` to `b`.
 
     >>> import tenxor as tx
     >>> weight = tx.nn.init.uniform_(tx.zeros((2, 3)), -1.0, 1.0)
     >>> bool((abs(weight) <= 1.0).all())
     True
     """
-    return _written(t, _draws(generator).uniform(low, high, t.shape, dtype=t.dtype.compute))
+    return _written(tensor, _draws(generator).uniform(a, b, tensor.shape, dtype=tensor.dtype.compute))
 
 
 @explained
-def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
     """Fill with normal numbers."""
-    return _written(t, _draws(generator).normal(mean, std, t.shape, dtype=t.dtype.compute))
+    return _written(tensor, _draws(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute))
 
 
 @explained
-def constant_(t: Tensor, value: float) -> Tensor:
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one number."""
-    return _written(t, value)
+    return _written(tensor, val)
 
 
 @explained
-def zeros_(t: Tensor) -> Tensor:
+def zeros_(tensor: Tensor) -> Tensor:
     """Fill with 0."""
-    return _written(t, 0.0)
+    return _written(tensor, 0.0)
 
 
 @explained
-def ones_(t: Tensor) -> Tensor:
+def ones_(tensor: Tensor) -> Tensor:
     """Fill with 1."""
-    return _written(t, 1.0)
+    return _written(tensor, 1.0)
 
 
 @explained
-def xavier_uniform_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Uniform numbers whose variance is 2 / (fan_in + fan_out), times the gain squared (X. Glorot, Y. Bengio, 2010)."""
-    bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", t)))
-    return uniform_(t, -bound, bound, generator)
+    bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", tensor)))
+    return uniform_(tensor, -bound, bound, generator)
 
 
 @explained
-def xavier_normal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Normal numbers of that variance."""
-    return normal_(t, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", t))), generator)
+    return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", tensor))), generator)
+
+
+def _deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    """Return the standard deviation by which a nonlinearity leaves the variance as it is; `a` is the slope of a leaky ReLU."""
+    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": sqrt(2.0), "leaky_relu": sqrt(2.0 / (1.0 + a * a)), "selu": 0.75}
+    fan = _fans(op, tensor)[one_of(op, "mode", mode, "fan_in", "fan_out") == "fan_out"]
+    return gains[one_of(op, "nonlinearity", nonlinearity, *gains)] / sqrt(max(fan, 1))
 
 
 @explained
-def kaiming_uniform_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Tensor:
-    """Uniform numbers whose variance is the gain squared over fan_in; the default gain is that of ReLU (K. He et al., 2015,
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
+) -> Tensor:
+    """Uniform numbers whose variance is the gain squared over fan_in, or over fan_out as `mode` says (K. He et al., 2015,
     arXiv:1502.01852).
+
+    The gain is that of a `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" of slope `a`, by default that of
+    ReLU.
     """
-    bound = gain * sqrt(3.0 / max(_fans("kaiming_uniform_", t)[0], 1))
-    return uniform_(t, -bound, bound, generator)
+    bound = sqrt(3.0) * _deviation("kaiming_uniform_", tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
 
 
 @explained
-def kaiming_normal_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Tensor:
-    """Normal numbers of that variance."""
-    return normal_(t, 0.0, gain / sqrt(max(_fans("kaiming_normal_", t)[0], 1)), generator)
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
+) -> Tensor:
+    """Normal numbers of that variance; arguments are as of `kaiming_uniform_`."""
+    return normal_(tensor, 0.0, _deviation("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
 @explained
-def orthogonal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Rows, or columns if there are more rows, at right angles to each other (A. Saxe et al., 2013, arXiv:1312.6120)."""
     import numpy as np
 
-    if t.ndim < 2:
-        raise ShapeError(f"orthogonal_: a tensor of shape {t.shape} has no rows; it needs at least 2 axes")
-    rows, columns = t.shape[0], prod(t.shape[1:])
+    if tensor.ndim < 2:
+        raise ShapeError(f"orthogonal_: a tensor of shape {tensor.shape} has no rows; it needs at least 2 axes")
+    rows, columns = tensor.shape[0], prod(tensor.shape[1:])
     drawn = _draws(generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns))).to_numpy()
     q, r = np.linalg.qr(drawn)
     q = q * np.sign(np.diag(r))
-    return _written(t, t._from_numpy(np.ascontiguousarray((q if rows >= columns else q.T).reshape(t.shape) * gain)).astype(t.dtype))
+    values = np.ascontiguousarray((q if rows >= columns else q.T).reshape(tensor.shape) * gain)
+    return _written(tensor, tensor._from_numpy(values).astype(tensor.dtype))

@@ -1,4 +1,7 @@
-"""Layers of one step: affine maps, convolutions, pooling, embeddings, dropout and normalisations."""
+"""Layers of one step: affine maps, convolutions, embeddings, dropout and normalisations.
+
+An input must have the dtype of the layer's parameters, by default float32.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,15 @@ from ..errors import ArgumentError, ShapeError
 from ..functions.convolution import conv1d, conv2d
 from ..functions.differentiation import no_grad
 from ..functions.kinds import Ints, Some, checked, explained
-from ..functions.pooling import avg_pool2d, max_pool2d
 from ..random import Source
 from ..tensor import Tensor
 from ..tensor.arguments import ints
 from ..tensor.core import Operand
 from . import functional, init
+from .dtypes import check_dtypes
 from .module import Layer, Module, Parameter
 
 __all__ = [
-    "AvgPool2d",
     "BatchNorm1d",
     "BatchNorm2d",
     "Conv1d",
@@ -33,7 +35,6 @@ __all__ = [
     "Lambda",
     "LayerNorm",
     "Linear",
-    "MaxPool2d",
     "RMSNorm",
 ]
 
@@ -96,7 +97,9 @@ class _Convolution(Layer):
         self.weight, self.bias = _weights(shape, dtype, generator, out_channels if bias else None)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
+    @explained
     def forward(self, x: Tensor) -> Tensor:
+        check_dtypes(type(self).__name__, x, {"weight": self.weight, "bias": self.bias})
         how = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
         found: Tensor = type(self).function(x, self.weight, self.bias, **how)
         return found
@@ -123,36 +126,20 @@ class Conv2d(_Convolution):
     function, space = staticmethod(conv2d), 2
 
 
-class MaxPool2d(Layer):
-    """`tx.max_pool2d`."""
-
-    @checked
-    def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-
-    def forward(self, x: Tensor) -> Tensor:
-        return max_pool2d(x, self.kernel_size, self.stride, self.padding)
-
-
-class AvgPool2d(Layer):
-    """`tx.avg_pool2d`."""
-
-    @checked
-    def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-
-    def forward(self, x: Tensor) -> Tensor:
-        return avg_pool2d(x, self.kernel_size, self.stride, self.padding)
-
-
 class Flatten(Layer):
-    """All axes from the second on as one."""
+    """The axes from `start_dim` to `end_dim`, both included, as one: by default all but the first."""
+
+    @checked
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        self.start_dim, self.end_dim = start_dim, end_dim
 
     @explained
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim == 0:
             raise ShapeError("Flatten: x has no axes; it is to have one or more, of which the first stays")
-        return x.reshape((x.shape[0], -1))
+        if self.start_dim == 1 and x.ndim == 1 and self.end_dim == -1:
+            return x.reshape((x.shape[0], 1))
+        return x.flatten(self.start_dim, self.end_dim)
 
 
 class Lambda(Module):
@@ -177,7 +164,7 @@ class Dropout(Layer):
         self.p, self.generator = p, generator
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self.p, self.training, self.generator)
+        return functional.dropout(x, self.p, self.training, generator=self.generator)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
@@ -198,13 +185,23 @@ class Embedding(Module):
 
 
 class LayerNorm(Layer):
-    """`functional.layer_norm` over the last axes, which have `normalized_shape`."""
+    """`functional.layer_norm` over the last axes, which have `normalized_shape`; without `elementwise_affine` there is no weight and no
+    bias.
+    """
 
     @checked
-    def __init__(self, normalized_shape: Ints, eps: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = float32) -> None:
+    def __init__(
+        self,
+        normalized_shape: Ints,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        *,
+        dtype: DTypeLike = float32,
+    ) -> None:
         self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
-        self.weight = Parameter(ones(self.shape, dtype=dtype))
-        self.bias = Parameter(zeros(self.shape, dtype=dtype)) if bias else None
+        self.weight = Parameter(ones(self.shape, dtype=dtype)) if elementwise_affine else None
+        self.bias = Parameter(zeros(self.shape, dtype=dtype)) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
@@ -214,12 +211,14 @@ class LayerNorm(Layer):
 
 
 class RMSNorm(Layer):
-    """`functional.rms_norm` over the last axes, which have `normalized_shape`."""
+    """`functional.rms_norm` over the last axes, which have `normalized_shape`; without `elementwise_affine` there is no weight."""
 
     @checked
-    def __init__(self, normalized_shape: Ints, eps: float = 1e-6, *, dtype: DTypeLike = float32) -> None:
+    def __init__(
+        self, normalized_shape: Ints, eps: float | None = None, elementwise_affine: bool = True, *, dtype: DTypeLike = float32
+    ) -> None:
         self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
-        self.weight = Parameter(ones(self.shape, dtype=dtype))
+        self.weight = Parameter(ones(self.shape, dtype=dtype)) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.rms_norm(x, self.shape, self.weight, self.eps)
@@ -229,56 +228,86 @@ class RMSNorm(Layer):
 
 
 class GroupNorm(Layer):
-    """`functional.group_norm` of `num_groups` groups of `num_channels` channels."""
+    """`functional.group_norm` of `num_groups` groups of `num_channels` channels; without `affine` there is no weight and no bias."""
 
     @checked
-    def __init__(self, num_groups: Some, num_channels: int, eps: float = 1e-5, *, dtype: DTypeLike = float32) -> None:
-        self.num_groups, self.eps = num_groups, eps
-        self.weight, self.bias = Parameter(ones(num_channels, dtype=dtype)), Parameter(zeros(num_channels, dtype=dtype))
+    def __init__(
+        self, num_groups: Some, num_channels: int, eps: float = 1e-5, affine: bool = True, *, dtype: DTypeLike = float32
+    ) -> None:
+        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
+        self.weight = Parameter(ones(num_channels, dtype=dtype)) if affine else None
+        self.bias = Parameter(zeros(num_channels, dtype=dtype)) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.weight.size}"
+        return f"{self.num_groups}, {self.num_channels}"
 
 
 class _BatchNorm(Layer):
-    """Each channel less its mean over the batch, over its standard deviation; in use, those met in training, averaged."""
+    """Each channel less its mean over the batch, over its standard deviation; in use, those met in training, averaged.
 
-    axes: tuple[int, ...]
+    Without `affine` there is no weight and no bias; without `track_running_stats` nothing is averaged, and the batch's own mean and
+    deviation are taken in use, too.
+    """
 
     @checked
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = float32) -> None:
-        self.eps, self.momentum = eps, momentum
-        self.weight, self.bias = Parameter(ones(num_features, dtype=dtype)), Parameter(zeros(num_features, dtype=dtype))
-        self.running_mean, self.running_var = zeros(num_features, dtype=dtype), ones(num_features, dtype=dtype)
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        dtype: DTypeLike = float32,
+    ) -> None:
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.weight = Parameter(ones(num_features, dtype=dtype)) if affine else None
+        self.bias = Parameter(zeros(num_features, dtype=dtype)) if affine else None
+        self.running_mean = zeros(num_features, dtype=dtype) if track_running_stats else None
+        self.running_var = ones(num_features, dtype=dtype) if track_running_stats else None
 
     @explained
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim < 2 or x.shape[1] != self.weight.size:
-            raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to have {self.weight.size} channels on axis 1")
+        name, count = type(self).__name__, self.num_features
+        if x.ndim < 2 or x.shape[1] != count:
+            raise ShapeError(f"{name}: x has shape {x.shape}; it must have {count} channels on axis 1")
+        check_dtypes(name, x, {"weight": self.weight, "bias": self.bias, "running_mean": self.running_mean}, narrow=True)
         axes = (0, *range(2, x.ndim))
         beside = (-1, *(1,) * (x.ndim - 2))
-        if not self.training:
+        if not self.training and self.running_mean is not None and self.running_var is not None:
             apart = x - self.running_mean.reshape(beside)
-            return apart * ((self.running_var + self.eps).rsqrt() * self.weight).reshape(beside) + self.bias.reshape(beside)
+            scale = (self.running_var + self.eps).rsqrt()
+            return self._shifted(apart * (scale if self.weight is None else scale * self.weight).reshape(beside), beside)
         own = x.astype(x.dtype.compute, copy=False)  # squares are too large for float16
         mean = own.mean(axis=axes, keepdims=True)
         apart = own - mean
         variance = (apart * apart).mean(axis=axes, keepdims=True)
-        count = x.size // self.weight.size
+        if self.training:
+            self._track(mean, variance, x)
+        found = apart * (variance + self.eps).rsqrt()
+        found = self._shifted(found if self.weight is None else found * self.weight.reshape(beside), beside)
+        return found if own is x else found.astype(x.dtype if self.weight is None else result_type(x.dtype, self.weight.dtype), copy=False)
+
+    def _shifted(self, x: Tensor, beside: tuple[int, ...]) -> Tensor:
+        return x if self.bias is None else x + self.bias.reshape(beside)
+
+    def _track(self, mean: Tensor, variance: Tensor, x: Tensor) -> None:
+        """Average the mean and the variance of a batch with those of the batches before."""
+        count = x.size // self.num_features
         if count < 2:
             raise ShapeError(f"{type(self).__name__}: a batch of shape {x.shape} has one number a channel; training needs more")
+        if self.running_mean is None or self.running_var is None:
+            return
         with no_grad():
             rest = 1.0 - self.momentum
             self.running_mean[...] = self.running_mean * rest + mean.reshape(-1) * self.momentum
             self.running_var[...] = self.running_var * rest + variance.reshape(-1) * (self.momentum * count / (count - 1))
-        found = apart * (variance + self.eps).rsqrt() * self.weight.reshape(beside) + self.bias.reshape(beside)
-        return found if own is x else found.astype(result_type(x.dtype, self.weight.dtype), copy=False)
 
     def extra_repr(self) -> str:
-        return str(self.weight.size)
+        return str(self.num_features)
 
 
 class BatchNorm1d(_BatchNorm):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
@@ -10,6 +11,7 @@ from ..dtypes import check_real
 from ..errors import ArgumentError, IndexOutOfRange, ShapeError
 from ..functions.differentiation import no_grad
 from ..functions.kinds import check, checked, kind
+from ..records import NamedTuple
 from ..tensor import Tensor
 
 __all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
@@ -32,6 +34,13 @@ if MYPY:
 def Parameter(x: object) -> Tensor:  # it stands where PyTorch has a class
     """New tensor that requires a gradient: the elements of `x`, a tensor of floats or what `tx.asarray` takes, copied."""
     return asarray(x).copy().requires_grad_()
+
+
+class IncompatibleKeys(NamedTuple):
+    """The names of a module's tensors that a state had not, and of those that it had besides."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
 @kind("a module")
@@ -167,17 +176,30 @@ class Module:
         return {name: t.detach() for name, t in self._named_tensors()}
 
     @checked
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write values into its tensors, by name. ArgumentError for names that are missing or unknown (unless not `strict`),
         ShapeError for another shape, DTypeError for complex numbers where there are none; then nothing is written.
+
+        The result has the names that are missing and those that are unknown, as `missing_keys` and `unexpected_keys`. A UserWarning if
+        not one of the names fits.
+
+        >>> import tenxor as tx
+        >>> tx.nn.Linear(2, 1).load_state_dict({"weight": tx.ones((1, 2)), "scale": tx.ones(1)}, strict=False)
+        IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['scale'])
         """
         own = dict(self._named_tensors())
-        missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
+        missing, unknown = [name for name in own if name not in state_dict], [name for name in state_dict if name not in own]
         if strict and (missing or unknown):
             raise ArgumentError(
                 f"load_state_dict: {type(self).__name__}: missing are {missing}, unknown are {unknown}; use strict=False to leave them out"
             )
-        given = {name: asarray(state[name]) for name in own if name in state}
+        if own and state_dict and len(missing) == len(own):
+            warnings.warn(
+                f"load_state_dict: {type(self).__name__}: nothing was loaded, as no name of the state, {_few(unknown)}, is one of the"
+                f" module's, {_few(missing)}; rename the keys",
+                stacklevel=3,
+            )
+        given = {name: asarray(state_dict[name]) for name in own if name in state_dict}
         for name, x in given.items():
             if x.shape != own[name].shape:
                 raise ShapeError(f"load_state_dict: {name} has shape {own[name].shape} here and {x.shape} in the state; they must be equal")
@@ -185,6 +207,7 @@ class Module:
         with no_grad():
             for name, x in given.items():
                 own[name][...] = x
+        return IncompatibleKeys(missing, unknown)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}({self.extra_repr()})"]
@@ -340,6 +363,10 @@ def _item(op: str, items: list[T], k: int) -> T:
     if not -len(items) <= k < len(items):
         raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")
     return items[k]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _joined(prefix: str, name: str) -> str:

@@ -1,136 +1,314 @@
-"""Recurrent layers: one step after another along a sequence."""
+"""Recurrent layers with PyTorch's arguments, shapes and names of parameters: `RNN`, `LSTM` and `GRU`.
+
+Layer k has the parameters `weight_ih_lk` and `weight_hh_lk` for its input and its state, `bias_ih_lk` and `bias_hh_lk`, and with the
+suffix `_reverse` those of its second direction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from math import sqrt
 from typing import Any
 
-from ..creation import zeros
-from ..dtypes import DTypeLike, float32, result_type
-from ..errors import ShapeError
+from ..creation import empty, zeros
+from ..dtypes import DTypeLike, float32
+from ..errors import ArgumentError, ShapeError
 from ..functions import elementwise
-from ..functions.joining import stack
-from ..functions.kinds import check, checked, explained
+from ..functions.joining import concat, stack
+from ..functions.kinds import Count, Some, check, checked, explained
 from ..functions.scanning import scan
 from ..random import Source
 from ..tensor import Tensor
-from .layers import _weights
-from .module import Module
+from ..tensor.arguments import one_of
+from . import functional, init
+from .dtypes import check_dtypes
+from .module import Module, Parameter
 
-__all__ = ["GRU", "LSTM"]
+__all__ = ["GRU", "LSTM", "RNN"]
 
 _op = elementwise.FUNCTIONS
-FEW = 16  # steps, for fewer of which it takes less to do them one by one than to find out what one does
+MAX_UNROLLED_STEPS = 16  # below which steps one by one take less time than tracing one of them for `scan`
+Weights = dict[str, Tensor | None]
 
 
 class _Recurrent(Module):
-    """One layer with `gates` parts of weights, for sequences (N, L, input_size)."""
+    """Recurrent layers of `num_layers` in a row, in one direction or in two.
+
+    `forward` takes a sequence (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch; and states
+    to begin with, (num_layers * directions, N, hidden_size) each, zeros if they are not given. In training, `dropout` is the probability
+    by which elements between two layers are left out.
+    """
 
     gates: int
 
-    @checked
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
+    def _build(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        bias: bool,
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+        dtype: DTypeLike,
+        generator: Source,
+        proj_size: int = 0,
     ) -> None:
-        rows = self.gates * hidden_size
-        self.hidden_size = hidden_size
-        self.weight_input, self.bias_input = _weights((rows, input_size), dtype, generator, rows if bias else None)
-        self.weight_hidden, self.bias_hidden = _weights((rows, hidden_size), dtype, generator, rows if bias else None)
+        name = type(self).__name__
+        if not 0.0 <= dropout <= 1.0:
+            raise ArgumentError(f"{name}: dropout is {dropout}; it must be a probability, from 0 to 1")
+        if not 0 <= proj_size < max(hidden_size, 1):
+            raise ArgumentError(f"{name}: proj_size is {proj_size}; it must be 0 or more, and less than hidden_size, {hidden_size}")
+        if dropout and num_layers == 1:
+            warnings.warn(f"{name}: dropout={dropout} has no effect with one layer: it is applied between layers", stacklevel=4)
+        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bool(bias)
+        self.batch_first, self.dropout, self.bidirectional = bool(batch_first), dropout, bool(bidirectional)
+        self.proj_size, self.generator = proj_size, generator
+        bound, given, seen = 1.0 / sqrt(max(hidden_size, 1)), proj_size or hidden_size, input_size
+        for suffix in self._suffixes():
+            if suffix == "_l1":  # all layers but the first read what both directions of the layer before give
+                seen = given * self._directions
+            rows = self.gates * hidden_size
+            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, seen), "weight_hh": (rows, given)}
+            if bias:
+                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+            if proj_size:
+                shapes["weight_hr"] = (proj_size, hidden_size)
+            for kind, shape in shapes.items():
+                setattr(self, kind + suffix, Parameter(init.uniform_(empty(shape, dtype=dtype), -bound, bound, generator)))
 
-    def _check(self, x: Tensor) -> None:
-        if x.ndim != 3 or x.shape[-1] != self.weight_input.shape[1]:
-            raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to be (N, L, {self.weight_input.shape[1]})")
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
 
-    def _along(self, step: Callable[[Any, Any], tuple[Any, Tensor]], state: Any, x: Tensor) -> tuple[Tensor, Any]:
-        """The results of all steps along a sequence, and the last state. A step is given what the gates get of its input."""
-        if not 0 < x.shape[1] < FEW:
-            last, states = scan(lambda state, x: step(state, self._from_input(x)), state, x, axis=1)
+    def _suffixes(self) -> list[str]:
+        """The ends of the names of parameters, in the order of the states."""
+        ends = ("", "_reverse")[: self._directions]
+        return [f"_l{k}{end}" for k in range(self.num_layers) for end in ends]
+
+    def _weights(self, suffix: str) -> Weights:
+        return {kind: getattr(self, kind + suffix, None) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")}
+
+    def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
+        """Return the next state and the result of a step, given the state and what the gates get of the input."""
+        raise NotImplementedError
+
+    def _run(self, x: Tensor, given: Sequence[Tensor | None], widths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+        """Return the results of all steps, and the last states, one tensor for each of the `widths`."""
+        name, unbatched, axis = type(self).__name__, x.ndim == 2, 1 if self.batch_first else 0
+        if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
+            shape = "(N, L, input_size)" if self.batch_first else "(L, N, input_size)"
+            raise ShapeError(
+                f"{name}: x has shape {x.shape}; it must be {shape}, or (L, input_size) without a batch, with input_size {self.input_size}"
+            )
+        first = self._weights("_l0")
+        check_dtypes(name, x, {f"{kind}_l0": t for kind, t in first.items()})
+        if unbatched:
+            x = x.expand_dims(1 - axis)
+        count = self.num_layers * self._directions
+        states = self._states(x.shape[1 - axis], x, given, [(count, width) for width in widths], unbatched)
+        last: list[list[Tensor]] = [[] for _ in widths]
+        for layer in range(self.num_layers):
+            results = []
+            for direction, suffix in enumerate(self._suffixes()[layer * self._directions : (layer + 1) * self._directions]):
+                at = layer * self._directions + direction
+                state = states[0][at] if len(widths) == 1 else tuple([t[at] for t in states])
+                found, end = self._along(self._weights(suffix), state, x, axis, direction == 1)
+                results.append(found)
+                for of_kind, t in zip(last, (end,) if len(widths) == 1 else end, strict=True):
+                    of_kind.append(t)
+            x = results[0] if len(results) == 1 else concat(results, -1)
+            if self.dropout and layer + 1 < self.num_layers:
+                x = functional.dropout(x, self.dropout, bool(self.training), generator=self.generator)
+        ends = [stack(each, 0) if len(each) > 1 else each[0].expand_dims(0) for each in last]
+        return (x.squeeze(1 - axis), [t.squeeze(1) for t in ends]) if unbatched else (x, ends)
+
+    def _states(
+        self, rows: int, x: Tensor, given: Sequence[Tensor | None], sizes: Sequence[tuple[int, int]], unbatched: bool
+    ) -> list[Tensor]:
+        """Return the states to begin with, (count, N, width) each; those given may have one row for all sequences."""
+        name, found = type(self).__name__, []
+        wanted = [f"({count}, {width})" if unbatched else f"({count}, N, {width})" for count, width in sizes]
+        for k, t in enumerate(given):
+            if t is None:
+                continue
+            check(name, "each state", t, "Tensor")
+            count, width = sizes[k]
+            if t.ndim != (2 if unbatched else 3) or t.shape[0] != count or t.shape[-1] != width:
+                raise ShapeError(f"{name}: a state has shape {t.shape}; it must be {wanted[k]}, where x has shape {x.shape}")
+            check_dtypes(name, x, {"state": t})
+        batches = [t.expand_dims(1) if t is not None and unbatched else t for t in given]
+        rows = next((n for n in (rows, *[t.shape[1] for t in batches if t is not None]) if n != 1), 1)
+        for (count, width), t in zip(sizes, batches, strict=True):
+            if t is not None and t.shape[1] not in (1, rows):
+                raise ShapeError(f"{name}: a state has shape {t.shape} for {rows} sequences; it must be ({count}, {rows}, {width})")
+            shape = (count, rows, width)
+            found.append(zeros(shape, dtype=x.dtype) if t is None else t.expand(shape))
+        return found
+
+    def _along(self, weights: Weights, state: Any, x: Tensor, axis: int, backwards: bool) -> tuple[Tensor, Any]:
+        """Return the results of all steps along a sequence in one direction, and the last state."""
+        step: Callable[[Any, Any], tuple[Any, Tensor]] = lambda state, x: self._step(weights, state, x)  # noqa: E731
+        if not 0 < x.shape[axis] < MAX_UNROLLED_STEPS:
+            last, states = scan(lambda state, x: step(state, _from_input(weights, x)), state, x, axis=axis, reverse=backwards)
             return states, last
         results = []
-        for each in self._from_input(x).unbind(1):  # one product for all steps
+        steps = _from_input(weights, x).unbind(axis)  # one product for all steps
+        for each in reversed(steps) if backwards else steps:
             state, result = step(state, each)
             results.append(result)
-        return stack(results, 1), state
-
-    def _from_input(self, x: Any) -> Any:
-        found = x @ self.weight_input.mT
-        return found if self.bias_input is None else found + self.bias_input
-
-    def _from_hidden(self, h: Any) -> Any:
-        found = h @ self.weight_hidden.mT
-        return found if self.bias_hidden is None else found + self.bias_hidden
-
-    def _start(self, x: Tensor, *state: Any) -> list[Tensor]:
-        """States to begin with, of the shape and dtype that all later ones have."""
-        name, given = type(self).__name__, [its for its in state if its is not None]
-        for its in given:
-            check(name, "each state", its, "Tensor")
-        rows = next((n for n in (x.shape[0], *[its.shape[0] for its in given if its.ndim]) if n != 1), 1)
-        shape = rows, self.hidden_size
-        for its in given:
-            if its.ndim != 2 or its.shape[1] != self.hidden_size or its.shape[0] not in (1, rows):
-                raise ShapeError(
-                    f"{name}: a state of shape {its.shape} is to be (N, {self.hidden_size}); N is 1, or the input's, {x.shape[0]}"
-                )
-        dtype = result_type(x.dtype, self.weight_input.dtype, *[its.dtype for its in given])
-        return [zeros(shape, dtype=dtype) if its is None else its.expand(shape).astype(dtype, copy=False) for its in state]
+        return stack(results[::-1] if backwards else results, axis), state
 
     def extra_repr(self) -> str:
-        return f"{self.weight_input.shape[1]}, {self.hidden_size}"
+        defaults = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False, "proj_size": 0}
+        more = [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *more])
+
+
+def _from_input(weights: Weights, x: Any) -> Any:
+    return _affine(x, weights["weight_ih"], weights["bias_ih"])
+
+
+def _from_hidden(weights: Weights, h: Any) -> Any:
+    return _affine(h, weights["weight_hh"], weights["bias_hh"])
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    found = x @ weight.mT
+    return found if bias is None else found + bias
+
+
+class RNN(_Recurrent):
+    """Recurrent layers `h = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `nonlinearity="relu"` of relu (J. Elman, 1990).
+
+    `forward(x, hx=None)` gives all hidden states of the last layer, (L, N, directions * hidden_size), and the last ones of each layer
+    and direction, (num_layers * directions, N, hidden_size); all are as told by `LSTM`.
+
+    >>> import tenxor as tx
+    >>> states, last = tx.nn.RNN(3, 4)(tx.ones((5, 2, 3), dtype=tx.float32))
+    >>> states.shape, last.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
+
+    gates = 1
+
+    @checked
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: Some = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: DTypeLike = float32,
+        generator: Source = None,
+    ) -> None:
+        self.nonlinearity = one_of("RNN", "nonlinearity", nonlinearity, "tanh", "relu")
+        self._build(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, generator)
+
+    @explained
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        found, (last,) = self._run(x, (hx,), (self.hidden_size,))
+        return found, last
+
+    def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
+        h = _op[self.nonlinearity](x + _from_hidden(weights, state))
+        return h, h
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory: from (N, L, input_size) to all hidden states (N, L, hidden_size), and the last (hidden, cell), (N,
-    hidden_size) each.
+    """Long short-term memory: from a sequence to all hidden states of the last layer, and the last (hidden, cell) of all layers.
 
-    Gates lie as in PyTorch: input, forget, cell, output.
+    `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch, of the dtype
+    of the parameters; `hx` is a pair of states to begin with, (num_layers * directions, N, hidden_size) each, one row of which may stand
+    for all sequences. There are two directions if it is `bidirectional`; their results stand side by side along the last axis. With
+    `proj_size` hidden states have that size, by a product with `weight_hr`. `dropout` is the probability by which elements between layers
+    are left out in training. Gates lie as in PyTorch: input, forget, cell, output; so its state dicts can be loaded.
 
     >>> import tenxor as tx
-    >>> states, (hidden, cell) = tx.nn.LSTM(3, 4)(tx.ones((2, 5, 3), dtype=tx.float32))
+    >>> states, (hidden, cell) = tx.nn.LSTM(3, 4, num_layers=2, batch_first=True)(tx.ones((2, 5, 3), dtype=tx.float32))
     >>> states.shape, hidden.shape
-    ((2, 5, 4), (2, 4))
+    ((2, 5, 4), (2, 2, 4))
 
     S. Hochreiter, J. Schmidhuber: Long short-term memory, 1997.
     """
 
     gates = 4
 
-    @explained
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        self._check(x)
-        if state is not None:
-            check("LSTM", "state", state, "tuple[Tensor, Tensor]")
-        h, c = self._start(x, *(state or (None, None)))
-        return self._along(self._step, (h, c), x)
+    @checked
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: Some = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: Count = 0,
+        *,
+        dtype: DTypeLike = float32,
+        generator: Source = None,
+    ) -> None:
+        self._build(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, generator, proj_size)
 
-    def _step(self, state: tuple[Tensor, Tensor], x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    @explained
+    def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        if hx is not None:
+            check("LSTM", "hx", hx, "tuple[Tensor, Tensor]")
+        found, (h, c) = self._run(x, hx or (None, None), (self.proj_size or self.hidden_size, self.hidden_size))
+        return found, (h, c)
+
+    def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         h, c = state
-        i, f, g, o = (x + self._from_hidden(h)).unflatten(-1, (4, -1)).unbind(1)
+        i, f, g, o = (x + _from_hidden(weights, h)).unflatten(-1, (4, -1)).unbind(1)
         c = _op["sigmoid"](f) * c + _op["sigmoid"](i) * _op["tanh"](g)
         h = _op["sigmoid"](o) * _op["tanh"](c)
+        if weights["weight_hr"] is not None:
+            h = h @ weights["weight_hr"].mT
         return (h, c), h
 
 
 class GRU(_Recurrent):
-    """Gated recurrent units: from (N, L, input_size) to all hidden states (N, L, hidden_size), and the last, (N, hidden_size).
+    """Gated recurrent units: from a sequence to all hidden states of the last layer, and the last ones of all layers.
 
-    Gates lie as in PyTorch: reset, update, new.
+    Arguments and shapes are those of `LSTM`, but that there is one state, `hx`. Gates lie as in PyTorch: reset, update, new.
 
     K. Cho et al.: Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
     """
 
     gates = 3
 
-    @explained
-    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        self._check(x)
-        (h,) = self._start(x, state)
-        return self._along(self._step, h, x)
+    @checked
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: Some = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: DTypeLike = float32,
+        generator: Source = None,
+    ) -> None:
+        self._build(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, generator)
 
-    def _step(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    @explained
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        found, (last,) = self._run(x, (hx,), (self.hidden_size,))
+        return found, last
+
+    def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         reset, update, new = x.unflatten(-1, (3, -1)).unbind(1)
-        own_reset, own_update, own_new = self._from_hidden(h).unflatten(-1, (3, -1)).unbind(1)
+        own_reset, own_update, own_new = _from_hidden(weights, state).unflatten(-1, (3, -1)).unbind(1)
         z = _op["sigmoid"](update + own_update)
         n = _op["tanh"](new + _op["sigmoid"](reset + own_reset) * own_new)
-        h = n + z * (h - n)
+        h = n + z * (state - n)
         return h, h

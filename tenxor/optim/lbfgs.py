@@ -33,7 +33,7 @@ class LBFGS(Optimizer):
     """
 
     @checked
-    def __init__(self, params: Iterable[Any], lr: float = 1.0, history: int = 10, searches: int = 25) -> None:
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, *, history: int = 10, searches: int = 25) -> None:
         super().__init__(params, lr=lr)
         if len(self.groups) > 1:
             raise ArgumentError("LBFGS: takes one group of parameters")

@@ -268,7 +268,8 @@ def _zeros(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
 
 
 class SGD(Optimizer):
-    """`x -= lr * gradient`, or along a velocity with `momentum`: v = momentum v + gradient; with `nesterov` along gradient + momentum v.
+    """`x -= lr * gradient`, or along a velocity with `momentum`: v = momentum v + (1 - dampening) gradient, which is the gradient in the
+    first step; with `nesterov`, which goes without dampening, along gradient + momentum v.
 
     `weight_decay` adds that much of the parameter to its gradient.
 
@@ -283,23 +284,35 @@ class SGD(Optimizer):
 
     @checked
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
     ) -> None:
-        super().__init__(params, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay)
+        super().__init__(params, lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov)
+
+    def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
+        super()._check_numbers(op, group)
+        if group.get("nesterov") and group.get("dampening"):
+            raise ArgumentError(f"{op}: dampening is {group['dampening']!r} beside nesterov, which goes with none; leave one of them out")
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
         return ("velocity",) if group["momentum"] else ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        return group["lr"], group["momentum"], group["weight_decay"], float(group["nesterov"])
+        damped = 1.0 if count == 1 else 1.0 - group.get("dampening", 0.0)  # the first velocity is the gradient itself, as in PyTorch
+        return group["lr"], group["momentum"], group["weight_decay"], float(group["nesterov"]), damped
 
     def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
-        lr, momentum, decay, nesterov = numbers
+        lr, momentum, decay, nesterov, damped = numbers
         if decay.value:
             gradient = _applied("decayed", gradient, x, decay)
         if not momentum.value:
             return [_applied("moved", x, gradient, lr)]
-        velocity = _applied("pushed", kept[0], gradient, momentum)
+        velocity = _applied("averaged", kept[0], gradient, momentum, damped)
         along = _applied("pushed", velocity, gradient, momentum) if nesterov.value else velocity
         return [_applied("moved", x, along, lr), velocity]
 

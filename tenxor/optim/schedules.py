@@ -9,10 +9,13 @@ from math import cos, pi
 from typing import Any
 
 from ..errors import ArgumentError
-from ..functions.kinds import Count, Some, check, check_fields, checked
+from ..functions.kinds import Count, Some, check, check_fields, checked, told
 from .optimizer import Optimizer
 
 __all__ = ["Schedule", "constant_with_warmup", "cosine", "exponential", "linear", "one_cycle", "steps"]
+
+
+MAX_STEPS = 1 << 53
 
 
 class Schedule:
@@ -103,11 +106,19 @@ def steps(optimizer: Optimizer, every: Some, gamma: float = 0.1) -> Schedule:
 def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
     """From `start` to 1 in the first part of `total` steps, `rise` of them, and to `end` in the rest, both by half a cosine (L.
     Smith, N. Topin, 2018, arXiv:1708.07120).
+
+    Rates are those of PyTorch's `OneCycleLR(optimizer, max_lr, total)` with `div_factor=1 / start` and `final_div_factor=start / end`:
+    step `rise * total - 1` has the highest, and step `total - 1`, the last of so many, `end`.
     """
+    if total > MAX_STEPS:
+        raise ArgumentError(f"one_cycle: total is {told(total)}; it must be at most {MAX_STEPS}, beyond which floats are no integers")
+    peak, last = rise * total - 1.0, total - 1.0
 
     def factor(step: int) -> float:
-        first = max(total * rise, 1.0)
-        low, done = (start, step / first) if step < first else (end, 1.0 - min((step - first) / max(total - first, 1.0), 1.0))
+        if step <= peak:
+            low, done = start, step / peak if peak > 0 else 1.0
+        else:
+            low, done = end, 1.0 - min((step - peak) / (last - peak), 1.0) if last > peak else 0.0
         return low + (1.0 - low) * 0.5 * (1.0 - cos(pi * done))
 
     return Schedule(optimizer, factor)

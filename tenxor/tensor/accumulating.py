@@ -1,7 +1,8 @@
-"""Values reduced into elements at indices: `index_add`, `scatter_add`, `scatter_reduce`, and `t.at[...]` for any key.
+"""Values written to or reduced into elements at indices: `scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`,
+`masked_scatter`, and `t.at[...]` for any key.
 
 An element that is named several times takes all the values for it, in their order, as with NumPy's `ufunc.at`. Names that end
-in `_` work in place; through a view that has one element in several places, too.
+in `_` work in place; reductions also through a view that has one element in several places.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 from typing import Any, Generic, Self, TypeVar
 
 from ..dtypes import boolean, int64
-from ..errors import ArgumentError, DTypeError, described
+from ..errors import ArgumentError, DTypeError, ShapeError, described
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
-from .arguments import axis_of
+from .arguments import axis_of, one_of
 from .core import Core, Key, Operand
 from .gathering import Selection
 from .indexing import Indexing
 from .scattering import identity_of
+from .writing import broadcast_layout
 
 T = TypeVar("T", bound="Accumulating")
 _REDUCES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # as users say them
@@ -108,20 +110,69 @@ class Accumulating(Indexing):
         return self
 
     @spelled
+    def index_copy(
+        self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
+    ) -> Self:
+        """New tensor: these elements, with the slices of `source` written at indices along an axis; see `tx.index_copy`."""
+        op = "index_copy"
+        selection, value = self._slices(op, Layout.contiguous(self.layout.shape), axis, index, source)
+        return self._scattered(op, selection, value)
+
+    @spelled
+    def index_copy_(
+        self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
+    ) -> Self:
+        """Write the slices of `source` at indices along an axis, in place; return this tensor. See `tx.index_copy`."""
+        selection, value = self._slices("index_copy_", self.layout, axis, index, source)
+        self._scatter("index_copy_", selection, value)
+        return self
+
+    @spelled
+    def scatter(
+        self,
+        axis: int | None = None,
+        index: Operand | None = None,
+        src: Operand | None = None,
+        *,
+        dim: int | None = None,
+        value: Operand | None = None,
+        reduce: str | None = None,
+    ) -> Self:
+        """New tensor: these elements, with those of `src` written at indices along an axis; see `tx.scatter`."""
+        selection, given = self._along("scatter", Layout.contiguous(self.layout.shape), axis, index, src)
+        return self._scattered("scatter", selection, given, _scatter_reduction("scatter", reduce))
+
+    @spelled
+    def scatter_(
+        self,
+        axis: int | None = None,
+        index: Operand | None = None,
+        src: Operand | None = None,
+        *,
+        dim: int | None = None,
+        value: Operand | None = None,
+        reduce: str | None = None,
+    ) -> Self:
+        """Write the elements of `src` at indices along an axis, in place; return this tensor. See `tx.scatter`."""
+        selection, given = self._along("scatter_", self.layout, axis, index, src)
+        self._scatter("scatter_", selection, given, _scatter_reduction("scatter_", reduce))
+        return self
+
+    @spelled
     def scatter_add(
         self, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
     ) -> Self:
         """New tensor: these elements, with those of `src` added at indices along an axis; see `tx.scatter_add`."""
-        selection = self._along("scatter_add", Layout.contiguous(self.layout.shape), axis, index, src)
-        return self._scattered("scatter_add", selection, self._operand(src, "scatter_add"), "sum")
+        selection, value = self._along("scatter_add", Layout.contiguous(self.layout.shape), axis, index, src)
+        return self._scattered("scatter_add", selection, value, "sum")
 
     @spelled
     def scatter_add_(
         self, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Add those of `src` at indices along an axis, in place; gives itself back. See `tx.scatter_add`."""
-        selection = self._along("scatter_add_", self.layout, axis, index, src)
-        self._scatter("scatter_add_", selection, self._operand(src, "scatter_add_"), "sum")
+        """Add the elements of `src` at indices along an axis, in place; return this tensor. See `tx.scatter_add`."""
+        selection, value = self._along("scatter_add_", self.layout, axis, index, src)
+        self._scatter("scatter_add_", selection, value, "sum")
         return self
 
     @spelled
@@ -137,8 +188,8 @@ class Accumulating(Indexing):
     ) -> Self:
         """New tensor: these elements, each reduced with those of `src` for it; see `tx.scatter_reduce`."""
         op = "scatter_reduce"
-        selection = self._along(op, Layout.contiguous(self.layout.shape), axis, index, src)
-        name, value = _reduction_named(op, reduce), self._operand(src, op)
+        selection, value = self._along(op, Layout.contiguous(self.layout.shape), axis, index, src)
+        name = _reduction_named(op, reduce)
         if name == "mean":
             return self._averaged(op, selection, value, include_self)
         start = self if include_self else self._scattered(op, selection, identity_of(REDUCTIONS[name], self.dtype))
@@ -155,14 +206,29 @@ class Accumulating(Indexing):
         dim: int | None = None,
         include_self: bool = True,
     ) -> Self:
-        """Reduce each element with those of `src` for it, in place; gives itself back. See `tx.scatter_reduce`."""
+        """Reduce each element with those of `src` for it, in place; return this tensor. See `tx.scatter_reduce`."""
         name = _reduction_named("scatter_reduce_", reduce)
         if include_self and name != "mean":
-            selection = self._along("scatter_reduce_", self.layout, axis, index, src)
-            self._scatter("scatter_reduce_", selection, self._operand(src, "scatter_reduce_"), name)
+            selection, value = self._along("scatter_reduce_", self.layout, axis, index, src)
+            self._scatter("scatter_reduce_", selection, value, name)
         else:
             found = self.scatter_reduce(axis, index, src, reduce, include_self=include_self)
             self._write(found, "scatter_reduce_")
+        return self
+
+    def masked_scatter(self, mask: Operand, source: Operand) -> Self:
+        """New tensor: these elements, those where `mask` is true replaced by the elements of `source` in order; see
+        `tx.masked_scatter`.
+        """
+        where, values = self._operand(mask, "masked_scatter"), self._operand(source, "masked_scatter")
+        return self._masked_scattered("masked_scatter", where, values)
+
+    def masked_scatter_(self, mask: Operand, source: Operand) -> Self:
+        """Replace the elements where `mask` is true by those of `source` in order, in place; return this tensor. See
+        `tx.masked_scatter`.
+        """
+        where, values = self._operand(mask, "masked_scatter_"), self._operand(source, "masked_scatter_")
+        self._write(self._masked_scattered("masked_scatter_", where, values), "masked_scatter_")
         return self
 
     # How they do it
@@ -172,10 +238,55 @@ class Accumulating(Indexing):
         axis = self._axis(op, axis, index, values)
         return self._select(op, layout, (axis,), (self._indices(op, index),), axis, (axis,))
 
-    def _along(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> Selection:
-        """What indices select that say for each place of the other axes which elements."""
-        axis = self._axis(op, axis, index, values)
-        return self._select_along(op, layout, index, axis)
+    def _along(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> tuple[Selection, Any]:
+        """Return what an index selects along an axis, and the values for it, as PyTorch's `scatter` reads them: those of a tensor
+        may be more than the index has, on any axis; they are never broadcast. One number is for all.
+        """
+        selection = self._select_within(op, layout, self._axis(op, axis, index, values), index)
+        value, shape = self._operand(values, op), selection.shape
+        if not isinstance(value, Core) or not value.layout.shape:
+            return selection, value
+        sizes = value.layout.shape
+        if len(sizes) != len(shape) or any([n > m for n, m in zip(shape, sizes, strict=True)]):
+            raise ShapeError(
+                f"{op}: index has shape {shape} and src {sizes}; src must be at least as long as index on each axis:"
+                f" use src.expand({', '.join(map(str, shape))}) to repeat its elements"
+            )
+        return selection, value._view(value.layout.index(tuple([slice(0, n) for n in shape])))
+
+    def _slices(self, op: str, layout: Layout, axis: Any, index: Any, source: Any) -> tuple[Selection, Any]:
+        """Return what a 1-D index selects along an axis, and the slices for it, which must have just that shape."""
+        axis = self._axis(op, axis, index, source)
+        indices, value = self._one_axis(op, index), self._operand(source, op)
+        selection = self._select(op, layout, (axis,), (indices,), axis, (axis,))
+        found = value.layout.shape if isinstance(value, Core) else ()
+        if found != selection.shape:
+            raise ShapeError(f"{op}: source has shape {found}; it must have shape {selection.shape}, one slice for each index")
+        return selection, value
+
+    def _masked_scattered(self, op: str, mask: Any, source: Any) -> Self:
+        """New tensor: element k of `source` where `mask` is true for the k-th time."""
+        if not isinstance(mask, Core) or mask.dtype is not boolean:
+            raise DTypeError(f"{op}: mask must be a bool tensor, not {getattr(mask, 'dtype', mask)}")
+        if not isinstance(source, Core) or source.dtype is not self.dtype:
+            told = getattr(source, "dtype", source)
+            raise DTypeError(f"{op}: source is {told} and the tensor {self.dtype}; source must be a tensor of that dtype")
+        layout = self.layout
+        try:
+            where: Any = mask._view(broadcast_layout(mask.layout, layout.shape, op))
+        except ShapeError:
+            raise ShapeError(f"{op}: mask has shape {mask.layout.shape}; it must broadcast to {layout.shape}, the tensor's") from None
+        if not layout.size:
+            return self.copy()  # type: ignore[attr-defined, no-any-return]
+        values: Any = source._view(source.layout.reshape((-1,)))
+        if not values.size:
+            values = self._of(Node.of(OPS["cast"], (1,), self.dtype, (Scalar(0, self.dtype),), (None,)))
+            if not where.node.traced and bool(where.any()):
+                raise ShapeError(f"{op}: source has no elements, and mask is true for {int(where.sum())}; give one for each")
+        count = where._view(where.layout.reshape((-1,))).astype(int64).cumsum(0)
+        places = self._compute(OPS["where"], where, count._view(count.layout.reshape(layout.shape)) - 1, 0)
+        chosen = values._gather(values._select(op, values.layout, (0,), (places,), 0, (0,)))
+        return self._compute(OPS["where"], where, chosen, self)
 
     def _axis(self, op: str, axis: Any, index: Any, values: Any) -> int:
         if axis is None or index is None or values is None:
@@ -204,6 +315,11 @@ class Accumulating(Indexing):
         counts = counts.astype(self.dtype.part)  # type: ignore[attr-defined]
         divide = OPS["floor_divide"] if self.dtype.is_integer else OPS["divide_by_real"]
         return self._compute(divide, total, counts)
+
+
+def _scatter_reduction(op: str, reduce: str | None) -> str | None:
+    """Return the reduction that `scatter` is told to do, if any."""
+    return None if reduce is None else {"add": "sum", "multiply": "prod"}[one_of(op, "reduce", reduce, "add", "multiply")]
 
 
 def _reduction_named(op: str, reduce: str | None) -> str:

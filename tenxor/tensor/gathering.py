@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 
 from ..dtypes import DEFAULT_INT
-from ..errors import BadIndex, ShapeError, described
+from ..errors import ArgumentError, BadIndex, ShapeError, described
 from ..keywords import spelled
-from ..late import Late
+from ..late import Late, LateModule
 from ..layout import Layout, broadcast_shapes
 from ..layout.indexing import counted
 from ..memory import Buffer
@@ -24,6 +24,7 @@ from .arguments import axis_of, into, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
 
+nested = LateModule("tenxor.tensor.nested")
 wrong_index = Late("tenxor.plans.indices").wrong_index
 check_nesting = Late("tenxor.tensor.nested").check_nesting
 
@@ -85,6 +86,19 @@ class Gathering(Movement):
             places = places % size if mode == "wrap" else places.clip(0, size - 1)
         return into("take", out, self._gather(self._select("take", layout, (axis,), (places,), axis, (axis,))))
 
+    @spelled
+    def gather(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
+        """New tensor of the shape of `index`: the elements that `index` names along an axis; see `tx.gather`."""
+        axis = self._axis_of_index("gather", axis, index)
+        return self._gather(self._select_within("gather", self.layout, axis, index))
+
+    @spelled
+    def index_select(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
+        """New tensor: the slices that a 1-D `index` names along an axis; see `tx.index_select`."""
+        axis = self._axis_of_index("index_select", axis, index)
+        indices = self._one_axis("index_select", index)
+        return self._gather(self._select("index_select", self.layout, (axis,), (indices,), axis, (axis,)))
+
     @classmethod
     def _indices(cls, op: str, given: Any) -> Self:
         """Indices as a tensor of integers."""
@@ -145,6 +159,37 @@ class Gathering(Movement):
         read = layout.arranged((*every[:axis], None, *every[axis + 1 :], axis), (*shape, sizes[axis]))
         return Selection(op, read, (indices,), (indices.layout.arranged(every, shape),), (axis,))
 
+    def _select_within(self, op: str, layout: Layout, axis: int, given: Any) -> Selection:
+        """Return what an index selects along `axis`, as PyTorch's `gather` and `scatter` read it.
+
+        On all other axes, position p of the index belongs to position p of the layout. The index may be shorter there,
+        and is never broadcast.
+        """
+        indices = self._indices(op, given)
+        shape, sizes, ndim = indices.layout.shape, layout.shape, layout.ndim
+        if len(shape) != ndim:
+            raise ShapeError(f"{op}: index has shape {shape} and the tensor {sizes}; both must have the same number of axes")
+        if any([shape[a] > sizes[a] for a in range(ndim) if a != axis]):
+            raise ShapeError(
+                f"{op}: index has shape {shape} and the tensor {sizes}; index must be no longer than the tensor on all axes but {axis}"
+            )
+        part = layout.index(tuple([slice(None) if a == axis else slice(0, n) for a, n in enumerate(shape)]))
+        read = part.arranged((*range(axis), None, *range(axis + 1, ndim), axis), (*shape, sizes[axis]))
+        return Selection(op, read, (indices,), (indices.layout,), (axis,))
+
+    def _one_axis(self, op: str, given: Any) -> Self:
+        """Return the indices of an argument that has one axis; a single index counts as one of length 1."""
+        indices = self._indices(op, given)
+        if len(indices.layout.shape) > 1:
+            raise ShapeError(f"{op}: index has shape {indices.layout.shape}; it must have one axis: use index.reshape(-1)")
+        return indices._view(indices.layout.reshape((-1,)))
+
+    def _axis_of_index(self, op: str, axis: Any, index: Any) -> int:
+        """Return the axis counted from 0. Raise ArgumentError unless both the axis and the index were given."""
+        if axis is None or index is None:
+            raise ArgumentError(f"{op}: takes an axis and an index: x.{op}(axis, index)")
+        return axis_of(op, axis, self.layout.ndim)
+
     def _gather(self, selection: Selection) -> Self:
         """New tensor: what indices select in this storage."""
         op, shape = selection.op, selection.shape
@@ -172,6 +217,8 @@ def outside(indices: Any, size: int) -> int | None:
 def array_of(op: str, indices: Any) -> Any:
     """Nested lists as an array."""
     check_nesting(indices, op)
+    if hasattr(indices, "_fields"):
+        nested.check_records([indices], {type(indices)}, op)
     try:
         return np.asarray(indices)
     except ValueError:

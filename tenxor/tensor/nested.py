@@ -55,6 +55,7 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
     check_nesting(obj, op)
     shape, leaves, kinds = _unpacked(obj)
     if not kinds <= _PLAIN:
+        check_records(leaves, kinds, op)
         if cls in kinds and any([type(x) is cls and x._has_past() for x in leaves]):
             return _with_past(cls, shape, leaves, wanted, op), wanted
         if kinds <= {cls, np.ndarray}:
@@ -191,6 +192,16 @@ def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
     for some in _in_portions(items):
         found.update(map(function, some))
     return found
+
+
+def check_records(leaves: list[Any], kinds: set[type], op: str) -> None:
+    """Raise DTypeError for a named tuple of tensors, as `cummax` returns it: stacking its parts is never meant."""
+    for kind in kinds:
+        fields = getattr(kind, "_fields", ())
+        if fields and issubclass(kind, tuple) and any([isinstance(x, Core) for leaf in leaves if type(leaf) is kind for x in leaf]):
+            raise DTypeError(
+                f"{op}: {kind.__name__} has several parts, {', '.join(fields)}; it must be one tensor: use .{' or .'.join(fields)}"
+            )
 
 
 def _with_arrays(obj: Any, others: tuple[type, ...], op: str, depth: int) -> Any:

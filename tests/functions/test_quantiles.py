@@ -117,6 +117,13 @@ def test_errors_of_weights() -> None:
         tx.quantile(x, 0.5, method="inverted_cdf", weights=x * 1j)
 
 
+@pytest.mark.parametrize("method", [[1], {}, np.zeros(2), 3], ids=str)
+def test_a_method_that_is_no_text_is_refused(method: Any) -> None:
+    for q in (0.5, [0.5], tx.asarray([0.5])):
+        with pytest.raises(ArgumentError, match="quantile: there is no method"):
+            tx.quantile(tx.ones(3), q, method=method)
+
+
 def test_nan_and_infinities() -> None:
     rows = np.asarray([[1, np.nan, 2], [np.inf, 1, 2], [-np.inf, np.inf, np.inf], [np.inf, np.inf, -np.inf]])
     with warnings.catch_warnings():

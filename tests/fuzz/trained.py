@@ -13,8 +13,7 @@ MODULES: Mapping[str, Callable[[], Any]] = {
     "Linear": lambda: tx.nn.Linear(4, 3),
     "Conv1d": lambda: tx.nn.Conv1d(3, 2, 2),
     "Conv2d": lambda: tx.nn.Conv2d(2, 3, 2, dtype=tx.float64),
-    "MaxPool2d": lambda: tx.nn.MaxPool2d(2),
-    "AvgPool2d": lambda: tx.nn.AvgPool2d(2),
+    **{name: lambda name=name: getattr(tx.nn, name)(2) for name in tx.nn.pooling.__all__},  # type: ignore[misc]
     "Flatten": tx.nn.Flatten,
     "Lambda": lambda: tx.nn.Lambda(lambda x: x + 1),
     "Dropout": tx.nn.Dropout,
@@ -26,6 +25,7 @@ MODULES: Mapping[str, Callable[[], Any]] = {
     "BatchNorm2d": lambda: tx.nn.BatchNorm2d(2),
     "LSTM": lambda: tx.nn.LSTM(4, 2),
     "GRU": lambda: tx.nn.GRU(4, 2),
+    "RNN": lambda: tx.nn.RNN(4, 2),
     "MultiHeadAttention": lambda: tx.nn.MultiHeadAttention(4, 2),
     "KeyValueCache": lambda: tx.nn.KeyValueCache(1, 2, 5, 5),
     "GCN": lambda: tx.nn.GCN(4, 2),

@@ -122,7 +122,7 @@ def _trained(tx: Any, g: Given) -> Any:
 
 
 def _module(tx: Any, g: Given) -> Any:
-    layer = tx.nn.Linear(7, 6)
+    layer = tx.nn.Linear(7, 6, dtype=tx.float64)
     layer.weight[...] = g["b"]
     layer.bias[...] = 1.0
     return tx.relu(layer(g["a"])).detach()

@@ -57,3 +57,33 @@ def test_its_tensors_are_taken_for_values() -> None:
 def test_numbers_agree() -> None:
     x = np.linspace(-3, 3, 101)
     np.testing.assert_allclose(np.asarray(tx.softmax(tx.asarray(x), axis=0)), torch.softmax(torch.from_numpy(x), 0), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_recurrent_layers_load_its_states_and_give_the_same(kind: str) -> None:
+    for layers, bidirectional, batch_first in ((1, False, False), (2, True, True)):
+        named = {"num_layers": layers, "bidirectional": bidirectional, "batch_first": batch_first}
+        theirs = getattr(torch.nn, kind)(3, 4, **named)
+        ours = getattr(tx.nn, kind)(3, 4, **named)
+        assert ours.load_state_dict(theirs.state_dict()) == ([], [])
+        x = np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float32)
+        (found, ends), (wanted, last) = ours(tx.asarray(x)), theirs(torch.from_numpy(x))
+        for a, b in ((found, wanted), *(zip(ends, last, strict=True) if kind == "LSTM" else ((ends, last),))):
+            np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_losses_and_scatters_agree() -> None:
+    rng = np.random.default_rng(1)
+    x, target, weight = rng.normal(size=(3, 5, 5)), rng.integers(0, 5, (3, 5)), rng.random(5)
+    for how in ({}, {"ignore_index": 2, "label_smoothing": 0.1}, {"reduction": "none"}):
+        found = tx.nn.functional.cross_entropy(tx.asarray(x), target, tx.asarray(weight), **how)
+        wanted = torch.nn.functional.cross_entropy(torch.from_numpy(x), torch.from_numpy(target), torch.from_numpy(weight), **how)
+        np.testing.assert_allclose(found.to_numpy(), wanted.numpy(), rtol=1e-12)
+    index, src = rng.integers(0, 5, (2, 4, 3)), rng.normal(size=(3, 4, 5))
+    t, i, s = (torch.from_numpy(each) for each in (x, index, src))
+    np.testing.assert_array_equal(tx.gather(tx.asarray(x), 1, index).to_numpy(), torch.gather(t, 1, i).numpy())
+    for reduce in ("sum", "prod", "mean", "amax", "amin"):
+        for include in (True, False):
+            found = tx.scatter_reduce(tx.asarray(x), 1, index, src, reduce, include_self=include)
+            wanted = t.scatter_reduce(1, i, s, reduce, include_self=include)
+            np.testing.assert_allclose(found.to_numpy(), wanted.numpy(), rtol=1e-12)

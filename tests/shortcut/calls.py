@@ -113,7 +113,7 @@ FUNCTIONS.update(
 _TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 FUNCTIONS.update({name: (("x",), ("x", 4), ("x", None, 0), ("row", {"norm": "ortho"}), ("x", 0)) for name in _TRANSFORMS})
 _PAIRS = ("mse_loss", "l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
-FUNCTIONS.update({name: (("x", "other"), ("x", "x", "sum"), ("x", "row")) for name in _PAIRS})
+FUNCTIONS.update({name: (("x", "other"), ("x", "x", {"reduction": "sum"}), ("x", "row")) for name in _PAIRS})
 _REPEATED = called_again(lambda: None).__code__
 BESIDE = ("same", "other", "turned", "row", "known", 2, 2.5, True, 2**80, 1j, "x", None, np.float64(2))
 KEYS = (0, -1, 9, (0, 1), (-1, -1), (0, 9), slice(1, None), (..., 0), (0, ..., 0), (None, 0), (slice(None, None, -1), 1), ())
@@ -143,8 +143,11 @@ def functions() -> dict[str, Callable[..., Any]]:
     public = [getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]
     found = [contraction._einsum, attention._attended_again, *public]
     functions = [f for f in found if hasattr(f, "__code__")]
-    codes = {f.__name__: (f, {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}) for f in functions}
-    return {name: f for name, (f, all_codes) in codes.items() if _REPEATED in all_codes}
+    named: dict[str, Callable[..., Any]] = {}
+    for f in functions:
+        if _REPEATED in {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}:
+            named.setdefault(f.__name__, f)  # `tx.pad` rather than the `pad` of `functional`
+    return named
 
 
 def calls_of_functions() -> Iterator[tuple[str, Call]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tenxor as tx
 from tenxor.dtypes import ALL
 from tenxor.errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from tenxor.nn import functional as F
 from tenxor.tensor import nested
 
 PLAIN = st.sampled_from([True, False, 0, 1, -1, 7, 2**53 + 1, -(2**63), 2**63 - 1, 0.5, -2.25, 1e300, 1j, 2 - 0.5j])
@@ -263,3 +264,39 @@ def test_a_list_that_contains_itself_is_no_index_and_no_tree() -> None:
         tx.grad(tx.sum)(data)
     with pytest.raises(ArgumentError, match="nested in more than 100 levels, or one contains itself"):
         tx.vmap(tx.sum)(data)
+
+
+def several_parts() -> dict[str, tuple[Any, str]]:
+    """Results that are named tuples of tensors, and the first of their names."""
+    x = tx.asarray([[4, 1], [2, 3]])
+    decompositions = {"qr": tx.linalg.qr(x * 1.0), "svd": tx.linalg.svd(x * 1.0), "eigh": tx.linalg.eigh(x * 1.0)}
+    found = {"cummax": tx.cummax(x), "cummin": tx.cummin(x), "topk": tx.topk(x, 1), "mode": tx.mode(x), **decompositions}
+    found["max_pool1d"] = tx.max_pool1d(x, 2, return_indices=True)
+    found |= {"unique_counts": tx.unique_counts(x), "unique_inverse": tx.unique_inverse(x), "unique_all": tx.unique_all(x)}
+    return {name: (record, record._fields[0]) for name, record in found.items()}
+
+
+def test_a_result_of_several_parts_is_no_tensor() -> None:
+    """Wherever one tensor is expected, a TypeError names the parts; they are never stacked."""
+    x = tx.asarray([[4, 1], [2, 3]])
+    calls: dict[str, Any] = {
+        **{"asarray": tx.asarray, "sin": tx.sin, "sum": tx.sum, "sort": tx.sort, "fft": tx.fft.fft, "norm": tx.linalg.norm},
+        **{"plus": lambda r: x + r, "from the right": lambda r: r + x, "in place": lambda r: x.copy().__iadd__(r)},
+        **{"written": lambda r: x.copy().__setitem__(0, r), "where": lambda r: tx.where(x > 0, r, x), "list": lambda r: tx.asarray([r, r])},
+        **{"beside a tensor": lambda r: tx.asarray([r[0], r]), "indices": lambda r: tx.take(x, r), "loss": lambda r: F.mse_loss(x, r)},
+    }
+    for name, (record, first) in several_parts().items():
+        for call, function in calls.items():
+            with pytest.raises(TypeError, match=rf"several parts, .*use \.{first}"):
+                function(record)
+                pytest.fail(f"{call} of {name}")
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+def test_named_tuples_of_numbers_are_rows() -> None:
+    assert tx.asarray([Point(1.0, 2.0), Point(3.0, 4.0)]).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert tx.sum(Point(1.0, 2.0)).item() == 3.0

@@ -63,8 +63,9 @@ def test_normalisations() -> None:
     weight, bias = drawn(5), drawn(5)
     expected = (a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-5) * weight.to_numpy() + bias.to_numpy()
     np.testing.assert_allclose(F.layer_norm(x, 5, weight, bias).to_numpy(), expected, rtol=1e-12)
-    expected = a / np.sqrt((a * a).mean(-1, keepdims=True) + 1e-6) * weight.to_numpy()
-    np.testing.assert_allclose(F.rms_norm(x, 5, weight).to_numpy(), expected, rtol=1e-12)
+    for eps in (1e-3, None):
+        expected = a / np.sqrt((a * a).mean(-1, keepdims=True) + (np.finfo(np.float64).eps if eps is None else eps)) * weight.to_numpy()
+        np.testing.assert_allclose(F.rms_norm(x, 5, weight, eps).to_numpy(), expected, rtol=1e-12)
     groups = a.reshape(3, 2, 10)
     expected = ((groups - groups.mean(-1, keepdims=True)) / np.sqrt(groups.var(-1, keepdims=True) + 1e-5)).reshape(a.shape)
     np.testing.assert_allclose(F.group_norm(x, 2).to_numpy(), expected, rtol=1e-12)
@@ -96,7 +97,8 @@ NARROW: dict[str, Any] = {
     "linear": lambda d: nn.Linear(4, 3, dtype=d),
     "conv1d": lambda d: nn.Conv1d(4, 2, 3, padding=1, dtype=d),
     "lstm": lambda d: nn.LSTM(4, 3, dtype=d),
-    "gru": lambda d: nn.GRU(4, 3, dtype=d),
+    "gru": lambda d: nn.GRU(4, 3, 2, bidirectional=True, dtype=d),
+    "rnn": lambda d: nn.RNN(4, 3, batch_first=True, dtype=d),
     "attention": lambda d: nn.MultiHeadAttention(4, 2, dtype=d),
     "layer norm": lambda d: nn.LayerNorm(4, dtype=d),
 }
@@ -139,10 +141,10 @@ def test_batch_normalisation_in_training_and_in_use() -> None:
 
 
 def lstm(x: Any, p: dict[str, Any]) -> Any:
-    h = c = np.zeros((x.shape[0], p["weight_hidden"].shape[1]))
+    h = c = np.zeros((x.shape[0], p["weight_hh_l0"].shape[1]))
     states = []
     for k in range(x.shape[1]):
-        gates = x[:, k] @ p["weight_input"].T + p["bias_input"] + h @ p["weight_hidden"].T + p["bias_hidden"]
+        gates = x[:, k] @ p["weight_ih_l0"].T + p["bias_ih_l0"] + h @ p["weight_hh_l0"].T + p["bias_hh_l0"]
         i, f, g, o = np.split(gates, 4, axis=1)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(c)
@@ -151,11 +153,11 @@ def lstm(x: Any, p: dict[str, Any]) -> Any:
 
 
 def gru(x: Any, p: dict[str, Any]) -> Any:
-    h = np.zeros((x.shape[0], p["weight_hidden"].shape[1]))
+    h = np.zeros((x.shape[0], p["weight_hh_l0"].shape[1]))
     states = []
     for k in range(x.shape[1]):
-        r, z, n = np.split(x[:, k] @ p["weight_input"].T + p["bias_input"], 3, axis=1)
-        hr, hz, hn = np.split(h @ p["weight_hidden"].T + p["bias_hidden"], 3, axis=1)
+        r, z, n = np.split(x[:, k] @ p["weight_ih_l0"].T + p["bias_ih_l0"], 3, axis=1)
+        hr, hz, hn = np.split(h @ p["weight_hh_l0"].T + p["bias_hh_l0"], 3, axis=1)
         z = sigmoid(z + hz)
         h = (1 - z) * np.tanh(n + sigmoid(r + hr) * hn) + z * h
         states.append(h)
@@ -165,7 +167,7 @@ def gru(x: Any, p: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("steps", [6, 21])
 @pytest.mark.parametrize(("layer", "expected"), [(nn.LSTM, lstm), (nn.GRU, gru)])
 def test_recurrent_layers(layer: Any, expected: Any, steps: int) -> None:
-    own = layer(3, 4, dtype=tx.float64)
+    own = layer(3, 4, batch_first=True, dtype=tx.float64)
     x = drawn(2, steps, 3)
     found, _ = own(x)
     np.testing.assert_allclose(found.to_numpy(), expected(x.to_numpy(), {n: p.to_numpy() for n, p in own.named_parameters()}), rtol=1e-10)
@@ -178,23 +180,22 @@ def test_recurrent_layers(layer: Any, expected: Any, steps: int) -> None:
 @pytest.mark.parametrize("steps", [3, 20])
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
 def test_states_to_begin_with(layer: Any, steps: int) -> None:
-    """One for all sequences, or several for one; of other dtypes than the layer's, as the input may be."""
-    own = layer(3, 4, dtype=tx.float64)
+    """One for all sequences, or several for one."""
+    own = layer(3, 4, batch_first=True, dtype=tx.float64)
     begun = lambda h: (h, h) if layer is nn.LSTM else h  # noqa: E731
-    x, h = drawn(2, steps, 3).astype(tx.float32), drawn(1, 4).astype(tx.float32)
-    found, wanted = own(x, begun(h))[0], own(x.astype(tx.float64), begun(tx.concat([h, h]).astype(tx.float64)))[0]
-    assert found.dtype is tx.float64
+    x, h = drawn(2, steps, 3), drawn(1, 1, 4)
+    found, wanted = own(x, begun(h))[0], own(x, begun(tx.concat([h, h], 1)))[0]
     np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-12)
-    assert own(x)[0].dtype is tx.float64 and own(x[:1], begun(tx.zeros((5, 4))))[0].shape == (5, steps, 4)
-    with pytest.raises(ValueError, match=r"state of shape \(2, 3\)"):
-        own(x, begun(tx.zeros((2, 3))))
+    assert own(x[:1], begun(tx.zeros((1, 5, 4))))[0].shape == (5, steps, 4)
+    with pytest.raises(ValueError, match=r"state has shape \(1, 2, 3\); it must be \(1, N, 4\)"):
+        own(x, begun(tx.zeros((1, 2, 3))))
 
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
 def test_gradients_of_recurrent_layers(layer: Any, bias: bool) -> None:
     """By all parameters, with columns of the weights in panels, many steps and few."""
-    own, x = layer(5, 64, bias, dtype=tx.float64), drawn(3, 17, 5)
+    own, x = layer(5, 64, bias=bias, batch_first=True, dtype=tx.float64), drawn(3, 17, 5)
     weigh = drawn(3, 17, 64)
     (own(x)[0] * weigh).sum().backward()
     parameters = dict(own.named_parameters())

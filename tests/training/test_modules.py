@@ -147,20 +147,21 @@ def test_losses(reduction: str) -> None:
         (F.mse_loss(a, b, reduction), (x - t) ** 2),
         (F.l1_loss(a, b, reduction), gap),
         (F.huber_loss(a, b, reduction), np.where(gap < 1, gap * gap / 2, gap - 0.5)),
-        (F.binary_cross_entropy(q, b, reduction), -(t * np.log(p) + (1 - t) * np.log(1 - p))),
-        (F.binary_cross_entropy_with_logits(a, b, reduction), np.log1p(np.exp(x)) - x * t),
+        (F.binary_cross_entropy(q, b, reduction=reduction), -(t * np.log(p) + (1 - t) * np.log(1 - p))),
+        (F.binary_cross_entropy_with_logits(a, b, reduction=reduction), np.log1p(np.exp(x)) - x * t),
         (F.kl_div(tx.log_softmax(a), b, reduction), t * (np.log(t) - log_softmax(x))),
     ):
         np.testing.assert_allclose(found.to_numpy(), end(expected), rtol=1e-10)
     classes = np.array([0, 2, 1, 2])
     logs = log_softmax(x)
     each = -logs[np.arange(4), classes]
-    np.testing.assert_allclose(F.cross_entropy(a, classes, reduction).to_numpy(), end(each), rtol=1e-12)
-    np.testing.assert_allclose(F.nll_loss(tx.log_softmax(a), classes, reduction).to_numpy(), end(each), rtol=1e-12)
+    np.testing.assert_allclose(F.cross_entropy(a, classes, reduction=reduction).to_numpy(), end(each), rtol=1e-12)
+    np.testing.assert_allclose(F.nll_loss(tx.log_softmax(a), classes, reduction=reduction).to_numpy(), end(each), rtol=1e-12)
     smooth = 0.9 * each - 0.1 * logs.mean(-1)
-    np.testing.assert_allclose(F.cross_entropy(a, classes, reduction, 0.1).to_numpy(), end(smooth), rtol=1e-12)
+    np.testing.assert_allclose(F.cross_entropy(a, classes, reduction=reduction, label_smoothing=0.1).to_numpy(), end(smooth), rtol=1e-12)
     share = t / t.sum(-1, keepdims=True)
-    np.testing.assert_allclose(F.cross_entropy(a, tx.asarray(share), reduction).to_numpy(), end(-(share * logs).sum(-1)), rtol=1e-12)
+    found = F.cross_entropy(a, tx.asarray(share), reduction=reduction)
+    np.testing.assert_allclose(found.to_numpy(), end(-(share * logs).sum(-1)), rtol=1e-12)
 
 
 def test_gradients_of_losses() -> None:
@@ -184,8 +185,8 @@ def test_losses_of_complex_numbers_are_real(loss: Any) -> None:
 def test_logarithms_that_are_held_have_derivatives_of_0() -> None:
     """Of probabilities of 0 and 1: right and wrong ones."""
     p, t = tx.asarray([0.0, 1.0, 0.0, 1.0, 0.25]), tx.asarray([0.0, 1.0, 1.0, 0.0, 0.0])
-    assert F.binary_cross_entropy(p, t, "none")[:4].tolist() == [0.0, 0.0, 100.0, 100.0]
-    assert tx.grad(lambda p: F.binary_cross_entropy(p, t, "sum"))(p).tolist() == [1.0, -1.0, 0.0, 0.0, 1 / 0.75]
+    assert F.binary_cross_entropy(p, t, reduction="none")[:4].tolist() == [0.0, 0.0, 100.0, 100.0]
+    assert tx.grad(lambda p: F.binary_cross_entropy(p, t, reduction="sum"))(p).tolist() == [1.0, -1.0, 0.0, 0.0, 1 / 0.75]
 
 
 @pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy, F.kl_div])
@@ -213,14 +214,16 @@ def test_what_is_to_be_ignored_does_not_count(ignored: int, smoothing: float) ->
     kept = classes != ignored
     given = {"label_smoothing": smoothing, "ignore_index": ignored}
     for reduction in ("mean", "sum"):
-        loss, gradient = tx.value_and_grad(lambda a, how=reduction: F.cross_entropy(a, classes, how, **given))(tx.asarray(x))
-        wanted, its = tx.value_and_grad(lambda a, how=reduction: F.cross_entropy(a, classes[kept], how, smoothing))(tx.asarray(x[kept]))
+        loss, gradient = tx.value_and_grad(lambda a, how=reduction: F.cross_entropy(a, classes, reduction=how, **given))(tx.asarray(x))
+        only = {"label_smoothing": smoothing, "reduction": reduction}
+        wanted, its = tx.value_and_grad(lambda a, only=only: F.cross_entropy(a, classes[kept], **only))(tx.asarray(x[kept]))
         np.testing.assert_allclose(loss.item(), wanted.item(), rtol=1e-12)
         np.testing.assert_allclose(gradient.to_numpy()[kept], its.to_numpy(), rtol=1e-12)
         assert (gradient.to_numpy()[~kept] == 0).all()
-    each = F.cross_entropy(tx.asarray(x), classes, "none", **given).to_numpy()
+    each = F.cross_entropy(tx.asarray(x), classes, reduction="none", **given).to_numpy()
     assert (each[~kept] == 0).all() and (each[kept] > 0).all()
-    assert F.nll_loss(tx.log_softmax(tx.asarray(x)), classes, "none", ignored).to_numpy()[~kept].tolist() == [0.0, 0.0]
+    each = F.nll_loss(tx.log_softmax(tx.asarray(x)), classes, reduction="none", ignore_index=ignored)
+    assert each.to_numpy()[~kept].tolist() == [0.0, 0.0]
     assert np.isnan(F.cross_entropy(tx.asarray(x), np.full(5, ignored), **given).item())  # a mean of nothing
 
 
@@ -241,7 +244,7 @@ def test_what_is_no_class_is_an_error(wrong: int, dtype: Any) -> None:
 def test_classes_must_fit_the_logits() -> None:
     with pytest.raises(tx.errors.DTypeError, match="nll_loss: the target is classes, integers"):
         F.nll_loss(tx.zeros((4, 3)), tx.zeros(4))
-    with pytest.raises(tx.errors.ShapeError, match=r"need classes of shape \(4,\)"):
+    with pytest.raises(tx.errors.ShapeError, match=r"target must have shape \(4,\)"):
         F.cross_entropy(tx.zeros((4, 3)), tx.asarray([[0], [1], [2], [0]]))
     with pytest.raises(tx.errors.DTypeError, match="classes, integers"):
         F.cross_entropy(tx.zeros((4, 3)), tx.ones((4, 3), dtype=tx.bool))
@@ -285,7 +288,7 @@ def test_who_looks_for_an_activation_as_a_class_is_told_the_function(name: str, 
 def test_one_hot_knows_its_classes() -> None:
     assert F.one_hot(tx.asarray([[1], [0]]), 3).tolist() == [[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]
     assert tx.vmap(lambda k: F.one_hot(k, 2))(tx.asarray([0, 1])).tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    for indices, count, wrong in (([0, 3], 3, 3), ([-1, 1], None, -1), ([1, -2], 4, -2)):
+    for indices, count, wrong in (([0, 3], 3, 3), ([-1, 1], -1, -1), ([1, -2], 4, -2)):
         with pytest.raises(tx.errors.IndexOutOfRange, match=f"index {wrong} "):
             F.one_hot(tx.asarray(indices), count)
 
@@ -302,9 +305,9 @@ def test_a_state_of_complex_numbers_changes_nothing() -> None:
 @pytest.mark.parametrize("layer", [nn.GCN(3, 2), nn.GATv2(3, 2)])
 def test_graphs_have_edges(layer: Any) -> None:
     with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: there are no edges"):
-        layer(tx.ones((4, 3)))
+        layer(tx.ones((4, 3), dtype=tx.float32))
     with pytest.raises(tx.errors.ShapeError, match=f"{type(layer).__name__}: x of shape .* tx.vmap"):
-        layer(tx.ones((4, 4, 3)), tx.asarray([[0, 1], [1, 2]]))
+        layer(tx.ones((4, 4, 3), dtype=tx.float32), tx.asarray([[0, 1], [1, 2]]))
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: pickle.loads(pickle.dumps(x, 2))])

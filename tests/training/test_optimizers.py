@@ -339,15 +339,25 @@ def test_schedules(schedule: Any, expected: Any) -> None:
     np.testing.assert_allclose(rates, [2 * expected(k) for k in range(13)], rtol=1e-12)
 
 
-def test_one_cycle_rises_and_falls() -> None:
-    optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
-    schedule = tx.optim.one_cycle(optimizer, 10)
-    rates = []
-    for _ in range(11):
-        rates.append(optimizer.groups[0]["lr"])
+@pytest.mark.parametrize(("total", "rise"), [(10, 0.3), (7, 0.5), (50, 0.1), (4, 1.0), (1, 0.3)])
+def test_one_cycle_has_the_rates_of_pytorch_step_by_step(total: int, rise: float) -> None:
+    """By the closed form of `OneCycleLR`: its first phase ends at step `rise * total - 1`, its second at `total - 1`."""
+    optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=2.0)
+    schedule, peak = tx.optim.one_cycle(optimizer, total, rise=rise), rise * total - 1
+    for step in range(total + 2):
+        if step <= peak:
+            wanted = 0.08 + 1.92 * (1 - cos(pi * step / peak)) / 2
+        else:
+            done = min((step - peak) / (total - 1 - peak), 1) if total - 1 > peak else 1
+            wanted = 2e-4 + (2 - 2e-4) * (1 + cos(pi * done)) / 2
+        np.testing.assert_allclose(optimizer.groups[0]["lr"], wanted, rtol=1e-9, err_msg=f"{step}")
         schedule.step()
-    assert rates.index(max(rates)) == 3 and max(rates) == 1.0
-    np.testing.assert_allclose((rates[0], rates[-1]), (0.04, 1e-4), rtol=1e-9)
+
+
+def test_one_cycle_refuses_more_steps_than_floats_count() -> None:
+    for total in (10**20, 10**400):
+        with pytest.raises(tx.errors.ArgumentError, match=r"one_cycle: total is .* at most 9007199254740992"):
+            tx.optim.one_cycle(tx.optim.SGD([tx.nn.Parameter([1.0])]), total)
 
 
 def test_parameters_are_a_list_and_rates_are_not_below_0() -> None:

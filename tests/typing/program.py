@@ -242,7 +242,7 @@ def wrong(x: Tensor) -> None:
     nn.Softmax()  # type: ignore[attr-defined]
     nn.Linear("3", 2)  # type: ignore[arg-type]
     nn.Linear(3, 2)(x, x)  # type: ignore[call-arg]
-    nn.functional.cross_entropy(x, x, "mean", 0.0, -100, 1)  # type: ignore[call-arg]
+    nn.functional.cross_entropy(x, x, None, -100)  # type: ignore[call-arg]
     optim.Adam([x], rate=0.1)  # type: ignore[call-arg]
 
 

@@ -1,0 +1,308 @@
+"""Losses: how far a prediction is from its target, by PyTorch's names, arguments and shapes.
+
+PyTorch's deprecated `size_average` and `reduce` are left out: where an argument that is no `reduction` follows them there, arguments from
+there on are by keyword alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..creation import asarray
+from ..dtypes import int64
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..functions import elementwise
+from ..functions.kinds import explained
+from ..functions.neural import log_softmax
+from ..ops import custom
+from ..ops.expr import Arg, call, where
+from ..plans.indices import from_0
+from ..spec import called_again
+from ..tensor import Tensor
+from ..tensor.arguments import one_of
+from ..tensor.core import Operand
+from .dtypes import check_dtypes
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+]
+
+_op = elementwise.FUNCTIONS
+
+
+def _reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
+    how = one_of(op, "reduction", reduction, "mean", "sum", "none")
+    return loss if how == "none" else loss.mean() if how == "mean" else loss.sum()
+
+
+def _weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | None, mean_of_weights: bool = True) -> Tensor:
+    """Return the loss times its weights, reduced; a mean is over the sum of these, or over their number."""
+    if weight is None:
+        return _reduced(op, loss, reduction)
+    if weight.shape != loss.shape:
+        raise ShapeError(f"{op}: weight has shape {weight.shape} and input {loss.shape}; they must be equal: use weight.expand")
+    if mean_of_weights and one_of(op, "reduction", reduction, "mean", "sum", "none") == "mean":
+        found: Tensor = (loss * weight).sum() / weight.sum()
+        return found
+    return _reduced(op, loss * weight, reduction)
+
+
+def _both(op: str, input: Tensor, target: Operand) -> Tensor:
+    """Return the target, which must have the shape of the input: one that broadcasts is never meant."""
+    target = asarray(target)
+    if input.shape != target.shape:
+        raise ShapeError(f"{op}: input has shape {input.shape} and target {target.shape}; they must be equal: use reshape or squeeze")
+    return target
+
+
+@called_again
+@explained
+def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+    """New tensor: the squared differences, of complex numbers the squares of their absolute values; their mean, sum, or as they are.
+
+    With a `weight` for each element the mean is that of the weighted elements. ShapeError unless the shapes are equal.
+
+    >>> import tenxor as tx
+    >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
+    2.0
+    """
+    target = _both("mse_loss", input, target)
+    apart = input - target
+    squares = (apart * apart.conj()).real if apart.dtype.is_complex else _op["square"](apart)
+    return _weighted("mse_loss", squares, reduction, weight)
+
+
+@called_again
+@explained
+def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+    """New tensor: the absolute differences; weights, reduction and errors are as in `mse_loss`."""
+    target = _both("l1_loss", input, target)
+    return _weighted("l1_loss", abs(input - target), reduction, weight)
+
+
+@called_again
+@explained
+def huber_loss(
+    input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """New tensor: half the squared differences where these are below `delta`, and straight lines beyond; weights, reduction and errors
+    are as in `mse_loss`, but a mean is over the number of elements, as in PyTorch.
+    """
+    apart = abs(input - _both("huber_loss", input, target))
+    loss = _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta)
+    return _weighted("huber_loss", loss, reduction, weight, mean_of_weights=False)
+
+
+@called_again
+@explained
+def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """New tensor: the absolute differences less half of `beta`, and below `beta` a parabola: `huber_loss` over `beta`. For 0 it is
+    `l1_loss`. ShapeError unless the shapes are equal, ArgumentError for a `beta` below 0.
+    """
+    if beta < 0:
+        raise ArgumentError(f"smooth_l1_loss: beta is {beta}; it must be 0 or more")
+    apart = abs(input - _both("smooth_l1_loss", input, target))
+    if beta > 0:
+        apart = _op["where"](apart < beta, apart * apart * (0.5 / beta), apart - beta * 0.5)
+    return _reduced("smooth_l1_loss", apart, reduction)
+
+
+def _held(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
+    """A logarithm held above -100, also at its pole, where it would have an infinite derivative."""
+    there = x == pole
+    return _op["where"](there, -100.0, logarithm(_op["where"](there, pole + 0.5, x)).clip(-100.0))
+
+
+@called_again
+@explained
+def binary_cross_entropy(
+    input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p, times `weight`, which broadcasts; mean, sum, or as they are.
+
+    Logarithms are held above -100, as in PyTorch, and are constant where they are. ShapeError unless input and target have one shape.
+    """
+    target = _both("binary_cross_entropy", input, target)
+    yes, no = _held(_op["log"], input, 0.0), _held(_op["log1p"], -input, -1.0)
+    loss = -(yes * target + no * (1.0 - target))
+    return _reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
+
+
+@called_again
+@explained
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
+) -> Tensor:
+    """New tensor: `binary_cross_entropy` of sigmoid(input), exact where that is 0 or 1.
+
+    `weight` multiplies the loss, and `pos_weight` its term of positive targets, `t log p`; both broadcast. ShapeError unless input and
+    target have one shape.
+
+    >>> import tenxor as tx
+    >>> x, t = tx.asarray([0.0, 0.0]), tx.asarray([1.0, 0.0])
+    >>> loss = tx.nn.functional.binary_cross_entropy_with_logits(x, t, reduction="none", pos_weight=tx.asarray([3.0, 3.0]))
+    >>> [round(each, 4) for each in loss.tolist()]
+    [2.0794, 0.6931]
+    """
+    op = "binary_cross_entropy_with_logits"
+    target = _both(op, input, target)
+    if pos_weight is None:
+        loss = _op["softplus"](input) - input * target
+    else:
+        loss = (1.0 - target) * input + ((pos_weight - 1.0) * target + 1.0) * _op["softplus"](-input)
+    return _reduced(op, loss if weight is None else loss * weight, reduction)
+
+
+from_0.update(("cross_entropy", "nll_loss"))
+_CLASS, _COUNT, _IGNORED = (Arg(k, int64) for k in range(3))
+_lowered = where(call("less", _CLASS, 0), _CLASS - _COUNT, _CLASS)
+_PLACE = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowered), (int64, int64, int64))  # one node instead of four
+
+
+def _class_axis(op: str, input: Tensor) -> int:
+    """Return the axis of the classes: 1, or of one example, which has no other axis, 0."""
+    if input.ndim == 0:
+        raise ShapeError(f"{op}: input is 0-d; it must have an axis of classes: (classes,), (N, classes) or (N, classes, ...)")
+    return min(input.ndim - 1, 1)
+
+
+def _check_classes(op: str, input: Tensor, target: Tensor, axis: int) -> None:
+    wanted = (*input.shape[:axis], *input.shape[axis + 1 :])
+    if target.shape != wanted:
+        advice = "; use input.moveaxis(-1, 1) where classes are on the last axis" if target.shape == input.shape[:-1] else ""
+        raise ShapeError(
+            f"{op}: input has shape {input.shape} and target {target.shape}; classes are on axis {axis} of input, so target must have"
+            f" shape {wanted}{advice}"
+        )
+
+
+def _class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> None:
+    if weight is not None:
+        if weight.shape != (input.shape[axis],):
+            raise ShapeError(f"{op}: weight has shape {weight.shape}; it must be ({input.shape[axis]},), a number for each class")
+        check_dtypes(op, input, {"weight": weight}, name="input")
+
+
+def _of_classes(
+    op: str, logs: Tensor, target: Tensor, axis: int, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float = 0.0
+) -> Tensor:
+    """Minus the logarithms at classes, times the weights of these, reduced; a mean is over the sum of weights. Where the class is
+    `ignore_index` loss and weight are 0. Other indices that are no class raise an error when they are read.
+    """
+    target = target.astype(int64, copy=False)
+    counts, beside = target != ignore_index, (-1, *(1,) * (logs.ndim - 1 - axis))
+    places = Tensor._compute(_PLACE, target, logs.shape[axis], ignore_index)
+    found = -logs._gather(logs._select_along(op, logs.layout, places.expand_dims(axis), axis)).squeeze(axis)
+    if weight is None:
+        if smoothing:
+            found = found * (1.0 - smoothing) - logs.mean(axis=axis) * smoothing
+    else:
+        weights = weight._gather(weight._select(op, weight.layout, (0,), (places,), 0, (axis,)))
+        found = found * weights
+        if smoothing:
+            found = found * (1.0 - smoothing) - (logs * weight.reshape(beside)).mean(axis=axis) * smoothing
+    found = _op["where"](counts, found, 0.0)
+    if one_of(op, "reduction", reduction, "mean", "sum", "none") != "mean":
+        return _reduced(op, found, reduction)
+    total: Any = counts if weight is None else _op["where"](counts, weights, 0.0)
+    if found.dtype.compute is not found.dtype:  # float16 and bfloat16 have no room for the sum
+        average: Tensor = found.mean() / total.astype(found.dtype).mean()
+    else:
+        average = found.sum() / total.sum().astype(found.dtype)
+    return average
+
+
+@called_again
+@explained
+def cross_entropy(
+    input: Tensor,
+    target: Operand,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """New tensor: minus the logarithm of the probability that `log_softmax` gives the target.
+
+    `input` are logits (N, classes), (N, classes, d1, ...) or (classes,): classes are on axis 1, as in PyTorch. `target` are classes,
+    integers of the shape of all other axes, or probabilities of the logits' shape. `weight`, a number for each class, multiplies the
+    loss of its targets. With `label_smoothing` that much of each target is spread over all classes. Where the class is `ignore_index`
+    the loss is 0. `reduction` is "none", "sum", or "mean": for classes over the sum of their weights, for probabilities over their
+    number.
+
+    DTypeError and ShapeError for other targets; IndexOutOfRange, when the loss or its gradient is computed, for other classes that are
+    none, -1 among them; ArgumentError for an `ignore_index` beside probabilities.
+
+    >>> import tenxor as tx
+    >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)
+    1.3863
+    >>> tx.nn.functional.cross_entropy(tx.zeros((2, 4, 5)), tx.zeros((2, 5), dtype=tx.int64), reduction="none").shape
+    (2, 5)
+    """
+    op, target = "cross_entropy", asarray(target)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"{op}: label_smoothing is {label_smoothing}; it must be from 0 to 1")
+    axis = _class_axis(op, input)
+    _class_weights(op, input, weight, axis)
+    if target.dtype.is_integer:
+        _check_classes(op, input, target, axis)
+        return _of_classes(op, log_softmax(input, axis=axis), target, axis, weight, ignore_index, reduction, label_smoothing)
+    if not target.dtype.is_float:
+        raise DTypeError(f"{op}: the target is classes, integers, or probabilities, floats; not {target.dtype}")
+    target = _both(op, input, target)
+    if ignore_index >= 0:
+        raise ArgumentError(f"{op}: ignore_index is {ignore_index} and target probabilities; it is for targets that are classes")
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[axis]
+    products = log_softmax(input, axis=axis) * target
+    if weight is not None:
+        products = products * weight.reshape((-1, *(1,) * (input.ndim - 1 - axis)))
+    return _reduced(op, -products.sum(axis=axis), reduction)
+
+
+@called_again
+@explained
+def nll_loss(
+    input: Tensor, target: Operand, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """New tensor: minus the logarithm at the class, for logarithms of probabilities; shapes, weights and errors are as in
+    `cross_entropy`.
+    """
+    op, target = "nll_loss", asarray(target)
+    if not target.dtype.is_integer:
+        raise DTypeError(f"{op}: the target is classes, integers, not {target.dtype}")
+    axis = _class_axis(op, input)
+    _class_weights(op, input, weight, axis)
+    _check_classes(op, input, target, axis)
+    return _of_classes(op, input, target, axis, weight, ignore_index, reduction)
+
+
+@called_again
+@explained
+def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t, or with `log_target` their logarithms; 0 where t
+    is 0. `reduction` may also be "batchmean": the sum over the size of axis 0. ShapeError unless shapes are equal.
+    """
+    target = _both("kl_div", input, target)
+    if log_target:
+        loss = _op["exp"](target) * (target - input)
+    else:
+        some = target > 0
+        own = _op["where"](some, target, 1.0)
+        loss = _op["where"](some, own * (_op["log"](own) - input), 0.0)
+    how = one_of("kl_div", "reduction", reduction, "mean", "sum", "none", "batchmean")
+    if how == "batchmean":
+        if not input.ndim:
+            raise ShapeError("kl_div: input is 0-d; it must have a batch axis for reduction='batchmean'")
+        return loss.sum() / input.shape[0]
+    return _reduced("kl_div", loss, how)

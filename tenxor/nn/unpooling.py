@@ -1,0 +1,93 @@
+"""The opposite of pooling by the largest: elements put back where `return_indices` says that they were, among zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..creation import asarray, zeros
+from ..errors import ArgumentError, BadIndex, ShapeError
+from ..functions.sliding import Ints, batched, over_axes, per_axis
+from ..tensor import Tensor
+from ..tensor.arguments import ints
+
+__all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
+
+
+def _unpooled(
+    op: str,
+    space: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    x, places = asarray(input), asarray(indices)
+    if not places.dtype.is_integer:
+        raise BadIndex(f"{op}: indices must be integers, not {places.dtype}; max_pool gives them with return_indices=True")
+    if places.shape != x.shape:
+        raise ShapeError(f"{op}: input has shape {x.shape} and indices {places.shape}; they must be equal")
+    batched(op, x, space)
+    kernel = per_axis(op, "kernel_size", kernel_size, space, 1)
+    steps = kernel if stride is None else per_axis(op, "stride", stride, space, 1)
+    around = per_axis(op, "padding", padding, space, 0)
+    sizes = tuple([(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-space:], steps, around, kernel, strict=True)])
+    if output_size is not None:
+        sizes = _checked_sizes(op, ints(op, (output_size,)), sizes, steps)
+    before = x.shape[:-space]
+    flat = zeros((*before, prod(sizes)), dtype=x.dtype)
+    selection, values = flat._along(op, flat.layout, -1, places.reshape((*before, -1)), x.reshape((*before, -1)))
+    return flat._scattered(op, selection, values).reshape((*before, *sizes))
+
+
+def _checked_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the sizes of space that were asked for, with or without batch and channels; each is less than a stride off the default."""
+    space = len(sizes)
+    if len(wanted) not in (space, space + 2):
+        raise ArgumentError(f"{op}: output_size {wanted} has {len(wanted)} numbers; it must have {space} or {space + 2}")
+    wanted = wanted[-space:]
+    for n, size, step in zip(wanted, sizes, steps, strict=True):
+        if not size - step < n < size + step:
+            raise ArgumentError(f"{op}: output_size {wanted} is not within a stride of the default, {sizes}; strides are {steps}")
+    return wanted
+
+
+@over_axes(1, _unpooled)
+def max_unpool1d() -> None:
+    """New tensor: elements put back along the last axis of `input`, (N, C, L) or (C, L). As `max_unpool2d`.
+
+    >>> import tenxor as tx
+    >>> values, indices = tx.max_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9]]), 2, return_indices=True)
+    >>> tx.nn.functional.max_unpool1d(values, indices, 2).tolist()
+    [[3, 0, 4, 0, 0, 9]]
+    """
+
+
+@over_axes(2, _unpooled)
+def max_unpool2d() -> None:
+    """New tensor: the elements that `tx.max_pool2d` with `return_indices` gave, put back at their `indices` over the last two axes of
+    space; all others are 0.
+
+    `input` and `indices` are (N, C, H, W) or (C, H, W); `kernel_size`, `stride` and `padding` are those of the pooling. The result has
+    `(n - 1) * stride - 2 * padding + kernel_size` elements along each axis of space, or `output_size`, as other sizes are pooled to
+    the same. Of several elements for a place the last one stays. Raises ShapeError for shapes that differ, BadIndex for indices that
+    are no integers, IndexOutOfRange for those beyond the result, ArgumentError for an `output_size` that no such pooling has.
+
+    >>> import tenxor as tx
+    >>> values, indices = tx.max_pool2d(tx.arange(16).reshape(1, 4, 4), 2, return_indices=True)
+    >>> tx.nn.functional.max_unpool2d(values, indices, 2).tolist()
+    [[[0, 0, 0, 0], [0, 5, 0, 7], [0, 0, 0, 0], [0, 13, 0, 15]]]
+    """
+
+
+@over_axes(3, _unpooled)
+def max_unpool3d() -> None:
+    """New tensor: elements put back over the last three axes of `input`, (N, C, D, H, W) or (C, D, H, W). As `max_unpool2d`.
+
+    >>> import tenxor as tx
+    >>> values, indices = tx.max_pool3d(tx.arange(8).reshape(1, 2, 2, 2), 2, return_indices=True)
+    >>> tx.nn.functional.max_unpool3d(values, indices, 2).tolist()
+    [[[[0, 0], [0, 0]], [[0, 0], [0, 7]]]]
+    """
