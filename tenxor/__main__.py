@@ -7,11 +7,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tenxor import backend
 from tenxor.backend.llvm import cache
+from tenxor.backend.llvm.levels import LEVELS
 from tenxor.folders import OwnFolder, Refused
 
 
@@ -23,19 +26,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels.add_argument("verb", nargs="?", choices=("check", "clear"), help="read and verify them all; remove them all")
     objects = subjects.add_parser("ship", help="make the machine code that comes with a package, as its wheel is made")
     objects.add_argument("folder", type=Path, help="where it is to be")
+    objects.add_argument("--level", choices=[level.name for level in LEVELS], help="one level of x86-64 (default: all, side by side)")
     asked = parser.parse_args(arguments)
     if asked.subject == "cache":
         return on_disk({None: show, "check": check, "clear": clear}[asked.verb])
     if asked.subject == "ship":
-        from tenxor.shipping import ship
-
-        for path, count in ship(asked.folder):
-            print(f"{path}: {count:,} objects, {size(path.stat().st_size)}")
-        return 0
+        return ship(asked.folder, asked.level)
     from tenxor import tour  # with all that it shows
 
     tour.main()
     return 0
+
+
+# --- machine code that is shipped ------------------------------------------------------------------------------------
+
+
+def ship(folder: Path, level: str | None) -> int:
+    """Compile what is shipped for a level, in this process, or for each, in a process of its own. Progress is written to `stderr`."""
+    if level is None:
+        return all_succeed([[sys.executable, "-m", "tenxor", "ship", str(folder), "--level", each.name] for each in LEVELS])
+    from tenxor import shipping
+
+    levels = [each for each in LEVELS if each.name == level]
+    for path, count in shipping.ship(folder, levels=levels, report=partial(print, file=sys.stderr, flush=True)):
+        print(f"{path}: {count:,} objects, {size(path.stat().st_size)}, {time.process_time():.0f} s of CPU time", flush=True)
+    return 0
+
+
+def all_succeed(commands: Iterable[Sequence[str]]) -> int:
+    """Run commands side by side; 0 if all succeed, 1 if one fails. The first that fails ends those that were started after it."""
+    import subprocess
+
+    processes = [subprocess.Popen(command) for command in commands]
+    try:
+        return int(any(process.wait() for process in processes))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 # --- machine code on disk ---------------------------------------------------------------------------------------------

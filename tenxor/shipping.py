@@ -7,15 +7,17 @@ compiled, whatever processor this is. Whatever else a program does is compiled w
 from __future__ import annotations
 
 import marshal
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tenxor as tx
 
-from . import shortcut
 from .backend import backend
-from .backend.llvm.maker import made_of, makers
+from .backend.llvm.levels import LEVELS, Level
+from .backend.llvm.maker import Maker, made_of
 from .known import holds
 from .memory import NOWHERE
 from .node import Node, Scalar
@@ -28,7 +30,7 @@ from .plans.plan import make_plan, outlined
 from .plans.shipped import KIND, Shipped, written
 from .plans.tracing import to_ship
 from .realize import forget
-from .shortcut import aside
+from .shortcut import aside, objects_to_ship
 from .shortcut.frames import pattern_alone
 from .shortcut.install import linked
 from .target import Caches
@@ -54,24 +56,36 @@ REDUCTIONS = ("sum", "mean", "max", "min")
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
 
 
-def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) -> Iterator[tuple[Path, int]]:
-    """Make the files for all levels, of what computes the `wanted` tensors, which wait; each, with the number of its objects, once it
-    is there.
+def ship(
+    folder: Path,
+    wanted: Callable[[], Iterable[tx.Tensor]] | None = None,
+    levels: Iterable[Level] = LEVELS,
+    report: Callable[[str], object] | None = None,
+) -> Iterator[tuple[Path, int]]:
+    """Write the file of each level into a folder, and yield its path and the number of its objects.
+
+    A file holds what computes the `wanted` tensors, which are pending; by default those of `sections`. `report` is called with a line of
+    text after each section.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    shortcut.start()
-    for maker in makers():
-        forget()  # what was planned for another machine
+    objects = objects_to_ship()
+    for level in levels:
+        maker, begin = Maker(level), time.monotonic()
+        forget()  # the plans and kernels of another machine
         with maker.instead(), aside():
-            plans = _Plans()
-            for expression in (wanted or expressions)():
-                plans.take(expression)
-                waiting.clear()  # lest it be computed when memory grows, by kernels that this machine may not have instructions for
+            plans, every = _Plans(), [("wanted", wanted)] if wanted else sections()
+            for k, (title, tensors) in enumerate(every, 1):
+                for tensor in tensors():
+                    plans.take(tensor)
+                    waiting.clear()  # lest it be computed when memory grows, by kernels that this machine may not have instructions for
+                if report:
+                    seconds = time.monotonic() - begin
+                    report(f"{level.name}: {k} of {len(every)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")
             for its in plans.written():
                 maker.keep_plan(*its)
             maker.sharing()
-            if shortcut.made is not None:
-                linked(shortcut.made.objects, maker)
+            if objects is not None:
+                linked(objects, maker)
         path = folder / maker.file
         path.write_bytes(maker.content())
         yield path, len(maker.objects)
@@ -146,19 +160,23 @@ def _parts(root: Node) -> Iterator[Pattern]:
         yield pattern_alone(node.recipe, None if product is None else product.recipe, there, (product or node).offsets)[0]
 
 
-def expressions() -> Iterator[tx.Tensor]:
-    """What is shipped: tensors that wait."""
-    yield from _truths()
+def sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
+    """Return what is shipped, in sections with a title: functions that yield pending tensors."""
+    every: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("bool", _truths)]
     for dtype in DTYPES:
-        yield from _new(dtype)
-        for size in SIZES:
-            yield from _vectors(dtype, size)
-        yield from _reduced(dtype, MANY)
-        yield from _points(dtype)
-        for shape in MATRICES:
-            yield from _matrices(dtype, shape)
-        for shape in (*PRODUCTS, *(LARGE if dtype.is_float else ())):
-            yield from _products(dtype, *shape)
+        every.append((f"{dtype} creation", partial(_new, dtype)))
+        every += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in SIZES]
+        every.append((f"{dtype} reductions of {MANY:,}", partial(_reduced, dtype, MANY)))
+        every.append((f"{dtype} scalars", partial(_points, dtype)))
+        every.append((f"{dtype} matrices", partial(_of_shapes, _matrices, dtype, MATRICES)))
+        every.append((f"{dtype} products", partial(_of_shapes, _products, dtype, (*PRODUCTS, *(LARGE if dtype.is_float else ())))))
+    return every
+
+
+def _of_shapes(make: Callable[..., Iterator[tx.Tensor]], dtype: tx.DType, shapes: Iterable[tuple[int, ...]]) -> Iterator[tx.Tensor]:
+    """Yield the tensors that a function makes for each of some shapes."""
+    for shape in shapes:
+        yield from make(dtype, shape)
 
 
 def _there(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
@@ -239,8 +257,9 @@ def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
         yield from (tx.sqrt((a * a).sum()), a.std(), a.std(axis=0), a.std(axis=1))
 
 
-def _products(dtype: tx.DType, m: int, k: int, n: int) -> Iterator[tx.Tensor]:
+def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tensor]:
     """Of matrices with each other, and with vectors."""
+    m, k, n = shape
     a, b, c, d, e = [_there(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
     x, row = _there((k,), dtype), _there((n,), dtype)
     yield from (a @ b, a @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T, a.T @ a)

@@ -261,14 +261,14 @@ def test_no_modules_import_each_other() -> None:
 
 
 # Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it, as are
-# parts of a batch; the command line shows what is on disk.
+# parts of a batch; the command line shows what is on disk, and compiles what is shipped for each level.
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
 BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
     *((f"tenxor.shortcut.{name}", "tenxor.backend.threads") for name in ("frames", "code.graph", "install")),
     ("tenxor.host.share", "tenxor.backend.threads"),
-    ("tenxor.__main__", "tenxor.backend.llvm.cache"),
-    ("tenxor.shipping", "tenxor.backend.llvm.maker"),
+    *(("tenxor.__main__", f"tenxor.backend.llvm.{name}") for name in ("cache", "levels")),
+    *(("tenxor.shipping", f"tenxor.backend.llvm.{name}") for name in ("levels", "maker")),
 }
 EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "sharing", "types")}  # for the short way, too
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from tenxor import backend
-from tenxor.__main__ import main, size
+from tenxor.__main__ import all_succeed, main, size
 from tenxor.backend.llvm import cache
 
 from .processes import python
@@ -210,3 +211,17 @@ def test_a_process_does_it(folder: Path) -> None:
         assert (done.stdout.splitlines()[-1], done.stderr) == (last, "")
     wrong = python(*command, "burn", env=environment, well=False)
     assert wrong.returncode == 2 and "choose from" in wrong.stderr
+
+
+MEET = "import sys; from pathlib import Path; Path(sys.argv[1]).touch()\nwhile not Path(sys.argv[2]).exists(): pass"
+
+
+def test_levels_are_compiled_side_by_side(tmp_path: Path) -> None:
+    """Each of two processes ends once the other has begun."""
+    places = [str(tmp_path / name) for name in ("first", "second")]
+    assert all_succeed([[sys.executable, "-c", MEET, *places], [sys.executable, "-c", MEET, *reversed(places)]]) == 0
+
+
+def test_failure_of_one_level_ends_the_others(tmp_path: Path) -> None:
+    for_ever = [sys.executable, "-c", MEET, str(tmp_path / "begun"), str(tmp_path / "never")]
+    assert all_succeed([[sys.executable, "-c", "raise SystemExit(3)"], for_ever]) == 1

@@ -1,20 +1,27 @@
-"""What is shipped: the metadata, the licence, the typing marker and the data of the examples."""
+"""What is shipped: the metadata, the licence, the typing marker, the data of the examples; and how wheels are built and tagged."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import runpy
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections import Counter
+from email import message_from_bytes
 from hashlib import sha256
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 import tenxor
 from tenxor.extras import REQUIREMENTS, install_hint
+
+from .processes import python
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -107,3 +114,86 @@ def test_type_checkers_see_every_function_of_the_table() -> None:
     written = runpy.run_path(str(ROOT / "tools" / "stub_elementwise.py"))["stub"]()
     assert stub.read_text(encoding="utf-8") == written, "run `python tools/stub_elementwise.py`"
     assert "functions/elementwise.pyi" in PROJECT["tool"]["setuptools"]["package-data"]["tenxor"]
+
+
+# --- wheels -----------------------------------------------------------------------------------------------------------
+
+BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
+# Stands for `python -m tenxor`, whose `ship` takes minutes: it writes a file, and may fail then.
+SHIP = """
+import os, sys
+from pathlib import Path
+assert sys.argv[1] == "ship" and not any(name.startswith("TENXOR_") and value for name, value in os.environ.items())
+folder = Path(sys.argv[2])
+folder.mkdir(parents=True)
+folder.joinpath("x86-64-v4.objects").write_bytes(b"code")
+print("compiled a kernel", file=sys.stderr)
+sys.exit(STATUS)
+"""
+PLATFORMS = ["py3-none-manylinux_2_17_x86_64", "py3-none-musllinux_1_1_x86_64"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small package that is built by our setup.py and pyproject.toml."""
+    package = tmp_path / "project" / "tenxor"
+    package.mkdir(parents=True)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, package.parent)
+    shutil.copy(ROOT / "tenxor" / "version.py", package)
+    package.joinpath("__init__.py").touch()
+    package.joinpath("__main__.py").write_text(SHIP.replace("STATUS", "0"), encoding="utf-8")
+    return package.parent
+
+
+def build(project: Path, ship: str | None, hook: str = "build_wheel", well: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a hook of the build back end, which puts a wheel into the folder "made"."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TENXOR_")}
+    env |= {} if ship is None else {"TENXOR_SHIP": ship}
+    made = project.parent / "made"
+    made.mkdir(exist_ok=True)
+    return python("-c", BUILD, hook, str(made), env={**env, "SOURCE_DATE_EPOCH": "1700000000"}, cwd=project, well=well)
+
+
+def tags_of(project: Path) -> tuple[list[str], bool, bool]:
+    """The tags of the wheel that was built, whether it says to be pure, and whether machine code is in it."""
+    (path,) = project.parent.glob("made/*.whl")
+    with ZipFile(path) as wheel:
+        names = wheel.namelist()
+        told = message_from_bytes(wheel.read(f"tenxor-{tenxor.__version__}.dist-info/WHEEL"))
+    assert "tenxor/__init__.py" in names  # at the root, whatever it is
+    tags = told.get_all("Tag", [])
+    platforms = ".".join(tag.rpartition("-")[2] for tag in tags)
+    assert path.name == f"tenxor-{tenxor.__version__}-py3-none-{platforms}.whl"
+    return tags, told["Root-Is-Purelib"] == "true", any(name.endswith(".objects") for name in names)
+
+
+def test_wheel_with_machine_code_is_tagged_for_its_platform(project: Path) -> None:
+    said = build(project, None)
+    assert tags_of(project) == (PLATFORMS, False, True)
+    assert "TENXOR_SHIP=0 builds without" in said.stderr and "compiled a kernel" in said.stderr
+    (path,) = project.parent.glob("made/*.whl")
+    first = path.read_bytes()
+    build(project, "1")  # over what the first build left
+    assert path.read_bytes() == first, "equal sources make equal bytes"
+    path.unlink()
+    build(project, "0")
+    assert tags_of(project) == (["py3-none-any"], True, False)
+
+
+def test_wheel_is_pure_if_no_machine_code_can_be_compiled(project: Path) -> None:
+    """Though a file was written before that failed."""
+    project.joinpath("tenxor/__main__.py").write_text(SHIP.replace("STATUS", "1"), encoding="utf-8")
+    assert "the wheel is pure" in build(project, None).stderr
+    assert tags_of(project) == (["py3-none-any"], True, False)
+    assert "TENXOR_SHIP is 1, but the machine code could not be compiled" in build(project, "1", well=False).stderr
+
+
+def test_editable_installation_compiles_nothing(project: Path) -> None:
+    assert "compil" not in build(project, None, "build_editable").stderr
+    assert not [*project.rglob("*.objects")]
+    assert "TENXOR_SHIPPED=FOLDER" in build(project, "1", "build_editable", well=False).stderr
+
+
+def test_unknown_value_of_tenxor_ship_is_an_error(project: Path) -> None:
+    assert "TENXOR_SHIP is 'no'; it must be 0, 1, empty or unset" in build(project, "no", well=False).stderr

@@ -149,3 +149,8 @@ def test_the_content_is_small_and_plain() -> None:
     assert known is not None
     facts, each = marshal.loads(known[1])
     assert each == 2 and facts[1] == "multiply" and len(known[1]) < 500
+
+
+def test_equal_words_are_shipped_as_equal_bytes_whichever_objects_are_one() -> None:
+    name, other = ["".join(["float", "64"]) for _ in range(2)]
+    assert name is not other and ready.packed((name, name)) == ready.packed((name, other))

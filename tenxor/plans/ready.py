@@ -60,8 +60,11 @@ def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
 
 
 def packed(words: Any) -> bytes:
-    """Words as they are shipped: whichever interpreter reads them, and makes the package."""
-    return marshal.dumps(words, 4)
+    """Return words as they are shipped: equal bytes for equal words, which any interpreter reads.
+
+    Later versions of the format than 2 write a second reference to one object shorter, so bytes depend on which equal objects are one.
+    """
+    return marshal.dumps(words, 2)
 
 
 def text_of(node: Node) -> str | None:

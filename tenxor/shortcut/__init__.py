@@ -24,6 +24,7 @@ from ..realize import short_ways
 
 if TYPE_CHECKING:
     from .install import ShortWay
+    from .objects import Objects
 
 
 
@@ -104,7 +105,9 @@ def _make() -> None:
         prove_layout()
         from .install import ShortWay
 
-        made = ShortWay()
+        way = ShortWay()
+        way.link()
+        made = way
         _never_dies(made)
         made.install()
         prove_work()
@@ -112,6 +115,20 @@ def _make() -> None:
         state = f"off: {error}"
         if made is not None:
             made.remove()
+
+
+def objects_to_ship() -> Objects | None:
+    """Return the objects that the machine code refers to, without making that code; None where this process can have none."""
+    if _reason():
+        return None
+    from .install import ShortWay
+    from .proof import prove_layout
+
+    try:
+        prove_layout()
+        return ShortWay().objects
+    except (LookupError, RuntimeError, OSError, AttributeError):
+        return None
 
 
 def _never_dies(x: object) -> None:

@@ -162,7 +162,7 @@ def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
 
 
 class ShortWay:
-    """Machine code, linked, and what it needs to live."""
+    """The objects that the machine code refers to; and, once it is linked, that code with what it needs to live."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -270,18 +270,20 @@ class ShortWay:
             "Watched": Watched,
             "Cell": Cell,
             "DONE": DONE,
-            "Block": None,  # made below
+            "Block": None,  # made by `link`
         }
-        self.objects = objects = Objects(named)
-        self.library, self.origin = linked(objects, compiler())
+        self.named, self.objects = named, Objects(named)
+
+    def link(self) -> None:
+        """Make the machine code and the objects that call it. Nothing calls them before `install`."""
+        self.library, self.origin = linked(self.objects, compiler())
         forgetting.extend((frames.forget, wholes.forget, likewise.forget, forget_made))
-        self.block_type = named["Block"] = self._block_type()
-        table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
-        for name, k in objects.names.items():
-            table[k] = id(named[name])
-        self.kept.append(named)
+        self.block_type = self.named["Block"] = self._block_type()
+        table = (ctypes.c_void_p * len(self.named)).from_address(self.library["objects"])
+        for name, k in self.objects.names.items():
+            table[k] = id(self.named[name])
         self._keep_specs()
-        stand_in(self.library.addresses, named, self.block_type)
+        stand_in(self.library.addresses, self.named, self.block_type)
         for name, told in (("patience", patience), ("meeting", meeting)):
             ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(told)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])

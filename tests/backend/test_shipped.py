@@ -39,7 +39,7 @@ def wanted():
     yield from (tx.arange(12.0), tx.full(12, 2, dtype=tx.float32), tx.full(12, 0.5, dtype=tx.float32), a * 2, tx.exp(a), a + b, a.sum())
     yield from (m @ m, (m @ m).sum(axis=1), m.sum(axis=1), m * 2)
 
-for path, count in ship(Path(sys.argv[1]), wanted):
+for path, count in ship(Path(sys.argv[1]), wanted, report=lambda line: print(line, file=sys.stderr)):
     print(path.name, count)
 """
 
@@ -62,7 +62,9 @@ print(bits, *tx.compile_counts(), "llvmlite.binding" in sys.modules)
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what is shipped, for all levels."""
     folder = tmp_path_factory.mktemp("made") / "shipped"
-    told = python("-c", MAKE, str(folder), env={**os.environ, "TENXOR_SHORT_WAY": "0"}).stdout.split()
+    process = python("-c", MAKE, str(folder), env={**os.environ, "TENXOR_SHORT_WAY": "0"})
+    told, progress = process.stdout.split(), process.stderr.splitlines()
+    assert [line.partition(" kernels")[0].rpartition(" ")[0] for line in progress] == [f"{x.name}: 1 of 1, wanted:" for x in levels.LEVELS]
     assert told[::2] == ["x86-64-v4.objects", "x86-64-v3.objects"] and told[1] == told[3] and int(told[1]) >= 9
     return folder
 

@@ -48,8 +48,8 @@ def set_aside() -> None:
 
 def named() -> dict[str, Any]:
     """The objects that machine code knows by name."""
-    (found,) = [x for x in shortcut.made.kept if isinstance(x, dict)]  # type: ignore[union-attr]
-    return found
+    assert shortcut.made is not None
+    return shortcut.made.named
 
 
 def ours(writes: bool = False) -> list[Any]:

@@ -127,6 +127,12 @@ def test_signatures() -> None:
         assert getattr(Tensor, name).__doc__ == inspect.getattr_static(Tensor, name).__doc__
 
 
+def test_objects_to_ship_are_those_of_the_machine_code_that_runs() -> None:
+    objects = shortcut.objects_to_ship()
+    assert objects is not None and shortcut.made is not None
+    assert objects.identity == shortcut.made.objects.identity
+
+
 def test_indices_are_asked_once() -> None:
     asked: list[int] = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import cache, compiler, found, shipped
 from .compiler import Compiler
-from .levels import LEVELS, Level
+from .levels import Level
 from .linking import Linked
 
 
@@ -52,11 +52,6 @@ class Maker(Compiler):
     def content(self) -> bytes:
         """And what is in it."""
         return shipped.written(self.objects, self.emitter)
-
-
-def makers() -> Iterator[Maker]:
-    """One for each level."""
-    return map(Maker, LEVELS)
 
 
 def made_of() -> tuple[str, str]:
