@@ -77,7 +77,7 @@ def test_statistics_of_no_elements_are_nan(mode: Any) -> None:
             found = tx.pad(tx.asarray([1.0, 2.0], dtype=dtype), (1, 2), mode, stat_length=(0, 1))
             np.testing.assert_array_equal(found.numpy(), np.asarray([np.nan, 1, 2, 2, 2], found.numpy().dtype))
     for mode_without_value, x in (("maximum", tx.ones(2)), ("minimum", tx.ones(2)), (mode, tx.arange(2))):
-        with pytest.raises(ArgumentError, match="pad: stat_length is 0.*must be 1 or more"):
+        with pytest.raises(ArgumentError, match=r"pad: stat_length is 0.*must be 1 or more"):
             tx.pad(x, 0, mode_without_value, stat_length=0)
 
 
