@@ -92,8 +92,7 @@ entry(
     "pow",
     2,
     same(NUMERIC),
-    "x to the power y; integers wrap, and to a negative power are 1 / x without its fraction (0 for 0), but a negative Python"
-    " number is an error there",
+    "x to the power y; integers wrap, and a negative power of integers is an error",
     infix="**",
     cost=40,
     parts=elementary.pow,

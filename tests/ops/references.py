@@ -81,9 +81,7 @@ def _python_remainder(x: Array, y: Array) -> Array:
 
 
 def _integer_power(x: int, y: int) -> int:
-    if y >= 0:
-        return pow(x, y, 1 << 64)
-    return {1: 1, -1: 1 if y % 2 == 0 else -1}.get(x, 0)
+    return pow(x, y, 1 << 64)
 
 
 def _larger(x: Array, y: Array) -> Array:
