@@ -13,7 +13,7 @@ from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
 from ..functions.selecting import take
-from ..ops import custom
+from ..ops import OPS, custom
 from ..ops.expr import Arg, call, where
 from ..plans.indices import from_0
 from ..spec import called_again
@@ -178,10 +178,21 @@ def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: 
 
 
 def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
-    """In the dtype that is computed in: squares of numbers above 256 are too large for float16."""
+    apart, _, variance = centred(x, axes)
+    return apart * (variance + eps).rsqrt()
+
+
+def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the distances from the mean over some axes, that mean, and the variance, corrected for the rounding of the mean.
+
+    They are computed in float32 at least, as squares of numbers above 256 are too large for float16.
+    """
     x = x.astype(x.dtype.compute, copy=False)
-    apart = x - x.mean(axis=axes, keepdims=True)
-    return apart * ((apart * apart).mean(axis=axes, keepdims=True) + eps).rsqrt()
+    mean = x.mean(axis=axes, keepdims=True)
+    apart = x - mean
+    rest, squares = apart.mean(axis=axes, keepdims=True), (apart * apart).mean(axis=axes, keepdims=True)
+    without = OPS["less_rounding"]
+    return apart._with(without, rest), mean, squares._with(without, Tensor._compute(OPS["minimum"], rest * rest, squares))
 
 
 def _scaled(found: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor) -> Tensor:

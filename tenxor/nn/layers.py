@@ -263,10 +263,7 @@ class _BatchNorm(Layer):
         if not self.training:
             apart = x - self.running_mean.reshape(beside)
             return apart * ((self.running_var + self.eps).rsqrt() * self.weight).reshape(beside) + self.bias.reshape(beside)
-        own = x.astype(x.dtype.compute, copy=False)  # squares are too large for float16
-        mean = own.mean(axis=axes, keepdims=True)
-        apart = own - mean
-        variance = (apart * apart).mean(axis=axes, keepdims=True)
+        apart, mean, variance = functional.centred(x, axes)
         count = x.size // self.weight.size
         if count < 2:
             raise ShapeError(f"{type(self).__name__}: a batch of shape {x.shape} has one number a channel; training needs more")
@@ -275,7 +272,7 @@ class _BatchNorm(Layer):
             self.running_mean[...] = self.running_mean * rest + mean.reshape(-1) * self.momentum
             self.running_var[...] = self.running_var * rest + variance.reshape(-1) * (self.momentum * count / (count - 1))
         found = apart * (variance + self.eps).rsqrt() * self.weight.reshape(beside) + self.bias.reshape(beside)
-        return found if own is x else found.astype(result_type(x.dtype, self.weight.dtype), copy=False)
+        return found if apart.dtype is x.dtype else found.astype(result_type(x.dtype, self.weight.dtype), copy=False)
 
     def extra_repr(self) -> str:
         return str(self.weight.size)

@@ -180,7 +180,7 @@ def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def of_first(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    """The second operand says only by how much, or where to, the first is rounded."""
+    """Return the cotangent of the first operand alone: the second is what is, or was, lost by rounding."""
     return g, None
 
 

@@ -179,6 +179,14 @@ entry(
 entry(
     "deviation", 1, inexact, "the square root of a variance", formula=lambda x: call("sqrt", x), cost=6, pullback=pullbacks.deviation,
 )
+entry(
+    "less_rounding",
+    2,
+    same(("float",)),
+    "x - y for a y that is 0 but for rounding, so that x has the derivative of the result; x where y is not finite",
+    formula=lambda x, y: call("where", call("isfinite", y), x - y, x),
+    pullback=pullbacks.of_first,
+)
 entry("maximum", 2, same(ORDERED), "the larger of x and y; NaN if either is", pullback=pullbacks.maximum)
 entry("minimum", 2, same(ORDERED), "the smaller of x and y; NaN if either is", pullback=pullbacks.minimum)
 entry(
@@ -342,6 +350,7 @@ INTERNAL = (
     "clip",
     "deviation",
     "divide_by_real",
+    "less_rounding",
     "power_half",
     "squared_abs",
     "where_seen",

@@ -236,6 +236,7 @@ MEANING: dict[str, Reference] = {
     "at_least": lambda x, low: maximum(x, low),
     "at_most": lambda x, high: minimum(x, high),
     "deviation": np.sqrt,
+    "less_rounding": lambda x, y: np.where(np.isfinite(y), x - y, x),
     "clip": lambda x, low, high: minimum(maximum(x, low), high),
     "floor": _rounding(np.floor),
     "ceil": _rounding(np.ceil),
