@@ -6,7 +6,7 @@ other: lazy, fused into what reads it, never stored if it need not be; and a new
 The layout of the counters is part of the promise that a seed gives the same numbers tomorrow. A Philox block has four
 words of 32 bits; the block of an element has `n` as words 0 and 1 of its counter, `d` as words 2 and 3, and the seed as
 its key, low words first. Words 0 and 1 of the block are the element's 64 random bits, of which the upper ones are used.
-Only normal numbers take words 2 and 3 too. No two draws share a block.
+Only normal numbers and integers in a range take words 2 and 3 too. No two draws share a block.
 
 Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -180,9 +180,10 @@ class Generator:
     ) -> Tensor:
         """New tensor of integers from `low` on and below `high` (from 0 and below `low` if there is no `high`).
 
-        With `endpoint` the last may be `high` itself. Each is the upper half of 64 random bits times the count of
-        choices: a choice's probability is that of the others but for 2**-64. ArgumentError where there is nothing to
-        choose from, OutOfBounds where `dtype` (int64 if not given) cannot hold a choice.
+        With `endpoint` the last may be `high` itself. Each is the upper part of 128 random bits times the number of
+        choices: the probability of a choice differs from 1 / choices by less than 2**-128, which is a relative
+        difference below 2**-64. ArgumentError where there is nothing to choose from, OutOfBounds where `dtype`
+        (int64 if not given) cannot hold a choice.
 
         >>> import tenxor as tx
         >>> x = tx.random.Generator(0).integers(1, 7, 1000)
@@ -198,9 +199,8 @@ class Generator:
             raise ArgumentError(f"integers: there is no integer from {first} to {last}, the last that may be drawn")
         if first < d.lowest or last > d.highest:
             raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
-        found, count = self._drawn("random_bits", sizes), last - first + 1
-        if count < 2**64:
-            found = found._with(OPS["multiply_high"], count)
+        count = last - first + 1
+        found = self._drawn("random_bits", sizes) if count == 2**64 else self._drawn("random_below", sizes, count)
         if first:
             found += first % 2**64  # modulo 2**64, so negative ones come out right
         return found.astype(d, copy=False)
@@ -261,9 +261,9 @@ class Generator:
             self._draws = draw + 1
         return draw
 
-    def _drawn(self, op: str, shape: tuple[int, ...]) -> Tensor:
-        """The next draw: bits or numbers for each element. Draw and key are arguments of the kernel, not part of it."""
-        return _places(shape)._with(OPS[op], self._next_draw(), self._key)
+    def _drawn(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
+        """The next draw: bits or numbers for each element. Draw, key and further `numbers` are arguments of the kernel, not part of it."""
+        return _places(shape)._with(OPS[op], self._next_draw(), self._key, *numbers)
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """As many random bits as the dtype has digits, as a fraction."""

@@ -317,6 +317,14 @@ entry(
     formula=lambda *given: philox.random_bits(*given),
 )
 entry(
+    "random_below",
+    4,
+    words(uint64),
+    "an integer from 0 on and below the count of (counter, stream, key, count), of all words of their Philox block",
+    cost=110,
+    formula=lambda *given: philox.random_below(*given),
+)
+entry(
     "random_fraction",
     3,
     words(float64),
@@ -355,6 +363,7 @@ INTERNAL = (
     "squared_abs",
     "where_seen",
     "multiply_high",
+    "random_below",
     "random_bits",
     "random_fraction",
     "random_single",

@@ -174,6 +174,11 @@ def _half_block(first: int) -> Reference:
     return _each(word)
 
 
+def _random_below(counter: int, stream: int, key: int, count: int) -> int:
+    block = _philox(counter, stream, key)
+    return ((block[0] | block[1] << 32) << 64 | block[2] | block[3] << 32) * count >> 128
+
+
 def _standard_normal(*words: Array) -> Array:
     """Box and Muller's, of the upper 53 of both halves of the block."""
     first, second = ((_half_block(k)(*words) >> np.uint64(11)).astype(np.float64) for k in (0, 2))
@@ -278,6 +283,7 @@ MEANING: dict[str, Reference] = {
     "softplus": _precisely(lambda x: np.logaddexp(x, np.zeros_like(x))),
     "gelu": _gelu,
     "gelu_tanh": _precisely(_gelu_tanh),
+    "random_below": _each(_random_below),
     "random_bits": _half_block(0),
     "random_fraction": lambda *words: (_half_block(0)(*words) >> np.uint64(11)).astype(np.float64) / 2**53,
     "random_single": lambda *words: (_half_block(0)(*words) >> np.uint64(40)).astype(np.float32) / np.float32(2**24),
