@@ -276,6 +276,10 @@ def erf(g: Expr, r: Expr, x: Expr) -> Cotangents:
     return (g * call("exp", -(x * x)) * (2 / sqrt(pi)),)
 
 
+def erfinv(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g * call("exp", r * r) * (sqrt(pi) / 2),)
+
+
 def atan2(g: Expr, r: Expr, y: Expr, x: Expr) -> Cotangents:
     size = x * x + y * y
     nowhere = call("equal", size, zero(size.dtype))  # all angles meet there

@@ -285,6 +285,7 @@ _ELEMENTARY: tuple[tuple[str, str, Callable[[Expr], Expr], Callable[..., Cotange
 for _name, _meaning, _function, _pullback in _ELEMENTARY:
     entry(_name, 1, inexact, _meaning, cost=20, parts=_function, pullback=_pullback)
 entry("erf", 1, floating, "the error function", cost=20, pullback=pullbacks.erf)
+entry("erfinv", 1, floating, "the inverse error function; infinite at -1 and 1, NaN beyond", cost=60, pullback=pullbacks.erfinv)
 entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30, pullback=pullbacks.atan2)
 entry("hypot", 2, floating, "sqrt(x*x + y*y) without overflow", cost=20, pullback=pullbacks.hypot)
 entry("logaddexp", 2, floating, "log(exp(x) + exp(y)) without overflow", cost=50, pullback=pullbacks.logaddexp)

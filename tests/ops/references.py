@@ -132,6 +132,14 @@ def _erf(x: Array) -> Array:
     return np.array([math.erf(v) for v in x.astype(np.float64).tolist()])
 
 
+def _erfinv(x: Array) -> Array:
+    def of(v: float) -> float:
+        with mp.workprec(120):
+            return float(mp.erfinv(mpf(v))) if abs(v) < 1 else math.inf if abs(v) == 1 else math.nan
+
+    return np.copysign([of(v) for v in x.astype(np.float64).tolist()], x)
+
+
 def _logistic(x: Array, t: Array) -> Array:
     """x / (1 + e**-t), also where e**-t overflows."""
     return np.where(t == -np.inf, np.copysign(0, x), x * np.exp(np.minimum(t, 0)) / (1 + np.exp(-np.abs(t))))
@@ -277,6 +285,7 @@ MEANING: dict[str, Reference] = {
         )
     },
     "erf": _erf,
+    "erfinv": _erfinv,
     "sigmoid": _precisely(lambda x: _logistic(np.ones_like(x), x)),
     "relu": lambda x: maximum(x, np.zeros_like(x)),
     "silu": _precisely(lambda x: _logistic(x, x)),
@@ -294,6 +303,7 @@ MEANING: dict[str, Reference] = {
 TOLERANCE: dict[str, float] = {
     **dict.fromkeys(("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan"), 2),
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf"), 2),
+    "erfinv": 3,
     **dict.fromkeys(("pow", "atan2", "hypot", "logaddexp"), 2),
     **dict.fromkeys(("rsqrt", "sigmoid", "silu", "softplus", "gelu", "gelu_tanh"), 2),
     "standard_normal": 4,  # a logarithm, a cosine and a product
