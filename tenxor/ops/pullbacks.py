@@ -292,6 +292,8 @@ def hypot(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def logaddexp(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    if r.dtype.is_complex:
+        return _times(g, call("exp", x - r)), _times(g, call("exp", y - r))
     return g * call("sigmoid", x - y), g * call("sigmoid", y - x)
 
 

@@ -288,7 +288,15 @@ entry("erf", 1, floating, "the error function", cost=20, pullback=pullbacks.erf)
 entry("erfinv", 1, floating, "the inverse error function; infinite at -1 and 1, NaN beyond", cost=60, pullback=pullbacks.erfinv)
 entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30, pullback=pullbacks.atan2)
 entry("hypot", 2, floating, "sqrt(x*x + y*y) without overflow", cost=20, pullback=pullbacks.hypot)
-entry("logaddexp", 2, floating, "log(exp(x) + exp(y)) without overflow", cost=50, pullback=pullbacks.logaddexp)
+entry(
+    "logaddexp",
+    2,
+    inexact,
+    "log(exp(x) + exp(y)) without overflow",
+    cost=50,
+    parts=elementary.logaddexp,
+    pullback=pullbacks.logaddexp,
+)
 entry("sigmoid", 1, floating, "1 / (1 + exp(-x))", cost=24, pullback=pullbacks.sigmoid)
 entry(
     "relu", 1, same(REAL), "x where positive, else 0", formula=lambda x: call("maximum", x, 0), pullback=pullbacks.relu,

@@ -26,7 +26,7 @@ REAL = {
 COMPLEX = (
     *("add", "subtract", "multiply", "divide", "pow", "negative", "positive", "square", "reciprocal", "sqrt", "rsqrt", "sign"),
     *("real", "imag", "conj", "abs", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos"),
-    *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "round"),
+    *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "round", "logaddexp"),
 )
 DISCRETE = (  # results or operands are no floats, so nobody asks for derivatives
     *("signbit", "isnan", "isinf", "isfinite", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
