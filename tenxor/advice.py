@@ -18,7 +18,6 @@ ON_TENSORS = {
     "type": "x.astype(dtype)",
     "float": "x.astype(tx.float32)",
     "cfloat": "x.astype(tx.complex64)",
-    "conjugate": "x.conj()",
     "angle": "tx.atan2(x.imag, x.real)",
     "double": "x.astype(tx.float64)",
     "half": "x.astype(tx.float16)",

@@ -78,6 +78,19 @@ class DTypeError(TenxorError, TypeError):
     """A dtype that an operation does not accept, or dtypes with no promotion."""
 
 
+class ArgumentError(TenxorError, ValueError):
+    """An argument whose value makes no sense here, or two spellings of one argument."""
+
+
+class NegativeExponent(DTypeError, ArgumentError):
+    """Integers to a negative power, which is no integer: also the ValueError that NumPy raises."""
+
+    @classmethod
+    def of(cls, base: object, exponent: int) -> "NegativeExponent":
+        """Return the error for a base of this dtype."""
+        return cls(f"pow: {base} to the negative power {exponent} is no integer; use a float base, for example x.astype(tx.float64)")
+
+
 class NotShared(DTypeError, BufferError):
     """Memory that its library does not let others see, or not without a copy, which was not allowed."""
 
@@ -88,10 +101,6 @@ class OutOfBounds(TenxorError, OverflowError):
 
 class ReadOnlyError(TenxorError, ValueError):
     """A write through a view in which several positions share one element."""
-
-
-class ArgumentError(TenxorError, ValueError):
-    """An argument whose value makes no sense here, or two spellings of one argument."""
 
 
 class UnknownArgument(TenxorError, TypeError):
@@ -137,8 +146,8 @@ class NotAtHand(Exception):
 
 
 class MetOutOfRange(Exception):
-    """A kernel met an index that is out of range on the way to cell number `cell` of a plan. Users never see it: whoever runs
-    the plan finds out which index that was, and raises IndexOutOfRange.
+    """A kernel met an index out of range, or a negative exponent, on the way to cell number `cell` of a plan. Users never see it: the
+    caller of the plan finds that value, and raises IndexOutOfRange or NegativeExponent.
     """
 
     def __init__(self, cell: int) -> None:

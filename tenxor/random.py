@@ -6,7 +6,7 @@ other: lazy, fused into what reads it, never stored if it need not be; and a new
 The layout of the counters is part of the promise that a seed gives the same numbers tomorrow. A Philox block has four
 words of 32 bits; the block of an element has `n` as words 0 and 1 of its counter, `d` as words 2 and 3, and the seed as
 its key, low words first. Words 0 and 1 of the block are the element's 64 random bits, of which the upper ones are used.
-Only normal numbers take words 2 and 3 too. No two draws share a block.
+Only normal numbers and integers in a range take words 2 and 3 too. No two draws share a block.
 
 Inside transforms of functions (`vmap`, `scan`, `checkpoint`) the seed, `d` and `n` pass through scopes (`functions/draws.py`).
 
@@ -202,9 +202,10 @@ class Generator:
     ) -> Tensor:
         """New tensor of integers from `low` on and below `high` (from 0 and below `low` if there is no `high`).
 
-        With `endpoint` the last may be `high` itself. Each is the upper half of 64 random bits times the count of
-        choices: a choice's probability is that of the others but for 2**-64. ArgumentError where there is nothing to
-        choose from, OutOfBounds where `dtype` (int64 if not given) cannot hold a choice.
+        With `endpoint` the last may be `high` itself. Each is the upper part of 128 random bits times the number of
+        choices: the probability of a choice differs from 1 / choices by less than 2**-128, which is a relative
+        difference below 2**-64. ArgumentError where there is nothing to choose from, OutOfBounds where `dtype`
+        (int64 if not given) cannot hold a choice.
 
         >>> import tenxor as tx
         >>> x = tx.random.Generator(0).integers(1, 7, 1000)
@@ -222,9 +223,8 @@ class Generator:
             raise ArgumentError(f"integers: there is no integer from {first} to {last}, the last that may be drawn")
         if first < d.lowest or last > d.highest:
             raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
-        found, count = self._drawn("random_bits", sizes), last - first + 1
-        if count < 2**64:
-            found = found._with(OPS["multiply_high"], count)
+        count = last - first + 1
+        found = self._drawn("random_bits", sizes) if count == 2**64 else self._drawn("random_below", sizes, count)
         if first:
             found += first % 2**64  # modulo 2**64, so negative ones come out right
         return found.astype(d, copy=False)
@@ -301,11 +301,11 @@ class Generator:
             if (self._key, self._draws) == (draw.seed, draw.stream + count):
                 self._draws -= count
 
-    def _drawn(self, op: str, shape: tuple[int, ...]) -> Tensor:
-        """The next draw: bits or numbers for each element. Draw and key are arguments of the kernel, not part of it."""
+    def _drawn(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
+        """The next draw: bits or numbers for each element. Draw, key and further `numbers` are arguments of the kernel, not part of it."""
         key, stream, counter = next_draw(self, prod(shape))
         places = _places(shape)
-        return (places + counter if isinstance(counter, Tensor) else places)._with(OPS[op], stream, key)
+        return (places + counter if isinstance(counter, Tensor) else places)._with(OPS[op], stream, key, *numbers)
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """As many random bits as the dtype has digits, as a fraction."""

@@ -97,6 +97,32 @@ def erf_weight(z: mpf) -> mpf:
     return mp.sqrt(z) / mp.erf(mp.sqrt(z))
 
 
+def erfinv_over_x(w: mpf) -> mpf:
+    """Return erfinv(x) / x for w = -log(1 - x**2), by Newton's method on the logarithm of erfc."""
+    if abs(w) < mpf(2) ** -60:
+        return mp.sqrt(mp.pi) / 2
+    x = mp.sqrt(-mp.expm1(-w))
+    if x < mpf("0.9"):
+        return mp.erfinv(x) / x
+    found, wanted = mp.sqrt(w), -w - mp.log1p(x)
+    for _ in range(60):
+        rest = mp.erfc(found)
+        step = (mp.log(rest) - wanted) * rest * mp.sqrt(mp.pi) / 2 * mp.exp(found**2)
+        found += step
+        if abs(step) < mpf(10) ** -35:
+            break
+    return found / x
+
+
+def erfinv_fit(terms: int, low: str, high: str, centre: str, power: int) -> Fit:
+    """Return the fit of erfinv(x) / x in terms of the root of w, or w itself, less a centre."""
+
+    def function(t: mpf) -> mpf:
+        return erfinv_over_x((t + mpf(centre)) ** power)
+
+    return Fit(function, mpf(low) - mpf(centre), mpf(high) - mpf(centre), {64: terms}, lambda t: 1 / function(t))
+
+
 def identity(x: mpf) -> mpf:
     return x
 
@@ -279,6 +305,9 @@ FITS = {
     "atan": Fit(odd_tail(mp.atan), TINY, mpf(1), {64: 20}, odd_weight(mp.atan)),
     "asin": Fit(odd_tail(mp.asin), TINY, mpf(1) / 4, {64: 13}, odd_weight(mp.asin)),
     "erf": Fit(erf_tail, TINY, mpf(1), {64: 12}, erf_weight),
+    "erfinv, near": erfinv_fit(23, "0", "5", "2.5", 1),
+    "erfinv, middle": erfinv_fit(20, "2.236", "3.5", "2.868", 2),
+    "erfinv, far": erfinv_fit(22, "3.5", "6.01", "4.755", 2),
     "gelu": gelu_fit(26, mpf("3.5"), mpf("38.7")),
     "power of gelu": Fit(
         lambda r: (mp.power(2, -r / HALVING) - 1) / r, -HALVING / 16, HALVING / 16, {32: 4}, lambda r: abs(r) * mp.power(2, r / HALVING)

@@ -127,6 +127,24 @@ def _elementary(name: str) -> Callable[..., Any]:
     return function
 
 
+def _erfinv(x: Any) -> Any:
+    """Return the inverse error function by Newton's method on the C library's erf, or erfc where 1 - x is exact."""
+    from statistics import NormalDist
+
+    size = abs(float(x))
+    if not size < 1:
+        return math.copysign(math.inf, x) if size == 1 else math.nan
+    if size < 0.5:
+        found = size
+        for _ in range(7):
+            found -= (math.erf(found) - size) * math.exp(found * found) * math.sqrt(math.pi) / 2
+    else:
+        rest = 1 - size
+        found = -NormalDist().inv_cdf(rest / 2) / math.sqrt(2)
+        found += (math.erfc(found) - rest) * math.exp(found * found) * math.sqrt(math.pi) / 2
+    return math.copysign(found, x)
+
+
 def _pow(x: Any, y: Any) -> Any:
     if not isinstance(x, int):
         return _float_pow(x, y)
@@ -275,6 +293,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
             *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot"),
         )
     },
+    "erfinv": _erfinv,
     "logaddexp": lambda x, y: np.logaddexp(np.float64(x), np.float64(y)),
     "rsqrt": lambda x: 1 / np.sqrt(np.float64(x)),
     "sigmoid": lambda x: _over_one_plus_exp(np.float64(1), -np.float64(x)),

@@ -276,13 +276,10 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Tensor:
-    def rows(x: Any) -> Tensor:
-        found: Tensor = tx.atleast_2d(asarray(x))
-        return found if rowvar or asarray(x).ndim < 2 else found.T
-
-    data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
-    if dtype is not None:
-        data = data.astype(dtype, copy=False)
+    given = [asarray(x) for x in (m, y) if x is not None]
+    dtype = tx.result_type(*given, tx.float64) if dtype is None else dtype
+    rows = [tx.atleast_2d(x.astype(dtype, copy=False)) for x in given]
+    data = tx.concat([r if rowvar or x.ndim < 2 else r.T for r, x in zip(rows, given, strict=True)])
     ddof = (0 if bias else 1) if ddof is None else ddof
     times, weights = _weights("fweights", fweights, data), _weights("aweights", aweights, data)
     if times is None and weights is None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
 
-from ..creation import arange, asarray, empty
-from ..dtypes import DEFAULT_FLOAT, Number
+from ..creation import arange, asarray, empty, full
+from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, check_fits
 from ..errors import ArgumentError, ShapeError, described
 from ..keywords import spelled
+from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ZERO, axis_of, one_of
@@ -44,8 +46,9 @@ def pad(
     `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, a pair for each, or a dictionary of numbers or
     pairs by axis. `mode` says what is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last
     element), "reflect" or "symmetric" (mirrored without or with it; with `reflect_type="odd"` through it, `2 * edge - mirrored`),
-    "wrap", "linear_ramp" (from the edge to `end_values`, or 0), "maximum", "minimum", "mean" or "median" (of the `stat_length` elements
-    next to the end, by default of all along the axis), or "empty" (whatever the memory held). In the corners the last axis says what.
+    "wrap", "linear_ramp" (from the edge to `end_values`, or 0, computed in float64; integers are rounded down), "maximum", "minimum",
+    "mean" or "median" (of the `stat_length` elements next to the end, by default of all along the axis; NaN of 0 elements), or "empty"
+    (whatever the memory held). In the corners the last axis says what.
 
     Raises ArgumentError for widths below 0, an unknown mode, or values that are not for this one, ShapeError where an empty axis has
     nothing to repeat. (NumPy's `pad`.)
@@ -179,7 +182,7 @@ def _check_mode(mode: Any, **values: Any) -> None:
 
 def _outwards(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
     """Axis by axis, each with the borders of those before."""
-    ends, lengths = _numbers(x, "end_values", end_values), _lengths(x, stat_length)
+    ends, lengths = _numbers(x, "end_values", end_values), _lengths(x, mode, stat_length)
     for axis, (before, after) in enumerate(widths):
         if not before + after:
             continue
@@ -194,33 +197,52 @@ def _outwards(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: A
     return x.copy() if not any(map(any, widths)) else x
 
 
-def _lengths(x: Tensor, stat_length: Any) -> list[tuple[Any, Any]]:
+def _lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
     if stat_length is None:
         return [(n, n) for n in x.shape]
     pairs = _pairs("stat_length", stat_length, x.ndim)
-    if any(type(n) is not int or n < 1 for pair in pairs for n in pair):
-        raise ArgumentError(f"pad: stat_length {described(stat_length)} is a number of elements, 1 or more")
+    if any(type(n) is not int or n < 0 for pair in pairs for n in pair):
+        raise ArgumentError(f"pad: stat_length is {described(stat_length)}; it must be a number of elements, 0 or more")
+    if any(n == 0 for pair in pairs for n in pair) and not (mode in ("mean", "median") and (x.dtype.is_float or x.dtype.is_complex)):
+        raise ArgumentError(
+            f"pad: stat_length is {described(stat_length)}, and no elements have no {mode} of dtype {x.dtype}; it must be 1 or more"
+            " (0 gives NaN for the mean and the median of floats)"
+        )
     return pairs
 
 
 def _ramp(x: Tensor, axis: int, width: int, last: Any, end: int) -> Tensor:
-    """From the edge, which is not part of it, to a number."""
-    edge: Any = x[along(axis, slice(-1, None) if end else slice(0, 1))]
-    steps = arange(width, dtype=DEFAULT_FLOAT if x.dtype.is_integer else x.dtype.part).reshape((-1, *(1,) * (x.ndim - 1 - axis)))
-    ramp = last + (edge - last) * (steps / max(width, 1))
+    """Return `width` evenly spaced elements from `last` towards the edge, without the edge, computed in float64 as NumPy's pad does.
+
+    Elements of integer tensors are rounded down, so the order of the operations matters: like `np.linspace`, multiply by the step, but
+    where any step is 0 divide the positions first.
+    """
+    if type(last) is int and x.dtype.is_integer:
+        check_fits(last, x.dtype, "pad")
+    wide = DEFAULT_COMPLEX if x.dtype.is_complex else DEFAULT_FLOAT
+    edge = x[along(axis, slice(-1, None) if end else slice(0, 1))].astype(wide, copy=False)
+    first = last.astype(wide, copy=False) if isinstance(last, Tensor) else last
+    steps = arange(width, dtype=DEFAULT_FLOAT).reshape((-1, *(1,) * (x.ndim - 1 - axis)))
+    step = (edge - first) / max(width, 1)
+    ramp: Tensor = step * steps
+    if x.dtype.is_integer:
+        ramp = Tensor._compute(OPS["where"], (step == 0).any(), (edge - first) * (steps / max(width, 1)), ramp)
+    ramp = ramp + first
     ramp = ramp.floor() if x.dtype.is_integer else ramp
-    turned: Tensor = (ramp.flip(axis) if end else ramp).astype(x.dtype, copy=False)
-    return turned
+    return (ramp.flip(axis) if end else ramp).astype(x.dtype, copy=False)
 
 
 def _statistic(x: Tensor, axis: int, width: int, mode: str, length: int, end: int) -> Tensor:
-    """What is made of the elements next to an end, so many times."""
+    """Return `width` copies of the statistic of the `length` elements next to an end; of no elements the mean and the median are NaN."""
     length = min(length, x.shape[axis])
+    shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
+    if length == 0:
+        return full(shape, nan, dtype=x.dtype)
     some = x[along(axis, slice(x.shape[axis] - length, None) if end else slice(0, length))]
     found = _STATISTICS[mode](some, axis)
     if x.dtype.is_integer and found.dtype is not x.dtype:
         found = found.round()
-    wide: Tensor = found.expand((*x.shape[:axis], width, *x.shape[axis + 1 :])).astype(x.dtype, copy=False)
+    wide: Tensor = found.expand(shape).astype(x.dtype, copy=False)
     return wide
 
 

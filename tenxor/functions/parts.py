@@ -83,6 +83,9 @@ def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, wh
         )
     squares = away.square() if not away.dtype.is_complex else away.real.square() + away.imag.square()
     total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
-    room = (mask.count_nonzero(axis, keepdims).astype(total.dtype) - correction).clip(0, None)
+    count = mask.count_nonzero(axis, keepdims).astype(total.dtype)
+    if mean is None:
+        total = total._less_rounded_mean(Tensor._compute(OPS["where"], mask, away, 0.0).sum(axis, keepdims=keepdims), count)
+    room = (count - correction).clip(0, None)
     found = total / room
     return as_dtype(found.sqrt() if op == "std" else found, dtype.part)

@@ -15,11 +15,11 @@ from ..layout import Layout
 from ..node import POSITION, Gather, Node, Scalar, Scan, Scatter, stores
 from ..ops import OPS, DTypes, Op
 from ..ops.complexes.pairs import applied, converted, pair
-from ..ops.expr import Expr, apply
+from ..ops.expr import Expr, apply, call, zero
 from ..ops.reductions import Reduction
 from .drafted import Access, Accessed, Chosen, Draft, Loops, ReductionLoop
 from .ir import Accumulator, Result, ScalarParameter, State
-from .reads import along_last, further_shape, inside, loops_of, outermost, whole
+from .reads import along_last, further_shape, has_checked_exponents, inside, loops_of, outermost, whole
 
 split = Late("tenxor.ops.complexes.reductions").split  # with the first reduction
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
@@ -145,9 +145,18 @@ class _Drafter:
         if op is OPS["cast"]:
             return converted(args[0], node.dtype)
         self.d.names.append(op.name)
+        if has_checked_exponents(node):
+            args[1] = self.checked_exponent(args[1], loops)
         if op.in_complex or node.dtype.is_complex or any(a.dtype.is_complex for a in args):
             return applied(op, args, node.dtype)
         return apply(op, args)
+
+    def checked_exponent(self, value: Expr, loops: Loops) -> Expr:
+        """Return an exponent that sets the kernel's flag if it is negative, as an index out of range does: it is combined with the index 0,
+        or where it is negative 1, along an axis of size 1.
+        """
+        axis = self.axis_chosen_by(converted(call("less", value, zero(value.dtype)), int64), 1, loops)
+        return call("bitwise_or", value, converted(self.d.chosen[axis], value.dtype))
 
     def gathered(self, node: Node, index_map: Layout, loops: Loops) -> Walked:
         d, sizes = self.d, further_shape(node)

@@ -21,7 +21,16 @@ from ..ops.lengths import length
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..records import NamedTuple
 from ..target import Fusing, Target
-from .reads import along_last, further_shape, loops_of, outermost, source_index_maps, times_computed, whole
+from .reads import (
+    along_last,
+    further_shape,
+    has_checked_exponents,
+    loops_of,
+    outermost,
+    source_index_maps,
+    times_computed,
+    whole,
+)
 
 once_only = Late("tenxor.kernel.once")  # with the first sum over rows of much
 
@@ -429,14 +438,16 @@ def _reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
 
 
 def _is_whole(node: Node, read: _Read) -> bool:
-    """Whether all elements of a gather are computed, and nothing is overwritten before: so an index that is out of range is
-    found, and found in time, whatever else is asked for.
+    """Return whether all elements of a node that can fail are computed, and nothing is overwritten before: so an index out of range, or a
+    negative exponent, is found, and found in time, whatever else is asked for.
     """
     return read.index_map.tables is None and not stores(read.kernel.op) and read.index_map.covers(node.size)
 
 
 def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
     """Whether a node is computed wherever it is read, and never stored."""
+    if has_checked_exponents(node) and not all(_is_whole(node, read) for read in reads):
+        return False
     return _can_be_inlined(node, reads, known) and (
         _is_free(node, reads, fusing, known) or (not node.stored and _pays(node, reads, fusing, known))
     )

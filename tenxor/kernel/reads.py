@@ -11,14 +11,28 @@ from math import prod
 
 from ..layout import Layout
 from ..node import Gather, Node
-from ..ops import Op
+from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 from ..remembered import Remembered
 
 MAX_SEEN = 64  # nodes that are looked at for the order of loops
 MAX_MAPS = 1 << 12
+_POW = OPS["pow"]
 # Index maps of sources, by the id of that of what is read by them, which is kept with them, and its recipe.
 _maps: Remembered[tuple[Layout, list[Layout | None]]] = Remembered(MAX_MAPS)
+
+
+def has_checked_exponents(node: Node) -> bool:
+    """Return whether a recipe raises integers to a tensor of signed integer powers, among which its kernel must find negative ones."""
+    if node.op is not _POW or not node.dtype.is_integer:
+        return False
+    exponents = node.sources[1]
+    return type(exponents) is Node and exponents.dtype.kind == "int"
+
+
+def can_fail(node: Node) -> bool:
+    """Return whether the kernel of a recipe may find a value that is an error: an index out of range, or a negative exponent."""
+    return type(node.op) is Gather or has_checked_exponents(node)
 
 
 def whole(node: Node) -> Layout:

@@ -14,7 +14,7 @@ from ..ops import Op
 from ..ops.lengths import length
 from ..records import NamedTuple
 from ..target import Fusing, Target
-from .reads import loops_of, source_index_maps
+from .reads import can_fail, loops_of, source_index_maps
 
 
 class _Kernel(NamedTuple):
@@ -86,7 +86,7 @@ def _seen(root: Node, place: int, kernels: Set[Node]) -> _Kernel:
             else:
                 computed[source] = None
                 stack.append(source)
-    if not root.size or not all([node.op is POSITION or type(node.op) is Op for node in computed]):
+    if not root.size or not all([node.op is POSITION or (type(node.op) is Op and not can_fail(node)) for node in computed]):
         return _Kernel(place, frozenset(sources))
     loops = loops_of(root)
     reads = frozenset(_reads(root, loops, sources))

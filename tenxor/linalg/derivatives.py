@@ -2,7 +2,7 @@
 
 Cotangents of complex matrices are those for which the value changes by the real part of `sum(conj(g) * dx)`. Formulas are those of
 M. Giles, An extended collection of matrix derivative results (2008), and of M. Seeger et al., Auto-differentiating linear algebra
-(2017). Where eigenvalues or singular values are equal, vectors have no derivative, and infinities come out.
+(2017). Where eigenvalues or singular values are equal, their vectors have no derivative, and infinities come out where it is asked for.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..errors import DerivativeError
 from ..functions.differentiation import vjp
 from ..functions.hosted import hosted
 from ..functions.joining import concat
+from ..functions.steps import custom_derivative
 from ..ops import OPS
 from ..tensor import Tensor
 
@@ -45,14 +46,14 @@ def _on_diagonal(values: Any, size: int) -> Any:
     return values.expand_dims(-2) * eye(size, dtype=values.dtype)
 
 
-def _apart(x: Any, off: Any) -> Any:
-    """Differences of each pair of numbers, with 1 on the diagonal, where `off` is not."""
-    gaps = x.expand_dims(-2) - x.expand_dims(-1)
-    return Tensor._compute(OPS["where"], off, gaps, 1.0)
-
-
-def _off(size: int) -> Any:
-    return eye(size) == 0
+def _over_gaps(numerators: Any, values: Any, conjugated: bool = False) -> Any:
+    """Return numbers for each pair of values over the difference of the two, and 0 on the diagonal, and where both are 0: vectors of
+    which nothing depends may belong to equal values.
+    """
+    gaps = values.expand_dims(-2) - values.expand_dims(-1)
+    nothing = (eye(values.shape[-1]) != 0) | ((gaps == 0) & (numerators == 0))
+    gaps = Tensor._compute(OPS["where"], nothing, 1.0, gaps.conj() if conjugated else gaps)
+    return Tensor._compute(OPS["where"], nothing, 0.0, numerators) / gaps
 
 
 def _summed(g: Any, shape: tuple[int, ...]) -> Any:
@@ -123,9 +124,7 @@ def _real_diagonal(x: Any, size: int) -> Any:
 
 def eigh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
-    off = _off(size)
-    turned = _h(vectors) @ g_vectors / _apart(values, off)
-    inner = Tensor._compute(OPS["where"], off, turned, 0.0) + _on_diagonal(g_values, size)
+    inner = _over_gaps(_skew(_h(vectors) @ g_vectors) / 2, values) + _on_diagonal(g_values, size)
     outer = vectors @ inner @ _h(vectors)
     return ((outer + _h(outer)) / 2,)
 
@@ -137,10 +136,9 @@ def eigvalsh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Te
 
 def eig(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
     (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
-    off, product = _off(size), _h(vectors) @ g_vectors
+    product = _h(vectors) @ g_vectors
     length = _h(vectors) @ (vectors * _real(_diagonal(product)).expand_dims(-2))
-    turned = (product - length) / _apart(values, off).conj()
-    return _back_from(given[0], vectors, Tensor._compute(OPS["where"], off, turned, 0.0) + _on_diagonal(g_values, size))
+    return _back_from(given[0], vectors, _over_gaps(product - length, values, conjugated=True) + _on_diagonal(g_values, size))
 
 
 def eigvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
@@ -153,8 +151,7 @@ def _back_from(x: Any, vectors: Any, inner: Any) -> Tensors:
 
 
 def svdvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
-    k = min(given[0].shape[-2:])
-    u, _, vh = hosted("svd", given[0], sizes={"k": k, "p": k, "q": k}, full_matrices=False)
+    u, _, vh = _thin(given[0])
     return ((u * g[0].expand_dims(-2)) @ vh,)
 
 
@@ -164,11 +161,9 @@ def svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors
     if options["full_matrices"] and rows != columns:
         raise DerivativeError("svd: vectors beyond the shorter side have no derivative; use full_matrices=False")
     size = min(rows, columns)
-    off, v, g_v = _off(size), _h(vh), _h(g_vh)
-    gaps = _apart(s.square(), off)
-    left, right = _skew(_h(u) @ g_u) / gaps, _skew(vh @ g_v) / gaps
-    inner = left * s.expand_dims(-2) + s.expand_dims(-1) * right
-    inner = Tensor._compute(OPS["where"], off, inner, 0.0) + _on_diagonal(g_s, size)
+    v, g_v, squares = _h(vh), _h(g_vh), s.square()
+    left, right = _over_gaps(_skew(_h(u) @ g_u), squares), _over_gaps(_skew(vh @ g_v), squares)
+    inner = left * s.expand_dims(-2) + s.expand_dims(-1) * right + _on_diagonal(g_s, size)
     if given[0].dtype.is_complex:  # both sides may turn together, by numbers of size 1
         own = _diagonal(_h(u) @ g_u)
         inner = inner + _on_diagonal((own - _real(own)) / s, size)
@@ -180,6 +175,52 @@ def svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors
         rest = (g_vh - (g_vh @ v) @ vh) / s.expand_dims(-1)
         outer = outer + u @ rest
     return (outer,)
+
+
+def pseudo_inverse(g: Any, p: Any, x: Any, hermitian: bool) -> Any:
+    """Return the cotangent of matrices whose pseudo-inverses are `p`, where their rank is constant.
+
+    G. Golub, V. Pereyra: The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate, 1973.
+    No product has more than the shorter side squared, or the two sides, for its shape.
+    """
+    if hermitian:
+        whole = tril(x) + _h(tril(x, k=-1))
+        found = pseudo_inverse(g, p, _real_diagonal(whole, x.shape[-1]), False)
+        return (found + _h(found)) / 2
+    if x.shape[-2] < x.shape[-1]:
+        return _h(pseudo_inverse(_h(g), _h(p), _h(x), False))
+    to_g, to_p = _h(g), _h(p)
+    by_columns, inner = to_g @ (p @ to_p), p @ to_g
+    return by_columns - x @ (p @ by_columns) + to_p @ (inner - (inner @ p) @ x - g @ to_p)
+
+
+def polar_factor(x: Any) -> Any:
+    """Return the unitary factors of polar decompositions, `u @ vh`. Their derivative divides by sums of singular values, so equal
+    singular values have one.
+    """
+
+    def call(x: Any) -> Any:
+        u, _, vh = _thin(x)
+        return u @ vh
+
+    def backward(g: Any, found: Any, x: Any) -> Any:
+        u, s, vh = _thin(x)
+        inner = _h(u) @ g @ _h(vh)
+        turned = _skew(inner) / (s.expand_dims(-2) + s.expand_dims(-1))
+        outside_rows, outside_columns = g - u @ (_h(u) @ g), g - (g @ _h(vh)) @ vh
+        outer = u @ turned @ vh
+        if x.shape[-2] > x.shape[-1]:
+            outer = outer + ((outside_rows @ _h(vh)) / s.expand_dims(-2)) @ vh
+        if x.shape[-2] < x.shape[-1]:
+            outer = outer + u @ ((_h(u) @ outside_columns) / s.expand_dims(-1))
+        return outer
+
+    return custom_derivative(call, backward)(x)
+
+
+def _thin(x: Any) -> Tensors:
+    k = min(x.shape[-2:])
+    return hosted("svd", x, sizes={"k": k, "p": k, "q": k}, full_matrices=False)
 
 
 def _skew(x: Any) -> Any:

@@ -137,8 +137,11 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
         sums = abs(computed(x)).sum(axis, keepdims=True)
         found = _largest(sums, (-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
     elif number in (2, -2) or (isinstance(order, str) and order == "nuc"):
-        s = _decompositions.svdvals(computed(x))
-        found = s.sum(-1) if number is None else _largest(s, -1) if number == 2 else s.min(-1)
+        if number is None:
+            found = _nuclear(computed(x))
+        else:
+            s = _decompositions.svdvals(computed(x))
+            found = _largest(s, -1) if number == 2 else s.min(-1)
         found = found.expand_dims((-2, -1)) if keepdims else found
     else:
         raise ArgumentError(
@@ -146,6 +149,21 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
             " there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"
         )
     return as_dtype(found, dtype)
+
+
+def _nuclear(x: Tensor) -> Tensor:
+    """Return the sums of the singular values; their derivative is the unitary polar factor, which equal singular values have, too."""
+
+    def total(x: Tensor) -> Tensor:
+        found: Tensor = _decompositions.svdvals(x).sum(-1)
+        return found
+
+    if x.node.past is None:
+        return total(x)
+    from ..functions.steps import custom_derivative
+    from .derivatives import polar_factor
+
+    return custom_derivative(total, lambda g, found, x: g.expand_dims((-2, -1)) * polar_factor(x))(x)
 
 
 @called_again

@@ -20,11 +20,10 @@ from ..tensor import Tensor
 from ..tensor.arguments import axis_of, ints, truth
 from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
-from .decompositions import qr, svd
+from .decompositions import svd, svdvals
 from .lapack import hosted
 
 BLOCK = 64  # rows of a triangular matrix that are solved in one go
-TALL = 2  # times as many rows as columns, from which on an orthonormal basis of the columns is taken first
 
 
 class LeastSquares(NamedTuple):
@@ -99,17 +98,42 @@ def pinv(x: Operand, /, rtol: Operand | None = None, hermitian: bool = False, *,
     [[0.5, 0.0], [0.0, 0.0]]
     """
     x = matrices("pinv", x)
-    u, s, vh = svd(computed(x), full_matrices=False, hermitian=hermitian)
-    weighed = vh.mT.conj() * inverted(s, cutoff(s, x, rtol)).expand_dims(-2)
-    return as_dtype(weighed @ u.mT.conj(), result_of(x.dtype))
+    found = _pseudo_inverse(computed(x), _share(x, rtol), truth("pinv", "hermitian", hermitian))
+    return as_dtype(found, result_of(x.dtype))
+
+
+def _share(x: Tensor, rtol: Any) -> Any:
+    """Return `rtol`, or the default for matrices like `x`: the dtype's eps times the longer side."""
+    return max(x.shape[-2:]) * finfo(result_of(x.dtype)).eps if rtol is None else rtol
+
+
+def _pseudo_inverse(x: Tensor, share: Any, hermitian: bool = False) -> Tensor:
+    """Return the pseudo-inverses of matrices, whose derivative is that of a constant rank, in which no singular vectors occur: equal
+    singular values have a derivative, too.
+    """
+
+    def call(x: Tensor, share: Any) -> Tensor:
+        u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
+        weighed = vh.mT.conj() * inverted(s, cutoff(s, x, share)).expand_dims(-2)
+        found: Tensor = weighed @ u.mT.conj()
+        return found
+
+    def backward(g: Any, found: Any, x: Any, share: Any) -> tuple[Any, None]:
+        from .derivatives import pseudo_inverse
+
+        return pseudo_inverse(g, found, x, hermitian), None
+
+    if x.node.past is None:
+        return call(x, share)
+    from ..functions.steps import custom_derivative
+
+    return custom_derivative(call, backward)(x, share)
 
 
 def cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
     """The size up to which singular values of a matrix count as 0, with an axis of size 1 for them."""
-    if rtol is None:
-        share: Any = max(x.shape[-2:]) * finfo(result_of(x.dtype)).eps
-    else:
-        share = rtol if isinstance(rtol, (int, float)) else as_dtype(asarray(rtol), s.dtype).expand_dims(-1)
+    rtol = _share(x, rtol)
+    share: Any = rtol if isinstance(rtol, (int, float)) else as_dtype(asarray(rtol), s.dtype).expand_dims(-1)
     largest = s[..., :1] if s.shape[-1] else s.sum(-1, keepdims=True)
     found: Tensor = largest * share
     return found
@@ -142,21 +166,15 @@ def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Oper
     a, b, dtype = _system("lstsq", a, asarray(b))
     one = b.ndim == 1
     columns = b.expand_dims(1) if one else b
-    known = columns
     if a.size and columns.size and a.node.past is None and columns.node.past is None and (rtol is None or _is_share(rtol)):
         rcond = max(given.shape[-2:]) * finfo(dtype).eps if rtol is None else float(rtol)  # type: ignore[arg-type]
         every = hosted("lstsq_wide" if a.shape[-2] < a.shape[-1] else "lstsq", a, columns, sizes={"p": min(a.shape[-2:])}, rcond=rcond)
         found, left, rank, s = (as_dtype(t, d) for t, d in zip(every, (dtype, dtype.part, int64, dtype.part), strict=True))
         return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
-    if a.shape[-2] > TALL * a.shape[-1]:
-        q, a_small = qr(a)
-        columns, small = q.mT.conj() @ columns, a_small
-    else:
-        small = a
-    u, s, vh = svd(small, full_matrices=False)
-    least = cutoff(s, as_dtype(given, dtype), rtol)
-    found = vh.mT.conj() @ ((u.mT.conj() @ columns) * inverted(s, least).expand_dims(-1))
-    missed = a @ found - known
+    share = _share(as_dtype(given, dtype), rtol)
+    found, s = _pseudo_inverse(a, share) @ columns, svdvals(a)
+    least = cutoff(s, a, share)
+    missed = a @ found - columns
     left = (missed * missed.conj()).real.sum(-2) if missed.dtype.is_complex else missed.square().sum(-2)
     found, left = as_dtype(found, dtype), as_dtype(left, dtype.part)
     rank, s = (s > least).count_nonzero(-1), as_dtype(s, dtype.part)

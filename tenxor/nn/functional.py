@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .. import random
 from ..creation import arange, asarray
 from ..dtypes import DTypeLike, Number, finfo, float32, int64, result_type
-from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError, described
 from ..functions import elementwise
 from ..functions.attention import scaled_dot_product_attention
 from ..functions.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
@@ -23,9 +23,10 @@ from ..functions.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, 
 from ..functions.resizing import interpolate
 from ..functions.selecting import take
 from ..late import public_dir, public_getattr
+from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of, ints, one_of
+from ..tensor.arguments import axis_of, ints, number_of, one_of
 from ..tensor.core import Operand
 from .dtypes import check_dtypes
 from .losses import (
@@ -180,8 +181,14 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @called_again
 @explained
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """New tensor: x less `lambd` where it is above that, x plus `lambd` where it is below `-lambd`, else 0."""
-    return input - input.clip(-lambd, lambd)
+    """New tensor: x less `lambd` where it is above that, x plus `lambd` where it is below `-lambd`, else 0.
+
+    ArgumentError for a negative `lambd`.
+    """
+    least = number_of(lambd, "softshrink")
+    if isinstance(least, complex) or not least >= 0:
+        raise ArgumentError(f"softshrink: lambd is {described(lambd)}; it must be a number of 0 or more")
+    return input - input.clip(-least, least)
 
 
 @called_again
@@ -378,10 +385,21 @@ def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Te
 
 
 def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
-    """In the dtype that is computed in: squares of numbers above 256 are too large for float16."""
+    apart, _, variance = centred(x, axes)
+    return apart * (variance + eps).rsqrt()
+
+
+def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the distances from the mean over some axes, that mean, and the variance, corrected for the rounding of the mean.
+
+    They are computed in float32 at least, as squares of numbers above 256 are too large for float16.
+    """
     x = x.astype(x.dtype.compute, copy=False)
-    apart = x - x.mean(axis=axes, keepdims=True)
-    return apart * ((apart * apart).mean(axis=axes, keepdims=True) + eps).rsqrt()
+    mean = x.mean(axis=axes, keepdims=True)
+    apart = x - mean
+    rest, squares = apart.mean(axis=axes, keepdims=True), (apart * apart).mean(axis=axes, keepdims=True)
+    without = OPS["less_rounding"]
+    return apart._with(without, rest), mean, squares._with(without, Tensor._compute(OPS["minimum"], rest * rest, squares))
 
 
 def _scaled(found: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor) -> Tensor:

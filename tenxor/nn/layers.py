@@ -281,15 +281,13 @@ class _BatchNorm(Layer):
             apart = x - self.running_mean.reshape(beside)
             scale = (self.running_var + self.eps).rsqrt()
             return self._shifted(apart * (scale if self.weight is None else scale * self.weight).reshape(beside), beside)
-        own = x.astype(x.dtype.compute, copy=False)  # squares are too large for float16
-        mean = own.mean(axis=axes, keepdims=True)
-        apart = own - mean
-        variance = (apart * apart).mean(axis=axes, keepdims=True)
+        apart, mean, variance = functional.centred(x, axes)
         if self.training:
             self._track(mean, variance, x)
         found = apart * (variance + self.eps).rsqrt()
         found = self._shifted(found if self.weight is None else found * self.weight.reshape(beside), beside)
-        return found if own is x else found.astype(x.dtype if self.weight is None else result_type(x.dtype, self.weight.dtype), copy=False)
+        dtype = x.dtype if self.weight is None else result_type(x.dtype, self.weight.dtype)
+        return found if apart.dtype is x.dtype else found.astype(dtype, copy=False)
 
     def _shifted(self, x: Tensor, beside: tuple[int, ...]) -> Tensor:
         return x if self.bias is None else x + self.bias.reshape(beside)

@@ -180,7 +180,7 @@ def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def of_first(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    """The second operand says only by how much, or where to, the first is rounded."""
+    """Return the cotangent of the first operand alone: the second is what is, or was, lost by rounding."""
     return g, None
 
 
@@ -276,6 +276,10 @@ def erf(g: Expr, r: Expr, x: Expr) -> Cotangents:
     return (g * call("exp", -(x * x)) * (2 / sqrt(pi)),)
 
 
+def erfinv(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g * call("exp", r * r) * (sqrt(pi) / 2),)
+
+
 def atan2(g: Expr, r: Expr, y: Expr, x: Expr) -> Cotangents:
     size = x * x + y * y
     nowhere = call("equal", size, zero(size.dtype))  # all angles meet there
@@ -288,6 +292,8 @@ def hypot(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def logaddexp(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    if r.dtype.is_complex:
+        return _times(g, call("exp", x - r)), _times(g, call("exp", y - r))
     return g * call("sigmoid", x - y), g * call("sigmoid", y - x)
 
 

@@ -92,8 +92,7 @@ entry(
     "pow",
     2,
     same(NUMERIC),
-    "x to the power y; integers wrap, and to a negative power are 1 / x without its fraction (0 for 0), but a negative Python"
-    " number is an error there",
+    "x to the power y; integers wrap, and a negative power of integers is an error",
     infix="**",
     cost=40,
     parts=elementary.pow,
@@ -179,6 +178,14 @@ entry(
 )
 entry(
     "deviation", 1, inexact, "the square root of a variance", formula=lambda x: call("sqrt", x), cost=6, pullback=pullbacks.deviation,
+)
+entry(
+    "less_rounding",
+    2,
+    same(("float",)),
+    "x - y for a y that is 0 but for rounding, so that x has the derivative of the result; x where y is not finite",
+    formula=lambda x, y: call("where", call("isfinite", y), x - y, x),
+    pullback=pullbacks.of_first,
 )
 entry("maximum", 2, same(ORDERED), "the larger of x and y; NaN if either is", pullback=pullbacks.maximum)
 entry("minimum", 2, same(ORDERED), "the smaller of x and y; NaN if either is", pullback=pullbacks.minimum)
@@ -278,9 +285,18 @@ _ELEMENTARY: tuple[tuple[str, str, Callable[[Expr], Expr], Callable[..., Cotange
 for _name, _meaning, _function, _pullback in _ELEMENTARY:
     entry(_name, 1, inexact, _meaning, cost=20, parts=_function, pullback=_pullback)
 entry("erf", 1, floating, "the error function", cost=20, pullback=pullbacks.erf)
+entry("erfinv", 1, floating, "the inverse error function; infinite at -1 and 1, NaN beyond", cost=60, pullback=pullbacks.erfinv)
 entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30, pullback=pullbacks.atan2)
 entry("hypot", 2, floating, "sqrt(x*x + y*y) without overflow", cost=20, pullback=pullbacks.hypot)
-entry("logaddexp", 2, floating, "log(exp(x) + exp(y)) without overflow", cost=50, pullback=pullbacks.logaddexp)
+entry(
+    "logaddexp",
+    2,
+    inexact,
+    "log(exp(x) + exp(y)) without overflow",
+    cost=50,
+    parts=elementary.logaddexp,
+    pullback=pullbacks.logaddexp,
+)
 entry("sigmoid", 1, floating, "1 / (1 + exp(-x))", cost=24, pullback=pullbacks.sigmoid)
 entry(
     "relu", 1, same(REAL), "x where positive, else 0", formula=lambda x: call("maximum", x, 0), pullback=pullbacks.relu,
@@ -308,6 +324,14 @@ entry(
     "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block",
     cost=100,
     formula=lambda *given: philox.random_bits(*given),
+)
+entry(
+    "random_below",
+    4,
+    words(uint64),
+    "an integer from 0 on and below the count of (counter, stream, key, count), of all words of their Philox block",
+    cost=110,
+    formula=lambda *given: philox.random_below(*given),
 )
 entry(
     "random_fraction",
@@ -343,10 +367,12 @@ INTERNAL = (
     "clip",
     "deviation",
     "divide_by_real",
+    "less_rounding",
     "power_half",
     "squared_abs",
     "where_seen",
     "multiply_high",
+    "random_below",
     "random_bits",
     "random_fraction",
     "random_single",

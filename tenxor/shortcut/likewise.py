@@ -19,6 +19,7 @@ from ..layout.coords import Shape
 from ..locking import taken_at_once
 from ..memory import NOWHERE
 from ..node import DATA, Gather, Node, Recipe, Scalar, next_number, recipe_of
+from ..ops import OPS
 from ..past import Past
 from ..plans import pattern as patterns
 from ..plans.parts import PRODUCT, SUM
@@ -238,7 +239,8 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
 
     for k in range(len(steps)):
         if k not in products.values():
-            if steps[k][0].target is not None or type(steps[k][0].op) is Gather:  # which tells of indices that are out of range
+            step = steps[k][0]
+            if step.target is not None or type(step.op) is Gather or (step.op is OPS["pow"] and step.dtype.is_integer):  # which can fail
                 frames.append((k, None, NEVER, None))
                 continue
             found = frame_of_sizes(alone(k, likes, memory), alone(k, [r for r, _ in steps], sized))

@@ -82,7 +82,7 @@ class Tensor(Ordering):
 
     def __imatmul__(self, other: Operand) -> Tensor:
         result = self.__matmul__(other)
-        return result if result is NotImplemented else self._hold(result, "matmul", "@")
+        return self._declined(other, "matmul", "@") if result is NotImplemented else self._hold(result, "matmul", "@")
 
     if not TYPE_CHECKING:  # who know all attributes
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import numpy as np
+
 from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, is_device, shown_integer
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
@@ -72,7 +74,7 @@ def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callab
 
     def in_place(self: Any, other: Any) -> Any:
         result = forward(self, other)
-        return result if result is NotImplemented else self._hold(result, name, op.infix)
+        return self._declined(other, name, op.infix) if result is NotImplemented else self._hold(result, name, op.infix)
 
     for method in (forward, backward, in_place):
         method.__annotations__ = {"other": "Operand", "return": "Self"}
@@ -170,7 +172,7 @@ class Arithmetic(Accumulating):
 
     def __ipow__(self, other: Operand) -> Self:
         result = self.__pow__(other)
-        return result if result is NotImplemented else self._hold(result, "pow", "**")
+        return self._declined(other, "pow", "**") if result is NotImplemented else self._hold(result, "pow", "**")
 
     def _receive(self, op: str, result: Core, where: Any = None, broadcast: bool = False) -> Self:
         """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true.
@@ -206,6 +208,15 @@ class Arithmetic(Accumulating):
         else:
             self._write(result, f"in-place {name}", spent=True)
         return self
+
+    def _declined(self, other: object, name: str, infix: str) -> Any:
+        """Return NotImplemented for an operator in place, or raise DTypeError for an array of a subclass, which would take its place."""
+        if isinstance(other, np.ndarray):
+            kind = type(other).__name__
+            raise DTypeError(
+                f"in-place {name}: cannot write a {kind} into a tensor; use np.asarray(y) for its elements alone, or x = x {infix} y"
+            )
+        return NotImplemented
 
     def __divmod__(self, other: Operand) -> tuple[Self, Self]:
         right: Any = self._operand(other, "divmod", quietly=True)
@@ -392,7 +403,7 @@ class Arithmetic(Accumulating):
     log10 = unary_method("log10")
     sqrt = unary_method("sqrt")
     rsqrt = unary_method("rsqrt")
-    conj = unary_method("conj")
+    conj = conjugate = unary_method("conj")
     sin = unary_method("sin")
     cos = unary_method("cos")
     tan = unary_method("tan")
@@ -406,6 +417,7 @@ class Arithmetic(Accumulating):
     acosh = unary_method("acosh")
     atanh = unary_method("atanh")
     erf = unary_method("erf")
+    erfinv = unary_method("erfinv")
     sigmoid = unary_method("sigmoid")
     relu = unary_method("relu")
     abs = unary_method("abs")

@@ -24,7 +24,7 @@ from ..dtypes import (
     uint64,
     weak,
 )
-from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute, described
+from ..errors import ArgumentError, DTypeError, NegativeExponent, ShapeError, UnknownAttribute, described
 from ..late import LateModule
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..node import HEAVY, MAX_PENDING, Node, Recipe, Scalar, reinterpreted, watchers
@@ -278,6 +278,9 @@ class Core(Elsewhere):
                 sources.append(x.node)
             layouts.append(layout)
         dtype = op.result(tuple([s.dtype for s in sources]))
+        if op is _POW and type(sources[1]) is Scalar and isinstance(operands[1], Core):
+            _check_exponent(sources[1].value, dtype)
+            return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)[0], None  # its recipe suits other values, unchecked
         return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
 
     @classmethod
@@ -411,11 +414,9 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
 
 
 def _check_exponent(value: Any, base: DType) -> None:
-    """Raise DTypeError for a negative number as the exponent of integers."""
+    """Raise NegativeExponent for a negative number as the exponent of integers."""
     if isinstance(value, int) and value < 0 and not (base.is_float or base.is_complex):
-        raise DTypeError(
-            f"pow: {base} to the negative power {value} is no integer; use a float base, for example x.astype(tx.float64)"
-        )
+        raise NegativeExponent.of(base, value)
 
 
 def scalar(value: Any, beside: DType, op: str) -> Scalar:

@@ -60,6 +60,11 @@ def is_of_numpy(x: object) -> bool:
     return type(x) is np.ndarray or isinstance(x, np.generic)
 
 
+def has_own_meaning(x: object) -> bool:
+    """Return whether this is an array of a subclass of NumPy's that may hold more than elements: a mask, a unit, rules of its own."""
+    return isinstance(x, np.ndarray) and type(x) is not np.ndarray and type(x) is not np.memmap
+
+
 class Exchange(Writing):
     """Conversions from and to what others use."""
 
@@ -238,12 +243,13 @@ class Exchange(Writing):
 
     def _operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
         """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError for others; or, so that these may
-        compute, NotImplemented, but for other libraries' arrays, of which Python would say that they are not equal.
+        compute, NotImplemented, but for other libraries' arrays, of which Python would say that they are not equal. An operator (`quietly`)
+        leaves the result to an array of a subclass, such as a masked array or one with a unit, which a tensor would drop.
         """
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
         if isinstance(value, (np.ndarray, np.generic)):
-            return self._of_array(value)
+            return NotImplemented if quietly and has_own_meaning(value) else self._of_array(value)
         if isinstance(value, (int, float, complex)):
             return plain_number(value)
         if isinstance(value, (list, tuple)):

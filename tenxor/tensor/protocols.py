@@ -77,7 +77,7 @@ class Protocols(Differentiating):
         return map(self._view, self.layout.along(0))
 
     def __contains__(self, value: Any) -> bool:
-        value = self._operand(value, "in", quietly=True)
+        value = self._operand(value, "in", quietly=not isinstance(value, np.ndarray))
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:

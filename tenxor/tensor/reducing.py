@@ -21,7 +21,7 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
 from .arguments import Axes, axes_of, axis_of, left_to, truth
 from .arithmetic import Arithmetic
-from .core import Operand
+from .core import Core, Operand
 
 _scan = cache(Scan)  # the same object each time, as recipes are compared by it
 
@@ -287,17 +287,30 @@ class Reducing(Arithmetic):
             raise ArgumentError(f"{op}: correction is a number, not {described(correction)}")
         wide, result = self._averaging(op)
         squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
-        away = wide - (wide._reduce_to_mean(op, axis, True) if mean is None else wide._operand(mean, op))
+        centre = wide._reduce_to_mean(op, axis, True) if mean is None else wide._operand(mean, op)
+        away = wide - centre
         if away.layout.shape != wide.layout.shape:
             raise ShapeError(
                 f"{op}: a mean of shape {wide.layout.shape} has that, or sizes of 1, as x.mean(axis, keepdims=True); this gives"
                 f" {away.layout.shape}"
             )
-        apart = self._compute(squared, away)
-        total = apart._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+        total = self._compute(squared, away)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+        if mean is None:
+            rest = (wide - centre)._reduce(REDUCTIONS["sum"], op, axis, keepdims)  # a node of its own, as `away` would be stored for two
+            total = total._less_rounded_mean(rest, self._count(op, axis))
         exactly = int(correction) if isfinite(correction) and correction == int(correction) else correction
         divisor = max(self._count(op, axis) - exactly, 0)
         return total._with(OPS["divide"], as_float(divisor)), result.part
+
+    def _less_rounded_mean(self, rest: Self, count: int | Self) -> Self:
+        """Return the sums of squared distances from the mean, where this holds those from a rounded mean, and `rest` the sums of these
+        distances, which would be 0: the two differ by `rest ** 2 / count` (the corrected two-pass algorithm).
+
+        T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
+        """
+        size = rest.abs() if rest.dtype.is_complex else rest
+        excess = size * (size / (count if isinstance(count, Core) else as_float(count)))
+        return self._with(OPS["less_rounding"], self._compute(OPS["minimum"], excess, self))
 
     @left_to("std")
     @spelled

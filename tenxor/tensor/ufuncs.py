@@ -14,7 +14,7 @@ from ..dtypes import can_cast
 from ..errors import ArgumentError, DerivativeError, DTypeError
 from ..ops import OPS
 from .core import Core
-from .exchange import UFUNCS
+from .exchange import UFUNCS, has_own_meaning
 
 # NumPy's names that have another here.
 _NAMES = {
@@ -54,6 +54,8 @@ def applied(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tupl
         return NotImplemented
     if any([isinstance(o, np.ndarray) for o in out]):  # an array that is written stays an array
         return getattr(ufunc, method)(*for_numpy(inputs), out=for_numpy(out), **for_numpy(options))
+    if any([has_own_meaning(x) for x in inputs]) and not out:  # NumPy makes the result an array of that class
+        return getattr(ufunc, method)(*for_numpy(inputs), **for_numpy(options))
     options = {key: value for key, value in options.items() if key not in ("order", "subok")}
     return _METHODS[method](tx, ufunc, inputs, out, options)
 

@@ -13,7 +13,7 @@ REAL = {
     **dict.fromkeys(("exp", "exp2", "expm1", "sin", "cos", "sinh", "cosh", "tanh", "asinh", "atan", "erf", "sigmoid"), ((-2.0, 2.0),)),
     **dict.fromkeys(("silu", "softplus", "gelu", "gelu_tanh", "negative", "positive", "square", "real", "imag", "conj"), ((-3.0, 3.0),)),
     **dict.fromkeys(("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "log1p"), ((0.3, 3.0),)),
-    **dict.fromkeys(("asin", "acos", "atanh"), ((-0.8, 0.8),)),
+    **dict.fromkeys(("asin", "acos", "atanh", "erfinv"), ((-0.8, 0.8),)),
     "tan": ((-1.2, 1.2),),
     "acosh": ((1.3, 4.0),),
     **dict.fromkeys(("abs", "sign", "relu", "floor", "ceil", "trunc", "round"), ((-3.0, 3.0),)),
@@ -26,7 +26,7 @@ REAL = {
 COMPLEX = (
     *("add", "subtract", "multiply", "divide", "pow", "negative", "positive", "square", "reciprocal", "sqrt", "rsqrt", "sign"),
     *("real", "imag", "conj", "abs", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos"),
-    *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "round"),
+    *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "round", "logaddexp"),
 )
 DISCRETE = (  # results or operands are no floats, so nobody asks for derivatives
     *("signbit", "isnan", "isinf", "isfinite", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, AxisError, ShapeError
+from tenxor.errors import ArgumentError, AxisError, OutOfBounds, ShapeError
 
 _numbers = np.random.default_rng(0)
 ARRAYS = {
@@ -39,6 +39,46 @@ def test_beside_numpy(name: str, mode: Any) -> None:
             wanted = np.pad(array, width, mode, **given)
             assert found.dtype == wanted.dtype and found.shape == wanted.shape
             np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5 if name == "float32" else 1e-12, atol=1e-6)
+
+
+RAMPS: dict[str, tuple[Any, int, Any]] = {  # the array, the width and the end values
+    "unsigned, downwards": (np.asarray([0], np.uint8), 3, 3),
+    "unsigned, from 200 to 250": (np.asarray([[200, 0], [7, 255]], np.uint8), 4, 250),
+    "int8, from -128 to 127": (np.asarray([-128, 127], np.int8), 5, (127, -128)),
+    "int64 beyond float32": (np.asarray([2**40 + 1, 5]), 3, -7),
+    "integers, by fractions": (np.asarray([0, 5]), 49, 7),
+    "integers, a row of which is flat": (np.asarray([[33, 61, 1], [7, 7, 7]]), 11, 7),
+    "integers to a fraction": (np.asarray([4, 9], np.int16), 3, 0.5),
+    "float16 whose difference overflows": (np.asarray([60000, -60000], np.float16), 4, (-60000, 60000)),
+    "float32": (np.asarray([16777217, 3], np.float32), 7, 0.1),
+    "bool": (np.asarray([True, False]), 2, (0, 1)),
+    "complex64": (np.asarray([1 + 2j, -3j], np.complex64), 3, 1),
+}
+
+
+@pytest.mark.parametrize("name", RAMPS)
+def test_linear_ramps_of_every_dtype_equal_numpys(name: str) -> None:
+    array, width, end_values = RAMPS[name]
+    found = tx.pad(tx.asarray(array), width, "linear_ramp", end_values=end_values)
+    wanted = np.pad(array, width, "linear_ramp", end_values=end_values)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_linear_ramp_end_value_beyond_the_dtype_is_refused() -> None:
+    with pytest.raises(OutOfBounds, match="pad: Python integer 300 is out of range for uint8"):
+        tx.pad(tx.zeros(2, dtype=tx.uint8), 1, "linear_ramp", end_values=300)
+
+
+@pytest.mark.parametrize("mode", ["mean", "median"])
+def test_statistics_of_no_elements_are_nan(mode: Any) -> None:
+    for dtype in (tx.float16, tx.float64, tx.complex64):
+        if mode == "mean" or dtype is not tx.complex64:
+            found = tx.pad(tx.asarray([1.0, 2.0], dtype=dtype), (1, 2), mode, stat_length=(0, 1))
+            np.testing.assert_array_equal(found.numpy(), np.asarray([np.nan, 1, 2, 2, 2], found.numpy().dtype))
+    for mode_without_value, x in (("maximum", tx.ones(2)), ("minimum", tx.ones(2)), (mode, tx.arange(2))):
+        with pytest.raises(ArgumentError, match=r"pad: stat_length is 0.*must be 1 or more"):
+            tx.pad(x, 0, mode_without_value, stat_length=0)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])

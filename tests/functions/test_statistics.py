@@ -222,3 +222,43 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_errors(wrong: str) -> None:
     check_refused(*WRONG[wrong])
+
+
+OFFSET = (np.random.default_rng(5).normal(size=(6, 10_007)) + 1e6).astype(np.float32)  # the rounding of their mean shows in the variance
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("rows", [6, 1])
+def test_variances_far_from_0_are_corrected_for_the_rounding_of_the_mean(rows: int, axis: int | None) -> None:
+    """NumPy is no oracle here in float32, as its own mean is rounded; in float64 the numbers are exact."""
+    x, exact = OFFSET[:rows], OFFSET[:rows].astype(np.float64)
+    t, where = tx.asarray(x), np.arange(x.shape[1]) % 3 > 0
+    for ddof in (0, 1) if rows > 1 or axis != 0 else (0,):
+        wanted = exact.var(axis, ddof=ddof)
+        np.testing.assert_allclose(t.var(axis, ddof).numpy(), wanted, rtol=2e-6)
+        np.testing.assert_allclose(t.std(axis, ddof).numpy(), wanted**0.5, rtol=2e-6)
+        np.testing.assert_allclose(t[:, ::-1].var(axis, ddof, True).numpy(), exact[:, ::-1].var(axis, ddof=ddof, keepdims=True), rtol=2e-6)
+    masked = np.broadcast_to(where, x.shape)
+    if axis != 0:
+        some = exact[:, where].var(axis)
+        np.testing.assert_allclose(tx.var(t, axis, where=tx.asarray(masked)).numpy(), some, rtol=2e-6)
+        holes = tx.where(tx.asarray(masked), t, np.float32(np.nan))
+        np.testing.assert_allclose(np.nanvar(holes, axis=axis), some, rtol=2e-6)  # type: ignore[call-overload]
+    both = t + 1j * t[:, ::-1]
+    np.testing.assert_allclose(both.var(axis).numpy(), (exact + 1j * exact[:, ::-1]).var(axis), rtol=2e-6)
+
+
+def test_variances_of_equal_infinite_and_too_large_numbers() -> None:
+    for x in (np.full(37, 0.1), np.full(1000, 0.1, np.float32), np.full(3, 7.0), np.zeros(0), np.ones(1)):
+        for ddof in (0, 1):
+            wanted = 0.0 if x.size > ddof else np.nan
+            np.testing.assert_allclose(tx.asarray(x).var(correction=ddof).numpy(), wanted, atol=1e-32)
+    assert tx.asarray([1.0, np.inf]).var().isnan().item() and tx.asarray([1e300, -1e300]).var().item() == np.inf
+    assert tx.asarray([3e38] * 10, dtype=tx.float32).var().item() == np.inf
+
+
+def test_derivatives_of_variances_at_equal_numbers() -> None:
+    n, wanted = 4, (np.eye(4) - 0.25) * 0.5
+    for x in (np.full(n, 0.1), np.arange(4.0) + 1e8):
+        np.testing.assert_allclose(tx.grad(lambda t: t.var())(tx.asarray(x)).numpy(), (x - x.mean()) * 0.5, atol=1e-8)
+        np.testing.assert_allclose(tx.hessian(lambda t: t.var())(tx.asarray(x)).numpy(), wanted, atol=1e-12)

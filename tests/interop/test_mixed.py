@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,3 +94,68 @@ def test_other_libraries_arrays_are_no_operands(made: Callable[[Any], Any]) -> N
             with pytest.raises(DTypeError, match=r"cannot compute with a (torch\.Tensor|jaxlib\.\w+) and a tensor; tx\.asarray"):
                 call()
     assert (t + tx.asarray(other)).tolist() == [2.0, 4.0]
+
+
+class Metres(np.ndarray[Any, Any]):
+    """An array with a unit that its own multiplication keeps, and drops everything else."""
+
+    unit = "m"
+
+    def __mul__(self, other: Any) -> Any:
+        return (np.asarray(self) * np.asarray(other)).view(Metres)
+
+    __rmul__ = __mul__
+
+
+class Counts(np.ndarray[Any, Any]):
+    """An array that decides about ufuncs."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return np.asarray(getattr(ufunc, method)(*[np.asarray(x) for x in inputs], **options)).view(Counts)
+
+
+BINARY = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
+    *(operator.eq, operator.ne, operator.lt, operator.ge, divmod, np.multiply, np.arctan2, np.greater),
+]
+SUBCLASSES: dict[str, Callable[[Any], Any]] = {
+    "masked": lambda values: np.ma.masked_array(values, [False, True, False]),
+    "with a unit": lambda values: np.array(values).view(Metres),
+    "with rules for ufuncs": lambda values: np.array(values).view(Counts),
+}
+
+
+@pytest.mark.parametrize("kind", SUBCLASSES)
+@pytest.mark.parametrize("function", BINARY, ids=lambda f: f.__name__)
+def test_array_subclasses_decide_about_operators_in_either_order(function: Any, kind: str) -> None:
+    """A tensor beside one is what an array beside it is. Repeated so that the fast path has recorded the operation with plain arrays."""
+    values = [1.5, 2.0, 4.0]
+    t, plain, special = tx.asarray(values), np.array(values), SUBCLASSES[kind]([3.0, 2.0, 1.0])
+    for _ in range(3):
+        function(t, plain), function(t, 2.0)
+        for found, wanted in ((function(t, special), function(plain, special)), (function(special, t), function(special, plain))):
+            for one, other in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, wanted)], strict=True):
+                assert type(one) is type(other) and repr(one) == repr(other)
+
+
+def test_array_subclasses_are_not_written_into_tensors_by_operators() -> None:
+    t = tx.asarray([1.0, 2.0])
+    for _ in range(2):
+        for name in ("iadd", "imul", "ipow", "imatmul"):
+            with pytest.raises(DTypeError, match=r"^in-place \w+: cannot write a MaskedArray into a tensor; use np.asarray"):
+                getattr(operator, name)(t, np.ma.masked_array([1.0, 2.0], [True, False]))
+    assert t.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_memory_maps_and_matrices_beside_tensors(tmp_path: Path) -> None:
+    t = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+    mapped = np.memmap(tmp_path / "x", dtype=float, shape=(2, 2), mode="w+")
+    mapped[...] = 2.0
+    assert isinstance(t * mapped, tx.Tensor) and isinstance(mapped * t, tx.Tensor)  # they are arrays like others
+    matrix = np.asmatrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    product, total = t * matrix, t + matrix
+    assert isinstance(product, np.matrix) and product.tolist() == [[2.0, 1.0], [4.0, 3.0]]
+    assert isinstance(total, np.matrix) and total.tolist() == [[1.0, 3.0], [4.0, 4.0]]
+    with pytest.raises(TypeError, match="matrix"):
+        matrix * t  # which would be a product by elements, as matrices leave it to tensors

@@ -332,6 +332,16 @@ def test_covariances_of_weighted_observations(options: dict[str, Any]) -> None:
     assert np.corrcoef(tx.asarray(data), dtype=np.float32).dtype == tx.float32
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "int8"])
+def test_covariances_are_computed_in_float64_at_least(dtype: str) -> None:
+    x, y = np.array([[1, 2, 4], [300, 100, 900]]).astype(dtype), np.array([2000.0, 1.0, -7.0], np.float32)
+    for function in (np.cov, np.corrcoef):
+        for given in ((x,), (x, y), (y, x)):
+            found, wanted = function(*map(tx.asarray, given)), function(*given)  # type: ignore[operator]
+            assert found.dtype == tx.dtype(wanted.dtype)
+            np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("axis", "shape"), [((0, 1), (2, 3)), ((1, 0), (3, 2)), ((2, 0), (4, 2)), (-1, (4,)), (None, (2, 3, 4))])
 def test_means_weighted_along_some_axes(axis: Any, shape: tuple[int, ...]) -> None:
     data, weights = np.arange(24.0).reshape(2, 3, 4) ** 2, 1.0 + np.arange(math.prod(shape)).reshape(shape)

@@ -306,3 +306,61 @@ def test_norms_of_zeros(order: float) -> None:
     assert tx.jvp(norm, [tx.zeros(3)], [tx.ones(3)])[1].item() == 0.0
     assert bool(tx.grad(norm)(tx.asarray([0.0, 1.0, 2.0])).isfinite().all())
     assert tx.grad(L.matrix_norm)(tx.zeros((2, 2))).tolist() == [[0.0] * 2] * 2
+
+
+EQUAL: dict[str, Function] = {  # of matrices with equal singular values or eigenvalues
+    "pinv": L.pinv,
+    "pinv, Hermitian": lambda x: L.pinv(hermitian(x), hermitian=True),
+    "lstsq": lambda x: tuple(L.lstsq(x, random(x.shape[:-1], x.dtype, seed=3) + 0 * x[..., 0])[:2]),
+    "nuclear norm": lambda x: L.matrix_norm(x, ord="nuc"),
+}
+SEPARATE: dict[str, Function] = {  # of matrices whose largest value stands alone, and others are equal
+    "spectral norm": lambda x: L.matrix_norm(x, ord=2),
+    "first singular vector": lambda x: sizes(L.svd(x, full_matrices=False).U[..., 0]),
+    "last eigenvector": lambda x: sizes(L.eigh(hermitian(x)).eigenvectors[..., -1]),
+    "largest eigenvalue": lambda x: L.eigvalsh(hermitian(x))[..., -1],
+}
+
+
+def check_twice(function: Function, x: Any) -> None:
+    """Check first and second derivatives beside differences, forward over backward too, and those of a batch."""
+    check(function, x)
+    along = random(x.shape, x.dtype, seed=6)
+
+    def slope(t: Any) -> Any:
+        product = tx.grad(lambda t: loss(function, t))(t) * along.conj()
+        return (product.real if x.dtype.is_complex else product).sum()
+
+    check(slope, x)
+    pair = tx.stack([x, x * 2])
+    np.testing.assert_allclose(tx.vmap(tx.grad(slope))(pair)[0].to_numpy(), tx.grad(slope)(x).to_numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
+def test_derivatives_where_singular_values_are_equal(name: str, dtype: tx.DType) -> None:
+    unitary = L.qr(random((4, 4), dtype)).Q
+    many = [tx.eye(4, dtype=dtype), unitary] if "Hermitian" not in name else [tx.eye(4, dtype=dtype), unitary @ adjoint(unitary)]
+    for x in many if "Hermitian" in name else [*many, unitary[:, :3] * 2, unitary[:3]]:
+        check_twice(EQUAL[name], x)
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+@pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
+def test_derivatives_where_other_singular_values_are_equal(name: str, dtype: tx.DType) -> None:
+    check_twice(SEPARATE[name], tx.diag(tx.asarray([3.0, 1.0, 1.0, 1.0])).astype(dtype))
+
+
+def test_derivative_of_pinv_of_constant_rank() -> None:
+    """Along matrices of rank 1, as the pseudo-inverse is not continuous elsewhere: that of `u v^T` is `v u^T / (|u|^2 |v|^2)`."""
+    u, v = np.array([1.0, 2.0, 3.0]), np.array([2.0, -1.0])
+    weights = random((2, 3))
+
+    def direct(u: Any, v: Any) -> Any:
+        return (v[:, None] * u / ((u * u).sum() * (v * v).sum()) * weights).sum()
+
+    def by_pinv(u: Any, v: Any) -> Any:
+        return (L.pinv(u[:, None] * v) * weights).sum()
+
+    for wanted, found in zip(*[tx.grad(f, argnums=(0, 1))(tx.asarray(u), tx.asarray(v)) for f in (direct, by_pinv)], strict=True):
+        np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-12)

@@ -81,9 +81,7 @@ def _python_remainder(x: Array, y: Array) -> Array:
 
 
 def _integer_power(x: int, y: int) -> int:
-    if y >= 0:
-        return pow(x, y, 1 << 64)
-    return {1: 1, -1: 1 if y % 2 == 0 else -1}.get(x, 0)
+    return pow(x, y, 1 << 64)
 
 
 def _larger(x: Array, y: Array) -> Array:
@@ -134,6 +132,14 @@ def _erf(x: Array) -> Array:
     return np.array([math.erf(v) for v in x.astype(np.float64).tolist()])
 
 
+def _erfinv(x: Array) -> Array:
+    def of(v: float) -> float:
+        with mp.workprec(120):
+            return float(mp.erfinv(mpf(v))) if abs(v) < 1 else math.inf if abs(v) == 1 else math.nan
+
+    return np.copysign([of(v) for v in x.astype(np.float64).tolist()], x)
+
+
 def _logistic(x: Array, t: Array) -> Array:
     """x / (1 + e**-t), also where e**-t overflows."""
     return np.where(t == -np.inf, np.copysign(0, x), x * np.exp(np.minimum(t, 0)) / (1 + np.exp(-np.abs(t))))
@@ -174,6 +180,11 @@ def _half_block(first: int) -> Reference:
         return block[first] | block[first + 1] << 32
 
     return _each(word)
+
+
+def _random_below(counter: int, stream: int, key: int, count: int) -> int:
+    block = _philox(counter, stream, key)
+    return ((block[0] | block[1] << 32) << 64 | block[2] | block[3] << 32) * count >> 128
 
 
 def _standard_normal(*words: Array) -> Array:
@@ -238,6 +249,7 @@ MEANING: dict[str, Reference] = {
     "at_least": lambda x, low: maximum(x, low),
     "at_most": lambda x, high: minimum(x, high),
     "deviation": np.sqrt,
+    "less_rounding": lambda x, y: np.where(np.isfinite(y), x - y, x),
     "clip": lambda x, low, high: minimum(maximum(x, low), high),
     "floor": _rounding(np.floor),
     "ceil": _rounding(np.ceil),
@@ -273,12 +285,14 @@ MEANING: dict[str, Reference] = {
         )
     },
     "erf": _erf,
+    "erfinv": _erfinv,
     "sigmoid": _precisely(lambda x: _logistic(np.ones_like(x), x)),
     "relu": lambda x: maximum(x, np.zeros_like(x)),
     "silu": _precisely(lambda x: _logistic(x, x)),
     "softplus": _precisely(lambda x: np.logaddexp(x, np.zeros_like(x))),
     "gelu": _gelu,
     "gelu_tanh": _precisely(_gelu_tanh),
+    "random_below": _each(_random_below),
     "random_bits": _half_block(0),
     "random_fraction": lambda *words: (_half_block(0)(*words) >> np.uint64(11)).astype(np.float64) / 2**53,
     "random_single": lambda *words: (_half_block(0)(*words) >> np.uint64(40)).astype(np.float32) / np.float32(2**24),
@@ -289,6 +303,7 @@ MEANING: dict[str, Reference] = {
 TOLERANCE: dict[str, float] = {
     **dict.fromkeys(("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan"), 2),
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf"), 2),
+    "erfinv": 3,
     **dict.fromkeys(("pow", "atan2", "hypot", "logaddexp"), 2),
     **dict.fromkeys(("rsqrt", "sigmoid", "silu", "softplus", "gelu", "gelu_tanh"), 2),
     "standard_normal": 4,  # a logarithm, a cosine and a product

@@ -293,7 +293,7 @@ def test_signs(dtype: DType) -> None:
             "remainder",
             "atan2",
         ),
-        *("bitwise_and", "bitwise_invert", "hypot", "copysign", "signbit", "nextafter", "logaddexp", "erf", "relu"),
+        *("bitwise_and", "bitwise_invert", "hypot", "copysign", "signbit", "nextafter", "erf", "erfinv", "relu"),
     ],
 )
 def test_what_complex_numbers_have_not(name: str, dtype: DType) -> None:
@@ -443,3 +443,18 @@ def test_explained_as_it_is() -> None:
     assert "p0: complex64" in text and "left0[i, k] = packed p1[i*s4 + k].imag" in text
     assert "r0.1[i, j] = (r0.1 + ((left1 * right1) + (left0 * right0)))" in text
     assert "p0[i*s3 + j].imag = r0.1[j]" in text
+
+
+@BOTH
+def test_logaddexp_is_the_logarithm_of_the_sum_of_powers(dtype: DType) -> None:
+    rng = np.random.default_rng(9)
+    x, y = [(rng.normal(size=300) * scale + 1j * rng.normal(size=300) * 4).astype(dtype.numpy) for scale in (1, 30)]
+    x[:3], y[:3] = [1000 + 1j, -1000, 3e4], [1000 - 1j, -1001 + 2j, -3e4j]
+    with mp.workprec(4000):
+        wanted = [complex(mp.log(mp.exp(mpc(complex(a))) + mp.exp(mpc(complex(b))))) for a, b in zip(x, y, strict=True)]
+    for found in (tx.logaddexp(tensor(x), tensor(y)), tx.logaddexp(tensor(y), tensor(x)), np.logaddexp(tensor(x), tensor(y))):
+        room = 8 * np.finfo(x.dtype).eps * np.maximum(abs(x), abs(y))
+        assert found.dtype is dtype and (abs(found.numpy() - wanted) <= room).all()
+    infinite = np.asarray([-inf, -inf, inf, inf, nan], dtype.numpy)
+    found = tx.logaddexp(tensor(infinite), tensor(np.asarray([-inf, 2j, inf, 1, 1], dtype.numpy))).numpy()
+    assert found[:4].real.tolist() == [-inf, 0.0, inf, inf] and np.isnan(found[4]) and found.imag[:2].tolist() == [0.0, 2.0]

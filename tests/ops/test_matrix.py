@@ -35,6 +35,13 @@ def given_dtypes(op: Op, dtype: DType) -> tuple[DType, ...]:
     return (boolean, dtype, dtype) if op.name in ("where", "where_seen") else (dtype,) * op.arity
 
 
+def in_domain(op: Op, given: list[Array]) -> list[Array]:
+    """Operands without those that are errors: negative exponents of integers become others from 0 on."""
+    if op.name == "pow" and given[1].dtype.kind == "i":
+        given[1] = np.where(given[1] < 0, ~given[1], given[1])
+    return given
+
+
 def accepts(op: Op, dtype: DType) -> bool:
     try:
         op.rule(op.name, given_dtypes(op, dtype))
@@ -97,7 +104,7 @@ def test_the_table_accepts_the_kinds_that_it_says() -> None:
 def test_special_values_and_every_length(op: Op) -> None:
     """All pairs of special values at once, in whole vectors and a masked tail; then any length gives the same bits."""
     for dtype in ACCEPTED[op]:
-        given = operands(given_dtypes(op, dtype))
+        given = in_domain(op, operands(given_dtypes(op, dtype)))
         tensors = [tensor(x) for x in given]
         found = compute(op, *tensors)
         check(op, found, *given)
@@ -111,7 +118,7 @@ def test_special_values_and_every_length(op: Op) -> None:
 def test_views(op: Op) -> None:
     """Operands that are views of different kinds, in one dtype of each operation's."""
     dtype = ACCEPTED[op][TABLE.index(op) % len(ACCEPTED[op])]
-    given = [random(d, 300, k) for k, d in enumerate(given_dtypes(op, dtype))]
+    given = in_domain(op, [random(d, 300, k) for k, d in enumerate(given_dtypes(op, dtype))])
     names = list(VIEWS)
     for k, _ in enumerate(names):
         kinds = [names[(k + 5 * i * (1 + k % 2)) % len(names)] for i in range(op.arity)]
@@ -153,7 +160,7 @@ def test_shapes_broadcast(name: str) -> None:
                 random(d, 400, k)[: int(np.prod(s))]
                 for k, (d, s) in enumerate(zip(given_dtypes(op, dtype), shapes, strict=True))
             ]
-            given = [x.reshape(s) for x, s in zip(given, shapes, strict=True)]
+            given = in_domain(op, [x.reshape(s) for x, s in zip(given, shapes, strict=True)])
             found = compute(op, *(tensor(x) for x in given))
             assert found.shape == np.broadcast_shapes(*shapes)
             check(op, found, *given, label=shapes)
@@ -169,7 +176,8 @@ def test_numbers_on_either_side(op: Op) -> None:
         for number in numbers:
             beside = np.array([number]).astype(ELEMENT[dtype])
             check(op, compute(op, tensor(values), number), values, beside, label="number right")
-            check(op, compute(op, number, tensor(values)), beside, values, label="number left")
+            exponents = in_domain(op, [beside, values])[1]
+            check(op, compute(op, number, tensor(exponents)), beside, exponents, label="number left")
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------

@@ -364,6 +364,38 @@ def test_integers_are_in_range_and_evenly_likely() -> None:
     assert set(Generator(4).integers(2, shape=100, endpoint=True).tolist()) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("count", [3, 7 * 10**9, 3 * 2**61, 2**63 + 2**61, 2**64 - 1])
+def test_integers_are_all_bits_of_their_block_times_the_count(count: int) -> None:
+    """In Python's integers: as 2**128 blocks are dealt to the choices, none is likelier than another by more than one of these."""
+    seed, draw, size = 2**40 + 9, 1, 2000
+    g = Generator(seed)
+    g.random()
+    blocks = [philox_in_python([n, 0, draw, 0], [seed & 0xFFFFFFFF, seed >> 32]) for n in range(size)]
+    wanted = [((b[0] | b[1] << 32) << 64 | b[2] | b[3] << 32) * count >> 128 for b in blocks]
+    assert g.integers(0, count, size, tx.uint64).tolist() == wanted
+
+
+def test_integers_of_wide_ranges_have_even_remainders() -> None:
+    """Of 64 bits times 3 * 2**61 the upper half has remainders by 3 of 37.5, 37.5 and 25 %."""
+    for low in (0, -3 * 2**60):
+        x = Generator(8).integers(low, low + 3 * 2**61, 30_000).to_numpy()
+        counted = np.bincount(x % 3, minlength=3)
+        assert ((counted - 10_000) ** 2 / 10_000).sum() < 13.8  # chi-square of 2 degrees: 99.9 %
+
+
+def test_integers_are_the_same_on_any_number_of_threads_and_evaluated_in_parts() -> None:
+    whole = Generator(6).integers(0, 3 * 2**61, 300_000)
+    before = tx.num_threads()
+    try:
+        tx.set_num_threads(1)
+        one = Generator(6).integers(0, 3 * 2**61, 300_000).to_numpy()
+        tx.set_num_threads(3)
+        np.testing.assert_array_equal(Generator(6).integers(0, 3 * 2**61, 300_000)[5::7].to_numpy(), one[5::7])
+    finally:
+        tx.set_num_threads(before)
+    np.testing.assert_array_equal((whole + 1).to_numpy(), one + 1)
+
+
 @pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 def test_integers_cover_all_of_a_dtype(name: str) -> None:
     d = tx.dtype(name)

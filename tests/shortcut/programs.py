@@ -224,10 +224,16 @@ def make(p: Program) -> object:
     return p.keep(p.fresh())
 
 
+def applied(op: Any, x: Any, y: Any) -> Any:
+    """Return `op(x, y)`, of powers with exponents from 0 on where they are integers: negative ones are found when they are computed."""
+    is_exponent = op.__name__ in ("pow", "ipow") and isinstance(y, tx.Tensor) and y.dtype.kind == "int"
+    return op(x, y & 7 if is_exponent else y)
+
+
 def binary(p: Program) -> object:
     x = p.any()
     y, op = p.other(x), getattr(operator, p.rng.choice(BINARY))
-    return p.keep(op(y, x) if p.rng.random() < 0.4 else op(x, y))
+    return p.keep(applied(op, y, x) if p.rng.random() < 0.4 else applied(op, x, y))
 
 
 def in_place(p: Program) -> object:
@@ -253,7 +259,7 @@ def function(p: Program) -> object:
         return p.keep(getattr(tx, p.rng.choice(FUNCTIONS_OF_ONE))(x))
     if kind < 0.7:
         pair = (x, p.other(x)) if p.rng.random() < 0.7 else (p.other(x), x)
-        return p.keep(getattr(tx, p.rng.choice(FUNCTIONS_OF_TWO))(*pair))
+        return p.keep(applied(getattr(tx, p.rng.choice(FUNCTIONS_OF_TWO)), *pair))
     return p.keep(tx.where(x > p.number(x.dtype) if p.rng.random() < 0.8 else x, p.other(x), p.other(x)))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DTypeError, OutOfBounds, ShapeError
+from tenxor.errors import DTypeError, NegativeExponent, OutOfBounds, ShapeError
 
 BINARY = {
     "+": operator.add,
@@ -231,15 +231,53 @@ def test_a_negative_number_is_no_exponent_of_integers_however_it_is_spelled(dtyp
             power()
 
 
-def test_negative_powers_among_tensors_of_integers_are_reciprocals_without_fraction() -> None:
-    """What a tensor holds is no error, as it need not be known yet; so it is in place, too."""
-    bases, exponents = tx.asarray([2, 1, -1, -1, 0, 3, -2]), tx.asarray([-1, -5, -3, -2, -1, 2, -2])
-    wanted = [0, 1, -1, 1, 0, 9, 0]
-    held = bases.copy()
-    held **= exponents
-    for found in (bases**exponents, bases.pow(exponents), tx.pow(bases, exponents), np.power(bases, exponents), held):
-        assert found.tolist() == wanted
-    assert (2 ** tx.asarray([-1, 3])).tolist() == tx.pow(2, tx.asarray([-1, 3])).tolist() == [0, 8]
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
+def test_negative_exponents_in_a_tensor_raise_for_integer_bases(dtype: str) -> None:
+    """NumPy raises ValueError, too. Each is tried before and after the fast path has recorded it."""
+    bases, last = tx.asarray([2, 1, 0], dtype=dtype), tx.asarray(-3, dtype="int8")
+    exponents = tx.asarray([1, 0, -3], dtype="int8")
+    spelled: tuple[Callable[[], Any], ...] = (
+        lambda: bases**exponents,
+        lambda: bases.pow(exponents),
+        lambda: np.power(bases, exponents),
+        lambda: 2 ** exponents.astype(tx.int64),
+        lambda: bases**last,
+        lambda: (bases.expand((4, 3)) ** exponents)[:, :1],
+        lambda: (bases**exponents).sum(),
+        lambda: tx.where(exponents >= 0, bases**exponents, 0),
+        lambda: operator.ipow(bases.astype(tx.int64), exponents),
+    )
+    for power in spelled * 3:
+        with pytest.raises(ValueError, match=r"^pow: int\d+ to the negative power -3 is no integer; use a float"):
+            power().tolist()
+
+
+def test_failed_integer_powers_leave_their_operands_and_raise_again() -> None:
+    for count in (3, 1 << 17):  # the larger one would be computed in the memory of its base
+        x, y = tx.full(count, 2).realize(), tx.ones(count, dtype=tx.int64)
+        y[count // 2] = -1
+        power, base = x**y, x.copy()
+        x *= 1
+        for _ in range(2):
+            with pytest.raises(NegativeExponent):
+                power.tolist()
+        assert base.tolist() == x.tolist() == [2] * count
+        z = tx.full(count, 7).realize()
+        with pytest.raises(NegativeExponent):
+            z[: count - 1] = power[: count - 1]
+            z.tolist()
+
+
+def test_integer_powers_with_exponents_from_0_on_equal_numpys() -> None:
+    for base, exponent in (("int8", "int8"), ("uint8", "int16"), ("int64", "int64"), ("uint64", "uint64"), ("int32", "uint8")):
+        x, y = np.asarray([[3], [0], [1], [2]], base), np.asarray([0, 1, 2, 5, 126], exponent)
+        np.testing.assert_array_equal((tx.asarray(x) ** tx.asarray(y)).numpy(), x**y)
+    largest = np.asarray([2**63 - 1])
+    assert (tx.asarray([-1, 2]) ** tx.asarray(largest)).tolist() == [-1, 0]
+    table, matrix = np.arange(12).reshape(3, 4) % 5, np.arange(8).reshape(4, 2)
+    powers = tx.asarray(table) ** tx.asarray(table[::-1])
+    np.testing.assert_array_equal((powers @ tx.asarray(matrix)).numpy(), (table ** table[::-1]) @ matrix)
+    np.testing.assert_array_equal(powers[:, ::-1].cumsum(1).numpy(), np.cumsum((table ** table[::-1])[:, ::-1], 1))
 
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.0, 0.5, 1.0, 2.0, 3.0])

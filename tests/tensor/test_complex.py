@@ -315,3 +315,9 @@ def test_derivatives_go_through_parts_that_are_changed() -> None:
     w.real += 1
     (w.real**2 + w.imag).sum().backward()
     assert z.grad is not None and z.grad.tolist() == [12 + 2j, 28 + 2j]
+
+
+def test_conjugate_is_another_name_of_conj() -> None:
+    x = tx.asarray([1 + 2j, -3j])
+    assert x.conjugate().tolist() == [1 - 2j, 3j] and tx.asarray([2]).conjugate().tolist() == [2]
+    assert tx.grad(lambda t: (t.conjugate() * (1 + 2j)).real.sum())(x).tolist() == [1 + 2j, 1 + 2j]

@@ -75,6 +75,21 @@ def test_normalisations() -> None:
         F.layer_norm(x, 4)
 
 
+def test_normalisations_far_from_0_are_corrected_for_the_rounding_of_the_mean() -> None:
+    x = (np.random.default_rng(5).normal(size=(3000, 4)) + 1e6).astype(np.float32)
+    exact, t = x.astype(np.float64), tx.asarray(x)
+
+    def normalised(a: Any, axis: int) -> Any:
+        return (a - a.mean(axis, keepdims=True)) / np.sqrt(a.var(axis, keepdims=True) + 1e-5)
+
+    for found, wanted in (
+        (F.layer_norm(t.T, 3000), normalised(exact.T, -1)),
+        (F.group_norm(t.T[None], 4), normalised(exact.T, -1)[None]),
+        (nn.BatchNorm1d(4)(t), normalised(exact, 0)),
+    ):
+        np.testing.assert_allclose(found.detach().numpy(), wanted, atol=2e-5)
+
+
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
 def test_normalisations_of_narrow_floats(dtype: Any) -> None:
     """Of numbers whose squares float16 has not: they are those of float32, rounded."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp as _exp
-from math import inf, nan
+from math import inf, nan, pi
 from math import log as _log
 from math import log10 as _log10
 
@@ -296,6 +296,20 @@ def pow(x: Expr, y: Expr) -> Expr:
     real, imag = (where(written_out, p, q) for p, q in zip(product, (real, imag), strict=True))
     real = where(one, 1.0, where(is_zero, of_zero, real))
     imag = where(one, 0.0, where(is_zero, of_zero, imag))
+    return pair(cast(real, part), cast(imag, part))
+
+
+def logaddexp(x: Expr, y: Expr) -> Expr:
+    """log(exp(x) + exp(y)), its principal value: the number with the larger real part, plus log1p of e to the other less that."""
+    part = x.args[0].dtype
+    a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))
+    is_first = call("greater_equal", a, c)
+    (high, turn), (low, other_turn) = [(where(is_first, p, r), where(is_first, q, s)) for p, q, r, s in ((a, b, c, d), (c, d, a, b))]
+    more, angle = log1p_parts(*exp_parts(low - high, other_turn - turn))
+    equal_infinities = call("equal", high, low) & call("isinf", high)
+    real = where(equal_infinities, high, high + more)
+    imag = where(equal_infinities, turn, turn + angle)
+    imag = imag - call("round", imag * (0.5 / pi)) * (2.0 * pi)
     return pair(cast(real, part), cast(imag, part))
 
 

@@ -4,8 +4,8 @@ Arguments are values of one type: float, double, or a vector of either, of any w
 Arguments that are rare and dear are seen to out of line: large angles of sin, cos and tan; what is not positive and
 normal of the logarithms and pow. After these the code goes on in a new block.
 
-Errors are at most one unit in the last place in float32 and two in float64 (for `logaddexp`, of the larger of
-the result and the arguments); special values are those of C99, Annex F. Subnormal numbers count like others.
+Errors are at most one unit in the last place in float32 and two in float64 (three for `erfinv`; for `logaddexp`, of
+the larger of the result and the arguments); special values are those of C99, Annex F. Subnormal numbers count like others.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _FORMULAS = {
     Late("tenxor.backend.llvm.elementary.inverse_trigonometric"): "acos asin atan atan2",
     Late("tenxor.backend.llvm.elementary.logarithm"): "log log1p log2 log10 logaddexp",
     Late("tenxor.backend.llvm.elementary.power"): "hypot pow rsqrt",
-    Late("tenxor.backend.llvm.elementary.special"): "erf",
+    Late("tenxor.backend.llvm.elementary.special"): "erf erfinv",
     Late("tenxor.backend.llvm.elementary.trigonometric"): "cos sin tan",
 }
 FUNCTIONS: dict[str, Callable[..., Value]] = {

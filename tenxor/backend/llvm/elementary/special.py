@@ -1,4 +1,4 @@
-"""The error function."""
+"""The error function and its inverse."""
 
 import math
 
@@ -6,6 +6,7 @@ from ..builder import Value, fma, select, smaller
 from ..formats import SINGLE
 from .core import exact_product, polynomial
 from .exponential import exp_near_zero, reduce_by_ln2, scaled
+from .logarithm import log
 from .tables import nearest_multiple
 
 # In float32, sizes are counted by the nearest multiple of 1 / PER_UNIT: eight, which one register of AVX2 holds. The centre of each is a
@@ -55,6 +56,33 @@ SCALED_ERFC = (
     -0.0001389830477214007, -5.3459977633676024e-05, -1.0401599462190563e-06,
 )  # fmt: skip
 
+# erfinv(x) / x in terms of w - 5/2, with w = -log(1 - x**2), for w <= 5: relative error 2**-60.2.
+ERFINV_NEAR = (
+    1.501409351110792, 0.246640276744167, -0.004177317724383611, -0.0012527079078110146, 0.00021825026434398048,
+    -4.99607959891098e-06, -3.41661959636181e-06, 4.787252186209147e-07, 1.341680349295955e-08,
+    -1.0861169023360242e-08, 9.073038468029206e-10, 1.1960703298995518e-10, -3.1102879146400896e-11,
+    9.115512466702178e-13, 5.356621092486577e-13, -7.612361021613971e-14, -2.8864767539708135e-15,
+    1.896336023894644e-15, -1.3597624068119237e-16, -2.6800554057333045e-17, 4.8658766658386316e-18,
+    1.6923119527730472e-19, -6.763601272601468e-20,
+)  # fmt: skip
+# The same in terms of sqrt(w) - 2.868, for 2.236 <= sqrt(w) <= 3.5: relative error 2**-57.7.
+ERFINV_MIDDLE = (
+    2.70093969802731, 0.9987240362350063, 0.013155506729288675, -0.011334769106646644, 0.008426662286649312,
+    -0.004743668337534428, 0.0014410605984351513, 0.0002887808511485086, -0.0005514593167905583,
+    0.00023272495657449357, 1.5117727209171498e-05, -6.338338013391126e-05, 2.7122720293074672e-05,
+    1.4614222629070566e-06, -6.695870111437333e-06, 2.8161747545135153e-06, 2.057134304113174e-07,
+    -6.917262941902456e-07, 1.6702924849828463e-07, 5.2421943321220764e-08,
+)  # fmt: skip
+# The same in terms of sqrt(w) - 4.755, for 3.5 <= sqrt(w) <= 6.01, which is beyond float64's last number below 1: 2**-57.3.
+ERFINV_FAR = (
+    4.602377915369012, 1.0103248652490946, 4.985649966243269e-05, -0.0003027886887164123, 0.00010475864549861235,
+    -2.781448512799155e-05, 6.727635879669675e-06, -1.664339308042241e-06, 5.123136490361304e-07,
+    -2.2607422212473786e-07, 1.217009217084895e-07, -6.38668058839167e-08, 2.9126680006387992e-08,
+    -1.0695613455919123e-08, 2.7342039651420175e-09, -2.1405250985171822e-10, -2.1610708204477578e-10,
+    1.6293456677767836e-10, -7.270419994076017e-11, 1.1854109990288808e-11, 5.254768894163757e-12,
+    -1.9795276633408206e-12,
+)  # fmt: skip
+
 ERF_IS_ONE = {32: 3.93, 64: 6.0}  # here erf rounds to 1, and so do the formulas
 
 
@@ -92,3 +120,17 @@ def exp_of_minus(high: Value, low: Value) -> Value:
     """e**-(high + low), for moderate `high` and small `low`."""
     r, shifted = reduce_by_ln2(-high, -low)
     return scaled(exp_near_zero(r), shifted)
+
+
+def erfinv(x: Value) -> Value:
+    """Return the inverse error function: x times a polynomial in w = -log(1 - x**2), or in its root where w is large.
+
+    M. Giles, Approximating the erfinv function, 2010. In float32 it is computed in float64 and rounded.
+    """
+    if x.format.bits == 32:
+        return erfinv(x.to_double()).to_single()
+    w = -log(fma(-x, x, 1.0))
+    root = w.sqrt()
+    far = select(root < 3.5, polynomial(root - 2.868, ERFINV_MIDDLE), polynomial(root - 4.755, ERFINV_FAR))
+    found = select(w < 5.0, polynomial(w - 2.5, ERFINV_NEAR), far) * x
+    return select(x.abs().equals(1.0), x.constant(math.inf).with_sign_of(x), found)
