@@ -178,8 +178,8 @@ class Core(Elsewhere):
             if recipe.size > MAX_SIZE:
                 check_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
-        if watchers:
-            watchers[0](node)
+        for look in watchers:
+            look(node)
         if node.buffer is None:
             if reads_pinned(node) and not node.traced:
                 realize(node)
