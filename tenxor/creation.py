@@ -96,8 +96,8 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
     kind = type(obj)
-    if makers and (dtype is None or dtype is OF_NUMBERS.get(kind)) and device is None and (copy is None or copy is True):
-        maker, found = makers[0], None
+    maker, found = next(iter(makers), None), None
+    if maker and (dtype is None or dtype is OF_NUMBERS.get(kind)) and device is None and (copy is None or copy is True):
         if kind is list:
             found = maker.list_again(obj, maker.lists)
             if found is None:

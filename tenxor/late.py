@@ -7,7 +7,56 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, Self, TypeVar, overload
+
+from .undisturbed import enter, leave, undisturbed
+
+T = TypeVar("T")
+PACKAGE = __name__.partition(".")[0] + "."
+
+
+_ModuleSpec: Any = type(__spec__)
+
+
+class _UndisturbedSpec(_ModuleSpec):  # type: ignore[misc]
+    """The spec of a module of ours, which is imported undisturbed (`undisturbed.py`).
+
+    The import system sets `_initializing` just before it puts a module into `sys.modules`, and resets it when the module is complete. In
+    between, other threads that import the module wait; code that user code runs on the same thread would get it half initialized.
+    """
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(self.__dict__["_initializing"])
+
+    @_initializing.setter
+    def _initializing(self, begins: bool) -> None:
+        if begins:
+            enter()
+            self.__dict__["_initializing"] = True
+        else:
+            self.__dict__["_initializing"] = False
+            self.__class__ = _ModuleSpec
+            leave()
+
+
+class _Finder:
+    """Finds the modules of this package as the other finders do, and gives them specs with which they are imported undisturbed."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any, target: Any = None) -> Any:
+        if not name.startswith(PACKAGE):
+            return None
+        for finder in sys.meta_path[sys.meta_path.index(cls) + 1 :]:  # those before have been asked, or ask
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if type(spec) is _ModuleSpec:
+                    spec.__class__ = _UndisturbedSpec
+                return spec
+        return None
+
+
+sys.meta_path.insert(0, _Finder)
 
 
 class LateModule:
@@ -19,7 +68,8 @@ class LateModule:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(self._module), name)
+        with undisturbed():  # it may be another library's module
+            found = getattr(import_module(self._module), name)
         setattr(self, name, found)  # whoever asks from now on has it at once
         return found
 
@@ -53,6 +103,29 @@ def public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
         raise sys.modules["tenxor"]._unknown(module["__name__"], name, module["__all__"])
 
     return missing
+
+
+class late_attribute(Generic[T]):
+    """An attribute that is computed when it is first asked for: `functools.cached_property` without its lock.
+
+    Until CPython 3.11 that lock is one for all instances, and held while the function runs, in which user code may want another lock.
+    Two threads that ask at the same time may both compute it.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self._function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T | Self:
+        if instance is None:
+            return self
+        return instance.__dict__.setdefault(self._name, self._function(instance))  # type: ignore[no-any-return]
 
 
 def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callable[[str], Any], dict[str, str]]:

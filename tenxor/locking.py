@@ -1,5 +1,8 @@
 """Locks that no signal leaves locked.
 
+User code may run while a thread holds the lock of those who compute (`realize.lock`), which is reentrant. Each other lock is held within
+`undisturbed` sections only, so user code that wants the first one never runs while its thread holds another; or no thread waits for it.
+
 Python hears signals after a call, and what handles one may raise, as Ctrl-C does. `lock.acquire()` is a call, so the error may come
 between taking a lock and the `try` that gives it back; and since CPython 3.14 `with lock` takes it by a call, too, where it was an
 instruction of its own before. Then the thread keeps the lock for ever, and all others wait.
@@ -26,6 +29,12 @@ def reentrant() -> RLock:
 def taken_at_once(lock: RLock) -> bool:
     """Take a lock if no other thread has it, and say so. If a signal's handler raises, it is as it was."""
     return _taken(lock, blocking=False)
+
+
+def is_owned(lock: RLock) -> bool:
+    """Return whether this thread holds a lock."""
+    owned: bool = lock._is_owned()  # type: ignore[attr-defined]
+    return owned
 
 
 def interpreters(lock: RLock) -> Any:

@@ -98,8 +98,9 @@ def held(nodes: list[Node], numbers: Sequence[int], reads: Sequence[int]) -> set
     """
     if _FREE_THREADED and _others_run():
         return set(numbers)
-    if short_looks and _IN_LIST != _UNKNOWN and type(numbers) is list and type(reads) is list:
-        return set(short_looks[0].held(nodes, numbers, reads))
+    if _IN_LIST != _UNKNOWN and type(numbers) is list and type(reads) is list:
+        for looks in short_looks:
+            return set(looks.held(nodes, numbers, reads))
     return {k for k, n, read in zip(numbers, _listed(nodes, numbers), reads, strict=True) if n != read + _IN_LIST}
 
 

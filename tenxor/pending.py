@@ -43,7 +43,7 @@ def bounded(node: Node) -> None:
         return
     for make in making:  # what was written down is small work, or much of it is
         make()
-    if short_ways and short_ways[-1](node):
+    if any([way(node) for way in short_ways[-1:]]):
         return
     pattern = patterns.taken([node])
     if pattern.pending > ENOUGH:
@@ -116,7 +116,7 @@ def forget_gone() -> None:
     """Forget those that wait no more, if there may be many."""
     global _many
     if len(waiting) >= _many:
-        looks = ownership.short_looks
+        looks = ownership.short_looks[:1]
         if looks:
             waiting[:] = looks[0].still_waiting(waiting)
         else:

@@ -26,6 +26,7 @@ from weakref import ref
 
 import numpy as np
 
+from .late import LateModule
 from .system import advise_huge, mapped, memory_bytes
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         def __setitem__(self, k: int, value: int, /) -> None: ...
 
 
+_queue = LateModule("_queue")
 Array = np.ndarray[Any, Any]
 Block = tuple[Array, int, int]  # the bytes, with those that it may grow by, their address, and how many they are
 ALIGNMENT = 64
@@ -273,14 +275,12 @@ class Pool:
 
         def watch() -> None:
             while self.watched:
-                with suppress(Empty):
+                with suppress(_queue.Empty):
                     self.awaited.discard(self.ringable().get(timeout=FORGOTTEN))
                 self.watched = self.forget()
 
         if _looking:
             return
-        from _queue import Empty
-
         self.watched = True
         try:
             start_new_thread(watch, ())  # `Thread.start` waits for a lock, which whoever lets go of a block may have
@@ -290,9 +290,7 @@ class Pool:
     def ringable(self) -> SimpleQueue[ref[Any]]:
         """The bell, which most processes never need: to load what it is made of takes as long as a room does."""
         if self.bell is None:
-            from _queue import SimpleQueue
-
-            made: SimpleQueue[ref[Any]] = SimpleQueue()
+            made: SimpleQueue[ref[Any]] = _queue.SimpleQueue()
             if self.bell is None:  # still: no other thread's turn comes between this and the next line
                 self.bell = made
         return self.bell

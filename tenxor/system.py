@@ -15,8 +15,11 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
+from .late import LateModule
+
 if TYPE_CHECKING:
-    from mmap import mmap  # loaded with the first memory that is mapped
+    from mmap import mmap as Mapping
+mmap = LateModule("mmap")  # with the first memory that is mapped
 
 Folder = str | os.PathLike[str]
 
@@ -119,35 +122,30 @@ def memory_bytes(root: Folder = "") -> int:
     return found
 
 
-def mapped(nbytes: int) -> mmap | None:
+def mapped(nbytes: int) -> Mapping | None:
     """Memory of its own for so many bytes, of which the system can be told how it should lie; None where it cannot.
 
     OSError, ValueError or OverflowError if there is not so much.
     """
-    import mmap
-
     if not hasattr(mmap, "MADV_HUGEPAGE"):  # only Linux has it
         return None
-    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    space: Mapping = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return space
 
 
-def advise_huge(space: mmap, first: int, nbytes: int) -> None:
+def advise_huge(space: Mapping, first: int, nbytes: int) -> None:
     """Have some of it lie in huge pages, if the system was built with them."""
-    from mmap import MADV_HUGEPAGE
-
     with suppress(OSError):
-        space.madvise(MADV_HUGEPAGE, first, nbytes)
+        space.madvise(mmap.MADV_HUGEPAGE, first, nbytes)
 
 
-def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]) -> mmap:
+def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]) -> Mapping:
     """Memory for machine code and what it writes, of which the first `code` bytes, whole pages, can be run from now on, and not be
     written; `content`, which is told its address, is what is there first, with zeros behind.
 
     OSError where the system allows no such memory.
     """
-    import mmap
-
-    space = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    space: Mapping = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(space))
     space.write(content(address))
     run = mmap.PROT_READ | mmap.PROT_EXEC

@@ -31,7 +31,9 @@ class Room(NamedTuple):
 # Lowest first. A module belongs to the room that names its longest prefix.
 ROOMS = (
     Room(("tenxor.version",), "a number, which names what is kept on disk", only=()),
-    Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),
+    Room(("tenxor.collecting",), "while Python's collector does not run", only=()),
+    Room(("tenxor.undisturbed",), "sections in which no user code runs", only=("tenxor.collecting",)),
+    Room(("tenxor.late",), "whatever is loaded later than where it is named", only=("tenxor.undisturbed",)),
     Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=("tenxor.late",)),
     Room(
         ("tenxor.advice", "tenxor.spellings"),
@@ -44,11 +46,10 @@ ROOMS = (
         "whatever takes arguments by name; what else there is to say of a name is loaded then",
         only=("tenxor.errors", "tenxor.records", "tenxor.spellings"),
     ),
-    Room(("tenxor.system", "tenxor.folders"), "what the operating system gives, whoever asks", only=()),
+    Room(("tenxor.system", "tenxor.folders"), "what the operating system gives, whoever asks", only=("tenxor.late",)),
     Room(("tenxor.environment",), "reads and checks environment variables", only=()),
     Room(("tenxor.extras",), "how to install optional packages", only=()),
-    Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=()),
-    Room(("tenxor.collecting",), "while Python's collector does not run", only=()),
+    Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=("tenxor.late", "tenxor.undisturbed")),
     Room(
         ("tenxor.frameless",),
         "functions in whose place others may be called; it knows neither",
@@ -66,7 +67,7 @@ ROOMS = (
     ),
     Room(("tenxor.dtypes",), "what an element is, and what two become together"),
     Room(("tenxor.ops",), "scalar formulas and the one table of them; everything that knows an op reads it here"),
-    Room(("tenxor.pool",), "blocks of memory, whoever wants them", only=("tenxor.system",)),
+    Room(("tenxor.pool",), "blocks of memory, whoever wants them", only=("tenxor.late", "tenxor.system")),
     Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.past",), "what is kept of how a node was made; what derivatives read of it, they say"),
@@ -258,6 +259,39 @@ def test_no_modules_import_each_other() -> None:
     """Within a room there are no circles either: what two modules need of each other stands in a third, below both."""
     sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
+
+
+# Loaded by `import tenxor` itself: no other thread imports a module of theirs before they are complete.
+EAGER = ("tenxor", "tenxor.backend", "tenxor.layout", "tenxor.ops", "tenxor.tensor")
+
+
+def at_the_top(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes that are executed when a module is loaded."""
+    for child in node.orelse if is_type_checking(node) else ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Call)):  # of calls, `Late` loads later
+            yield child
+            yield from at_the_top(child)
+
+
+def test_late_packages_that_load_modules_of_theirs_are_the_only_way_to_these() -> None:
+    """The import system takes the lock of a module before that of its package. So a thread that imports a module of a package, and one that
+    imports the package, which imports that module, would wait for each other: the import system raises a deadlock error.
+    """
+    sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
+    known = set(sources)
+    loads = {
+        m: {i.module for i in imports_of(source, m, is_package, known, at_the_top) if i.module.startswith(f"{m}.")}
+        for m, (source, is_package) in sources.items()
+        if is_package and m not in EAGER
+    }
+    shortcuts = [
+        f"{m}, line {i.line}: {i.module}; import it by {package}"
+        for m, (source, is_package) in sources.items()
+        for i in imports_of(source, m, is_package, known)
+        for package, modules in loads.items()
+        if modules and i.module.startswith(f"{package}.") and not is_inside(m, package)
+    ]
+    assert shortcuts == []
 
 
 # Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it, as are

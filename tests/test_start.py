@@ -58,7 +58,7 @@ class TestTheImport:
 
     def test_loads_few_modules(self) -> None:
         """Each takes a fifth of a millisecond, whatever is in it. One more that is needed by all is no mistake: count it."""
-        assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 53
+        assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 54
 
     @pytest.mark.parametrize("before", ["enable", "disable"])
     def test_pythons_collector_is_as_it_was(self, before: str) -> None:
@@ -156,7 +156,8 @@ class TestLinearAlgebra:
         from tenxor.linalg.lapack import FOLLOWED
 
         its = {n for n, f in vars(derivatives).items() if inspect.isfunction(f) and n[0] != "_" and f.__module__ == derivatives.__name__}
-        assert its == set(FOLLOWED) <= BACKWARD.keys()
+        of_closed_forms = {"polar_factor", "pseudo_inverse"}  # called by what has its own derivative, as no operation goes through them
+        assert its == set(FOLLOWED) | of_closed_forms and set(FOLLOWED) <= BACKWARD.keys()
 
 
 class TestTheShortWay:

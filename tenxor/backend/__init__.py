@@ -28,12 +28,14 @@ _backend: Backend | None = None
 
 
 def backend() -> Backend:
-    """The back end of this process. It is loaded when it is first asked for."""
+    """Return the back end of this process, which is loaded when it is first asked for."""
     global _backend
     if _backend is None:
         if NAME == "llvm":
             from .llvm.launch import Native as Chosen
         else:
             from .interpreter import Interpreter as Chosen  # type: ignore[assignment]
-        _backend = Chosen()
+        made = Chosen()
+        if _backend is None:  # still: no other thread's turn comes between this and the next line
+            _backend = made
     return _backend

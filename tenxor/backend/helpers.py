@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from ..apart import in_one_go, stoppable
 from ..locking import reentrant
 from ..records import NamedTuple
+from ..undisturbed import start_untraced, undisturbed
 from .threads import changing, meeting, num_threads
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class _Pool:
         try:
             for k in range(1, count):
                 self.helpers.append(_Helper(self.place.serve, k))
-                self.helpers[-1].start()
+                start_untraced(self.helpers[-1])
         except RuntimeError as error:  # the system gives no more
             self.helpers.pop()
             _warn_once(len(self.helpers) + 1, count, error)
@@ -225,7 +226,7 @@ def _reached(pool: _Pool) -> Helpers | None:
 @atexit.register
 def _stop_pool() -> None:
     global _pool
-    with _meeting:
+    with undisturbed(), _meeting:  # not held while computing: no user code that computes may run
         meeting[:] = list(NOBODY)
         pool, _pool = _pool, None  # first, as waiting may be broken off
         if pool is not None:

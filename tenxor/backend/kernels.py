@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
-from ..locking import reentrant
 from .interface import Compiled
 
 C = TypeVar("C", bound=Compiled)
@@ -29,10 +29,10 @@ class Kernels(Generic[C]):
     could be heard and lost.
     """
 
-    __slots__ = ("_dead", "_known", "_lock", "_make", "_recent")
+    __slots__ = ("_dead", "_known", "_make", "_recent")
 
     def __init__(self, make: Callable[[Any], C]) -> None:
-        self._make, self._lock = make, reentrant()
+        self._make = make
         self._known: dict[Any, _Made[C]] = {}
         self._dead: deque[_Made[C]] = deque()
         self._recent: OrderedDict[C, None] = OrderedDict()  # by when they were asked for
@@ -40,38 +40,46 @@ class Kernels(Generic[C]):
     @property
     def alive(self) -> dict[Any, C]:
         """Those that there are now."""
-        with self._lock:
-            return {kernel: found for kernel, made in self._known.items() if (found := made()) is not None}
+        return {kernel: found for kernel, made in list(self._known.items()) if (found := made()) is not None}
 
     def __len__(self) -> int:
         """How many there are, with those that died since one was asked for."""
         return len(self._known)
 
     def get(self, kernel: Any) -> C:
-        """What runs the kernel: one that is alive, or made now."""
-        with self._lock:
-            self._bury()
-            known = self._known.get(kernel)
-            found = None if known is None else known()
+        """Return what runs the kernel: one that is alive, or made now.
+
+        No lock is held, as user code may run while a kernel is made, and may want the lock that another thread holds which waits here. Each
+        step on the tables is a single call of C; two threads that want the same kernel at the same time may both make it.
+        """
+        self._bury()
+        found = self._alive(kernel)
+        if found is None:
+            new = self._make(kernel)
+            found = self._alive(kernel)  # another thread, or a signal handler, may have been faster
             if found is None:
-                found = self._make(kernel)
-                made = _Made(found, self._dead.append)
+                found, made = new, _Made(new, self._dead.append)
                 made.kernel = kernel
                 self._known[kernel] = made
+        with suppress(KeyError):  # another thread took it out, or the last one
             self._recent[found] = None
             self._recent.move_to_end(found)
             while len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
         return found
 
+    def _alive(self, kernel: Any) -> C | None:
+        known = self._known.get(kernel)
+        return None if known is None else known()
+
     def _bury(self) -> None:
         """Forget what died."""
-        while self._dead:
-            dead = self._dead.popleft()
-            if self._known.get(dead.kernel) is dead:  # not one that was made since
-                del self._known[dead.kernel]
+        with suppress(IndexError):  # another thread took the last one
+            while self._dead:
+                dead = self._dead.popleft()
+                if self._known.get(dead.kernel) is dead:  # not one that was made since
+                    self._known.pop(dead.kernel, None)
 
     def forget(self) -> None:
         """Let go of all that nothing else refers to."""
-        with self._lock:
-            self._recent.clear()
+        self._recent.clear()

@@ -38,9 +38,9 @@ def _count_without_setting() -> int:
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if first.isdecimal() and int(first) > 0:
         return min(int(first), max_threads())
-    multiprocessing = sys.modules.get("multiprocessing")  # which is loaded in all processes that it makes
-    alone = multiprocessing is None or multiprocessing.parent_process() is None
-    return cpus() if alone else 1
+    # Loaded in all processes that it starts; in others it may be missing, or half initialized while user code imports it.
+    parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
+    return cpus() if parent is None or parent() is None else 1
 
 
 _count = 0  # of threads; 0 where it is not known yet, as in a process that was just made

@@ -36,7 +36,7 @@ class Computed(Task):  # type: ignore[misc]  # Dask's types are not all written 
 
     def __call__(self, values: Any = ()) -> Any:
         result = computed(super().__call__({key: lent(value) for key, value in values.items()} if values else values))
-        if "distributed.worker" in sys.modules:
+        if hasattr(sys.modules.get("distributed.worker"), "get_worker"):
             keep_little(result, *(values.values() if values else ()))
         return result
 

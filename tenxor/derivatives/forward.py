@@ -39,8 +39,8 @@ def _go_on(known: Known, order: Sequence[Past], nodes: Mapping[Past, Node]) -> N
             each = {k: known[source] for k, kept in enumerate(past.sources) if (source := past_of(kept)) in known}
             found = pushed(past, each, nodes.get(past)) if each else None  # 0 of what has none
             if found is not None:
-                if watchers:
-                    watchers[0](found.node, of=past)
+                for look in watchers:
+                    look(found.node, of=past)
                 known[past] = found.reshaped(past.recipe.shape)
 
 

@@ -141,7 +141,9 @@ class Outline:
         """What `made` gives of stand-ins for what is given, and of numbers that stand for those of the outline, if any do: as it gave it
         before, of this outline or one of other sizes.
         """
-        found = partial(short_again[0].found, self, made) if short_again else None
+        found = None
+        for short in short_again:
+            found = partial(short.found, self, made)
         return made_again(self.key, self.given, made, found)
 
     def twins(self, stand_ins: Sequence[Given], numbers: Traced | None = None) -> Twins:

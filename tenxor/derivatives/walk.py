@@ -98,8 +98,8 @@ def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told:
     needed = tuple([k for k, source in enumerate(sources) if source in graph.depends])
     if needed:
         for k, part in pulled(past, g, needed, graph.nodes.get(past)):
-            if watchers:
-                watchers[0](seen_of(part).node, of=past)
+            for look in watchers:
+                look(seen_of(part).node, of=past)
             parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
 
 

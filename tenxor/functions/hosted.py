@@ -9,10 +9,9 @@ from ..creation import empty
 from ..derivatives.seen import Seen
 from ..dtypes import bfloat16
 from ..errors import DerivativeError, TraceError
-from ..host import HOST, run
 from ..host.inplace import InPlace, in_one_go, in_place
-from ..host.running import Operand, has_batches, of_few, results_of, work_of
-from ..host.table import HostOp, whole
+from ..host.running import Operand, has_batches, of_few, results_of, run, work_of
+from ..host.table import HOST, HostOp, whole
 from ..memory import NOWHERE, Nowhere
 from ..node import DATA, Hosted, Node, hosted_node, recipe_of, tracking, watchers
 from ..past import past_of

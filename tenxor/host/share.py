@@ -7,6 +7,8 @@ from collections.abc import Callable
 from itertools import count
 
 from ..backend.threads import num_threads
+from ..collecting import uncollected
+from ..undisturbed import start_untraced
 
 PART = 8_000_000  # nanoseconds that a part takes at the most, if it can be helped: then a signal is heard
 
@@ -33,20 +35,21 @@ def share(part: Callable[[int, int], None], extent: int, work: int, over: thread
             errors.append(error)
 
     helpers = []
-    try:
-        for k in range(1, min(num_threads(), pieces)):
-            helpers.append(threading.Thread(target=serve, name=f"tenxor-host-{k}", daemon=True))
-            try:
-                helpers[-1].start()
-            except RuntimeError:  # the system starts no more: those that there are do it all
-                helpers.pop()
-                break
-        serve()
-    except BaseException:  # Ctrl-C was heard between two parts
-        over.set()
-        raise
-    finally:
-        for helper in helpers:
-            helper.join()
+    with uncollected():  # in a helper, a finalizer might wait for a lock that the caller holds
+        try:
+            for k in range(1, min(num_threads(), pieces)):
+                helpers.append(threading.Thread(target=serve, name=f"tenxor-host-{k}", daemon=True))
+                try:
+                    start_untraced(helpers[-1])
+                except RuntimeError:  # the system starts no more: those that there are do it all
+                    helpers.pop()
+                    break
+            serve()
+        except BaseException:  # Ctrl-C was heard between two parts
+            over.set()
+            raise
+        finally:
+            for helper in helpers:
+                helper.join()
     if errors:
         raise errors[0]

@@ -8,10 +8,10 @@ passes (`cpu/`) can see how things lie, and make another nest of it; in the end 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from functools import cached_property
 from math import prod
 
 from ..dtypes import DType
+from ..late import late_attribute
 from ..layout import Layout, Table
 from ..node import Node, Scalar, stores, writes
 from ..ops.expr import Expr, Pair, walk
@@ -94,17 +94,17 @@ class Nest(_Fields):
                 return self.tables[t.value] if t.how == "table" else t.value
         return 0
 
-    @cached_property
+    @late_attribute
     def around(self) -> Loops:
         """The axes of the loops around the write of the result, outermost first."""
         return next(tuple(dict.fromkeys(around)) for s, around in placed(self.body) if isinstance(s, (Store, Accumulate)))
 
-    @cached_property
+    @late_attribute
     def space(self) -> Loops:
         """Those whose steps are independent: all, but for that of a running reduction, the last."""
         return tuple([a for a in self.around if self.axes[a].parallel])
 
-    @cached_property
+    @late_attribute
     def stores(self) -> tuple[Store, ...]:
         """The writes, that of the result last."""
         return tuple([s for s in statements(self.body) if isinstance(s, Store)])
@@ -120,7 +120,7 @@ class Nest(_Fields):
         reduced = [self.extent(self._needed(f) + f.axes) for f in self.reductions if f.axes != running or not running]
         return self.extent(self.around), max(reduced) if self.is_one_pass else sum(reduced)
 
-    @cached_property
+    @late_attribute
     def is_one_pass(self) -> bool:
         """Whether it is a sum over rows that takes of each what that is reduced to: these are read once for both (`onepass.py`)."""
         if len(self.reductions) != 2:
@@ -143,7 +143,7 @@ class Nest(_Fields):
                     stack += [v for g in self.reductions if g.accumulator == e.accumulator for v in g.values]
         return tuple([a for a in f.around if a in moving])
 
-    @cached_property
+    @late_attribute
     def reductions(self) -> list[ReductionLoop]:
         """The reductions, in the order in which they are started."""
         started: dict[int, Loops] = {}
@@ -303,7 +303,7 @@ class Nesting:
         """Where the result is written."""
         return self.operand(None, self.loops.walks[-1], self.out.loops)
 
-    @cached_property
+    @late_attribute
     def reads(self) -> tuple[Read, ...]:
         """Where all accesses are; asked for after the result."""
         return tuple([self.read(p, walk) for p, walk in zip(self.d.accessed, self.loops.walks[:-1], strict=True)])

@@ -1,6 +1,5 @@
 """Coordinates, row-major numbers, shapes and axes: the arithmetic below every layout."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
@@ -128,9 +127,12 @@ def _whole(number: int) -> int:
 
 
 def is_size(number: object) -> bool:
-    """Whether a number remembers what is asked of it: what holds for other sizes is found with these, by whoever has loaded that."""
-    sizes = sys.modules.get("tenxor.sizes")
-    return sizes is not None and isinstance(number, sizes.Size)
+    """Return whether a number is a symbolic size."""
+    if isinstance(number, (int, float)):
+        return False
+    from ..sizes import Size  # a real import, which waits while another thread loads the module
+
+    return isinstance(number, Size)
 
 
 def as_float(count: float) -> Any:

@@ -167,8 +167,8 @@ class Optimizer:
 
         for t, (_, part) in zip(changing, make(given) if watchers else made_again(tuple(key), given, make), strict=True):
             assert isinstance(part, Seen)
-            if watchers:
-                watchers[0](part.node)
+            for look in watchers:
+                look(part.node)
             _put(t, part)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:

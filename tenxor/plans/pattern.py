@@ -64,8 +64,8 @@ class Pattern:
 
     def is_as_it_was(self) -> bool:
         """Whether what was pending still is, as it was. What is computed once stays so: till now, then, it was."""
-        if short_looks:
-            return short_looks[0].count_waiting(self.nodes) == self.pending
+        for looks in short_looks:
+            return looks.count_waiting(self.nodes) == self.pending
         return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending
 
 

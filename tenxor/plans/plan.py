@@ -14,8 +14,8 @@ from ..late import Late
 from ..node import EMPTY, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scatter, writes
 from ..ops import OPS, Op
 from ..ownership import NOBODY
-from ..rewrite import rewritten
 from ..rewrite.blocks import Blocks
+from ..rewrite.passes import rewritten
 from ..sizes import int_of
 from ..target import Target
 from .lowering import Known, Lowering

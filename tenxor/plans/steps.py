@@ -142,8 +142,9 @@ class Short(NamedTuple):
     offers: list[tuple[int, frozenset[int]]]
 
 
+Run = Callable[[bytes, list[Any], list[int], list[Any], int, int], int]
 # What runs steps of a plan from one on and up to another: the number of the first that it did not run. And what says how.
-short_runs: list[tuple[Callable[[bytes, list[Any], list[int], list[Any], int, int], int], Callable[[Plan], Short]]] = []
+short_runs: list[tuple[Run, Callable[[Plan], Short]]] = []
 
 
 class Plan:
@@ -188,18 +189,17 @@ class Plan:
             given.nodes[k] = DONE  # what it reads may have no other reader
         if self.more:
             given.nodes += [Cell() for _ in range(self.more)]
-        if short_runs and len(self.steps) > 1:
-            self._run_shortly(given, others)
-        else:
-            for step in self.steps:
-                step.run(given, others)
+        for run, short_of in short_runs if len(self.steps) > 1 else ():
+            if self.short is None:
+                self.short = short_of(self)
+            self._run_shortly(run, self.short, given, others)
+            return
+        for step in self.steps:
+            step.run(given, others)
 
-    def _run_shortly(self, given: Given, others: Set[int]) -> None:
+    def _run_shortly(self, run: Run, short: Short, given: Given, others: Set[int]) -> None:
         """The same, some of them by machine code."""
-        run, short_of = short_runs[0]
-        if self.short is None:
-            self.short = short_of(self)
-        frame, ends, writes, offers = self.short
+        frame, ends, writes, offers = short
         kept = [given.nodes[k].buffer for k, readers in offers if not readers.isdisjoint(others)] if others else []
         stops = iter([k for k, readers in writes if not readers.isdisjoint(others)] if others else [])
         stop, number = next(stops, len(ends)), 0

@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import backend, environment
-from ..locking import reentrant, taken_at_once
+from ..locking import is_owned, reentrant, taken_at_once
 from ..node import Node
-from ..realize import short_ways
+from ..realize import lock, short_ways
+from ..undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from .install import ShortWay
@@ -36,8 +37,10 @@ def wanted() -> str:
 WANTED = wanted()
 SOON = 1 if WANTED == "1" else 16  # times that values are asked for, until it is made
 _asked = 0
-_leaving: list[object] = []  # for those who want none, before there is one
-_deciding = reentrant()  # held while it is made, or is to stay aside
+_leaving: list[object] = []  # one for each who wants Python's own methods for a while
+_left = 0  # how many have
+_making = reentrant()  # held by the thread that makes it; no other waits for it
+_deciding = reentrant()  # held while methods are put in place or taken out, undisturbed
 state = "not made yet"  # or why not, or "on"
 made: ShortWay | None = None  # once there is one it stays, also when it is off: blocks that it lent die by its code
 
@@ -59,12 +62,12 @@ def _reason() -> str:
 
 def first(node: Node) -> bool:
     """Make it, once values have been asked for a few times, and have it compute a node."""
-    return _is_time() and short_ways[0](node)
+    return _is_time() and any([way(node) for way in short_ways[:1]])
 
 
 def first_of_several(node: Node) -> bool:
     """The same of a node that is not alone, as what it has in common with others is computed once."""
-    return _is_time() and short_ways[-1](node)
+    return _is_time() and any([way(node) for way in short_ways[-1:]])
 
 
 def _is_time() -> bool:
@@ -74,7 +77,7 @@ def _is_time() -> bool:
     if _asked < SOON:
         return False
     start()
-    return state == "on" and bool(short_ways)
+    return state == "on"
 
 
 def soon() -> None:
@@ -84,37 +87,58 @@ def soon() -> None:
 
 
 def start() -> None:
-    """Make it now, if it is not there, nor to stay aside: what stands in the place of methods must not be taken for Python's own."""
-    if taken_at_once(_deciding):  # another thread that makes it may wait for this one
-        try:
-            if state != "on" and not _leaving:
-                _make()
-        finally:
-            _deciding.release()
+    """Make it now, unless it is there, is to stay aside, or is being made: by another thread, or further up in this one. It is not made
+    while this thread holds the lock of those who compute, for which other threads would wait, but when it is asked for next.
+
+    What a signal handler or a trace function computes meanwhile, and what other threads do, is done by Python's own methods.
+    """
+    if state == "on" or _leaving or is_owned(lock) or not taken_at_once(_making):
+        return
+    try:
+        if _making._recursion_count() == 1:  # type: ignore[attr-defined]
+            _make()
+    finally:
+        _making.release()
 
 
 def _make() -> None:
-    global state, made
-    short_ways.clear()
-    state = _reason() or "on"
-    if state != "on":
-        return
+    """Make it aside, put it in place in one step, and try it out."""
+    global state
+    reason = _reason()
+    before = _left
     try:
-        from .proof import prove_layout, prove_work
+        if not reason:
+            from .proof import prove_layout, prove_work
 
-        prove_layout()
-        from .install import ShortWay
+            prove_layout()
+            from .install import ShortWay
 
-        way = ShortWay()
-        way.link()
-        made = way
-        _never_dies(made)
-        made.install()
-        prove_work()
+            new = made if made is not None and made.begun else ShortWay().linked(aside)
+            if _put_in_place(new):
+                prove_work()
     except (LookupError, RuntimeError, OSError, AttributeError) as error:
-        state = f"off: {error}"
-        if made is not None:
-            made.remove()
+        reason = f"off: {error}"
+    if reason:
+        with undisturbed(), _deciding:
+            if made is not None and made.begun:
+                made.remove()
+            is_refuted = before == _left  # else it was taken out while it was tried out, and is tried out again
+            state = reason if is_refuted else "not made yet"
+            short_ways[:] = [] if is_refuted else [first, first_of_several]
+
+
+def _put_in_place(new: ShortWay) -> bool:
+    """Have other modules use it from now on, unless somebody wants Python's own methods now: return whether they do."""
+    global state, made
+    with undisturbed(), _deciding:
+        if _leaving:
+            return False
+        _never_dies(new)
+        made = new
+        new.begin()
+        new.install()
+        state = "on"
+    return True
 
 
 def objects_to_ship() -> Objects | None:
@@ -141,20 +165,32 @@ def _never_dies(x: object) -> None:
 @contextmanager
 def aside() -> Iterator[None]:
     """Leave all to Python's own methods meanwhile: for those who want to see what these do. Before all of them have left, none is made."""
+    global _left
     me = object()
-    with _deciding:
-        there = made if state == "on" else None
-        if there is None:
-            _leaving.append(me)
-    if there is not None:
-        with there.aside():
-            yield
-        return
     try:
+        with undisturbed(), _deciding:
+            _left += 1
+            _leaving.append(me)
+            if state == "on" and len(_leaving) == 1:
+                assert made is not None
+                made.remove()
         yield
     finally:
-        _leaving.remove(me)
+        with undisturbed(), _deciding:
+            if me in _leaving:
+                _leaving.remove(me)
+                if state == "on" and not _leaving:
+                    assert made is not None
+                    made.install()
 
 
-if hasattr(os, "register_at_fork"):  # a process is forked before it is made, or after
+def _forked() -> None:
+    """A thread that was making it is not in this process."""
+    global _making
+    if not is_owned(_making):
+        _making = reentrant()
+
+
+if hasattr(os, "register_at_fork"):  # a process is forked before methods are put in place, or after
     os.register_at_fork(before=_deciding.acquire, after_in_parent=_deciding.release, after_in_child=_deciding.release)
+    os.register_at_fork(after_in_child=_forked)

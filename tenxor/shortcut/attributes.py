@@ -7,6 +7,8 @@ finds out the ones, descriptors say of the others what to write instead, and `__
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..tensor import Tensor, elsewhere, no_attribute
@@ -38,12 +40,11 @@ def tell() -> None:
         setattr(Elsewhere, name, Instead(name))
 
 
-def go() -> None:
-    """Take `__getattr__` away, if it is there."""
-    if "__getattr__" in vars(Tensor):
-        del Tensor.__getattr__  # type: ignore[attr-defined]
+def going() -> list[Callable[[], object]]:
+    """Return the C function that takes `__getattr__` away, if it is there."""
+    return [partial(delattr, Tensor, "__getattr__")] if "__getattr__" in vars(Tensor) else []
 
 
-def come_back() -> None:
-    """Put it back."""
-    Tensor.__getattr__ = _OWN  # type: ignore[attr-defined]
+def coming_back() -> list[Callable[[], object]]:
+    """Return the C function that puts it back."""
+    return [partial(setattr, Tensor, "__getattr__", _OWN)]

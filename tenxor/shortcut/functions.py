@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -50,12 +50,16 @@ class Calling:
 
     def stand_in(self, function: Frameless) -> None:
         """Have a function called by machine code."""
-        word = self._words.get(function)
-        if word is None:
-            word = self._words[function] = _word(function, self._place)
-        word.value = self._by[function.machine]
+        self._word_of(function).value = self._by[function.machine]
 
-    def leave(self) -> None:
-        """Have all called as before."""
-        for word in self._words.values():
-            word.value = self._before
+    def standing_in(self, functions: Iterable[Frameless]) -> list[Callable[[], object]]:
+        """Return C functions that have these functions called by machine code."""
+        return [partial(setattr, self._word_of(function), "value", self._by[function.machine]) for function in list(functions)]
+
+    def leaving(self) -> list[Callable[[], object]]:
+        """Return C functions that have all functions called as before."""
+        return [partial(setattr, word, "value", self._before) for word in list(self._words.values())]
+
+    def _word_of(self, function: Frameless) -> ctypes.c_ssize_t:
+        word = self._words.get(function)
+        return self._words.setdefault(function, _word(function, self._place)) if word is None else word

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -42,9 +42,10 @@ from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from ..tensor.arguments import Default
 from ..tensor.copying import Copier, Joiner, copiers, joiners
-from ..tensor.core import FOUND_OUT, Core, found_out
+from ..tensor.core import FOUND_OUT, UNINITIALIZED, Core, found_out
 from ..tensor.exchange import UFUNCS, is_of_numpy, makers
 from ..tensor.making import Maker
+from ..undisturbed import at_once
 from . import alone, attributes, frames, likewise, wholes
 from . import functions as calls
 from .frames import NEVER
@@ -110,6 +111,7 @@ FUNCTIONS = (
 )
 DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "stood_there")
 
+NUMBERS_LEFT = 1 << 14  # numbers that other threads may take while machine code begins to give them: those that it gives are higher
 
 stretch_found = Late("tenxor.shortcut.stretches").found  # with the first derivative of another size
 
@@ -162,11 +164,16 @@ def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
 
 
 class ShortWay:
-    """The objects that the machine code refers to; and, once it is linked, that code with what it needs to live."""
+    """The objects that the machine code refers to; and, once it is linked, that code with what it needs to live.
+
+    To make it changes nothing that others can see, so it can be broken off anywhere. Then `begin` tells other modules of it, once and for
+    good; and `install` and `remove` put its methods into the class and take them out, each in one step. `aside` has Python's own methods be
+    there for a while.
+    """
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        self.leaving: list[object] = []  # who wants Python's own for a while
+        self.begun = False
         self.static = {m.name: next(vars(cls)[m.name] for cls in Tensor.__mro__ if m.name in vars(cls)) for m in METHODS}
         self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
@@ -245,6 +252,8 @@ class ShortWay:
             "let go of lock": interpreters(lock).release,
             "MemoryError": MemoryError,
             "IndexError": IndexError,
+            "AttributeError": AttributeError,
+            "uninitialized": UNINITIALIZED,
             "have_framed": alone.have_framed,
             "have_graph_framed": wholes.have_graph_framed,
             "graphs": wholes.graphs,
@@ -274,16 +283,15 @@ class ShortWay:
         }
         self.named, self.objects = named, Objects(named)
 
-    def link(self) -> None:
-        """Make the machine code and the objects that call it. Nothing calls them before `install`."""
+    def linked(self, aside: Callable[[], AbstractContextManager[None]]) -> ShortWay:
+        """Make the machine code and the objects that call it, and return `self`. Nothing calls them before `install`."""
+        named = self.named
         self.library, self.origin = linked(self.objects, compiler())
-        forgetting.extend((frames.forget, wholes.forget, likewise.forget, forget_made))
-        self.block_type = self.named["Block"] = self._block_type()
-        table = (ctypes.c_void_p * len(self.named)).from_address(self.library["objects"])
+        self.block_type = named["Block"] = self._block_type()
+        table = (ctypes.c_void_p * len(self.objects.names)).from_address(self.library["objects"])
         for name, k in self.objects.names.items():
-            table[k] = id(self.named[name])
-        self._keep_specs()
-        stand_in(self.library.addresses, self.named, self.block_type)
+            table[k] = id(named[name])
+        self.kept.append(named)
         for name, told in (("patience", patience), ("meeting", meeting)):
             ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(told)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
@@ -297,20 +305,33 @@ class ShortWay:
         self.is_basic = self._function("is_basic", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, telling)
-        Program.worked_out = self._function("worked_out", Kind.SOME)
         kinds, of_graphs, made_by = (self._function(name, Kind.SOME) for name in ("kind_of_call", "kind_of_graph", "made_by"))
-        self.machine = likewise.Machine(kinds, of_graphs, made_by, self._function("forget_kinds", Kind.NOTHING), self.aside)
+        self.machine = likewise.Machine(kinds, of_graphs, made_by, self._function("forget_kinds", Kind.NOTHING), aside)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         creating = [self._function(name, Kind.SOME) for name in CREATING]
         self.maker = Maker(*creating, comes_again=comes_again, key_of=key_of_creation, learn=learn_creation, small=LARGEST)
-        forgotten.append(self.maker.forget)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
-        attributes.tell()
         self.operators, self.calling = Standing(self.library.addresses, Tensor), calls.Calling(self.library)
+        return self
+
+    def begin(self) -> None:
+        """Tell other modules of it, for good, the first time: it must not die after that. LookupError if objects cannot die by its code;
+        then nothing has been told. No user code may run here. Other threads may: each step is complete by itself.
+        """
+        if self.begun:
+            return
+        stand_in(self.library.addresses, self.named, self.block_type)
+        self.begun = True
         for kind, counter in (("node", "_number"), ("recipe", "_recipe_number")):
-            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = getattr(nodes, counter)()
+            first = getattr(nodes, counter)() + NUMBERS_LEFT
+            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = first
             setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # from here on numbers are in order, whoever makes what
+        self._keep_specs()
+        Program.worked_out = self._function("worked_out", Kind.SOME)
+        attributes.tell()
+        forgotten.append(self.maker.forget)
+        forgetting.extend((frames.forget, wholes.forget, likewise.forget, forget_made))
 
     def _own(self, method: Method) -> Any:
         """Python's own of a method, which may also write down what it did."""
@@ -328,21 +349,20 @@ class ShortWay:
         """Have machine code keep all specs that it can, from now on."""
         forget, keep = self._function("forget_specs", Kind.NOTHING), self._function("spec_for_python", Kind.SOME)
 
-        def begin() -> None:
-            forget()
+        def keep_all() -> None:
             for form in list(_forms.values()):
                 for found in list(form.specs.values()):
                     if found.strides is not None:
                         keep(found.dtype, found.shape, found.strides, found)
 
-        begin()
-        forgotten.append(begin)
-        spec.keepers[:] = [keep]
+        spec.keepers[:] = [keep]  # first: a spec that another thread makes meanwhile is kept, too
+        keep_all()
+        forgotten.extend((forget, keep_all))
         has_data = self._function("data_for_python", Kind.SOME)
+        nodes.keepers[:] = [has_data]
         for recipe in list(nodes._recipes.values()):
             if recipe.op is nodes.DATA:
                 has_data(recipe.dtype, recipe.shape, recipe)
-        nodes.keepers[:] = [has_data]
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
@@ -378,69 +398,48 @@ class ShortWay:
         return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
 
     def install(self) -> None:
-        """Put it in the place of Python's own."""
-        for name, method in self.methods.items():
-            setattr(Tensor, name, method)
-        attributes.go()
-        self.operators.stand_in()
-        for function in functions:
-            self.calling.stand_in(function)
-        standing_in[:] = [self.calling.stand_in]
-        pool.small = self.counts
-        pool.release_small = self.release
+        """Put it in the place of Python's own, in one step: nobody finds a method without what it calls. No user code may run here."""
+        pool.small, pool.release_small = self.counts, self.release
         pool.relieved()
-        changed[:] = [likewise.forget, wholes.forget_at_once, forget_made]  # rules first, as other threads may make frames by them
-        short_ways[:] = self.computed
-        finishers[:] = [self.finish]
-        short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
-        short_walks[:] = [self.take_pattern]
-        short_looks[:] = [self.looks]
-        short_again[:] = [self.again]
-        copiers[:] = [self.copier]
-        callers[:] = [self.caller]
-        hearers[:] = [hears]
-        joiners[:] = [self.joiner]
-        makers[:] = [self.maker]
-        likewise.machine[:] = [self.machine]
-        machine.functions.update({name: self.library[name] for name in BY_NUMPY})
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Meanwhile Python's own are there: until the last of those has left who want that."""
-        me = object()
-        try:
-            self.leaving.append(me)
-            if len(self.leaving) == 1:
-                self.remove()
-            yield
-        finally:
-            self.leaving.remove(me)
-            if not self.leaving:
-                self.install()
+        hooks: tuple[tuple[list[Any], list[Any]], ...] = (
+            (standing_in, [self.calling.stand_in]),
+            (changed, [likewise.forget, wholes.forget_at_once, forget_made]),  # rules first, as other threads may make frames by them
+            (short_ways, self.computed),
+            (finishers, [self.finish]),
+            (short_runs, [(self.run_steps, frames.frame_of_plan)]),
+            (short_walks, [self.take_pattern]),
+            (short_looks, [self.looks]),
+            (short_again, [self.again]),
+            (copiers, [self.copier]),
+            (callers, [self.caller]),
+            (hearers, [hears]),
+            (joiners, [self.joiner]),
+            (makers, [self.maker]),
+            (likewise.machine, [self.machine]),
+        )
+        at_once((
+            *[partial(list.__setitem__, hook, slice(None), its) for hook, its in hooks],
+            partial(machine.functions.update, {name: self.library[name] for name in BY_NUMPY}),
+            *[partial(setattr, Tensor, name, method) for name, method in self.methods.items()],
+            *attributes.going(),
+            *self.calling.standing_in(functions),
+            *self.operators.standing_in(),
+        ))
+        at_once((*self.operators.standing_in(), *self.calling.standing_in(functions)))  # the first time; and functions that are new
 
     def remove(self) -> None:
-        """Put Python's own back. Blocks that are lent stay so."""
-        changed.clear()
-        finishers.clear()
-        short_ways.clear()
-        short_runs.clear()
-        short_walks.clear()
-        short_looks.clear()
-        short_again.clear()
-        copiers.clear()
-        callers.clear()
-        hearers.clear()
-        joiners.clear()
-        makers.clear()
-        machine.functions.clear()
-        standing_in.clear()
-        self.calling.leave()
-        attributes.come_back()
-        for name in self.methods:
-            if name in self.inherited:
-                delattr(Tensor, name)
-            else:
-                setattr(Tensor, name, self.static[name])
+        """Put Python's own back, in one step. Blocks that are lent stay so. No user code may run here."""
+        hooks: tuple[list[Any], ...] = (changed, finishers, short_ways, short_runs, short_walks, short_looks, short_again)
+        hooks += (copiers, callers, hearers, joiners, makers, standing_in)
+        there = [name for name in self.methods if name in vars(Tensor)]
+        at_once((
+            *[hook.clear for hook in hooks],
+            machine.functions.clear,
+            *self.calling.leaving(),
+            *attributes.coming_back(),
+            *[partial(delattr, Tensor, name) for name in there if name in self.inherited],
+            *[partial(setattr, Tensor, name, self.static[name]) for name in there if name not in self.inherited],
+        ))
 
     def indexed(self, x: Tensor, key: Any) -> Any:
         """Python's own `x[key]`, which is also written down where tensors or lists are in the key; NumPy's arrays are ours."""

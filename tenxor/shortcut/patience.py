@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..locking import reentrant
+from ..undisturbed import undisturbed
 
 patience = ctypes.c_int64()  # how many are looking, for machine code
 _looking: list[object] = []
@@ -30,7 +31,7 @@ def patient() -> Iterator[None]:
 
 def _tell() -> None:
     """Who has come or gone says how many there are, afterwards and one at a time: so the last to do so is right."""
-    with _telling:
+    with undisturbed(), _telling:
         patience.value = len(_looking)
 
 

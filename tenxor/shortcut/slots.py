@@ -12,7 +12,8 @@ that have no method of their own need ours, too. They get it where the methods s
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 # Where a type has its tables as a number, a sequence and a mapping, and these their entries, in bytes; 0 is the type itself.
@@ -94,13 +95,13 @@ class Standing:
         self._library, self._class = library, cls
         self._entries: list[tuple[ctypes.c_void_p, int]] = []  # with what is to stand there
 
-    def stand_in(self) -> None:
-        """Have it called; again, whenever methods were put into the class anew. LookupError the first time, if types are not made as is
-        believed.
+    def standing_in(self) -> list[Callable[[], object]]:
+        """Return C functions that have it called, again whenever methods were put into the class anew; none before they were for the first
+        time. LookupError if types are not made as is believed.
         """
-        self._entries = self._entries or self._proved()
-        for place, address in self._entries:
-            place.value = address
+        if not self._entries and _place(self._class, _NUMBER, BINARY["add"]).value == self._library["number_add"]:
+            self._entries = self._proved()
+        return [partial(setattr, place, "value", address) for place, address in self._entries]
 
     def _proved(self) -> list[tuple[ctypes.c_void_p, int]]:
         """The entries. LookupError unless what stands in one is what stands there in any class that has the method, and nothing in one that

@@ -11,7 +11,7 @@ from ..errors import ArgumentError, UnknownAttribute
 from ..late import LateModule
 from ..ops import INTERNAL, OPS
 from .arguments import into
-from .core import FOUND_OUT, Operand, found_out
+from .core import FOUND_OUT, UNINITIALIZED, Operand, found_out, is_initialized
 from .movement import resized
 from .ordering import Ordering
 
@@ -89,6 +89,8 @@ class Tensor(Ordering):
         def __getattr__(self, name: str) -> Any:
             if name in FOUND_OUT:
                 return found_out(self, name)
+            if not is_initialized(self):
+                raise AttributeError(UNINITIALIZED, name=name, obj=self)
             if not name.startswith("__") and name in elsewhere():
                 raise no_attribute(name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)

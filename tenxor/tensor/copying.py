@@ -84,11 +84,12 @@ def copied_together(
     """New tensor: tensors without gaps in memory one after another along an axis of theirs, `stacked` along a new one, or flattened
     for None; if `mixed`, of several dtypes. None where they do not fit, or there is nobody who copies them.
     """
-    if not copiers or type(tensors[0]) is not cls:
+    copier = next(iter(copiers), None)
+    if copier is None or type(tensors[0]) is not cls:
         return None
-    specs_of, copy, _ = copiers[0]
+    specs_of, copy, copy_alike = copier
     pieces = tuple(tensors)
-    found = _copied_alike(cls, op, pieces, axis, stacked)
+    found = _copied_alike(copy_alike, cls, op, pieces, axis, stacked)
     if found is not None:
         return found
     table = np.empty((COLUMNS, len(pieces)), np.int64)
@@ -122,7 +123,9 @@ def copied_together(
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if done else None
 
 
-def _copied_alike(cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool) -> _T | None:
+def _copied_alike(
+    copy_alike: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
+) -> _T | None:
     """The same for pieces of one spec."""
     spec = pieces[0].spec
     if any([type(x) is not cls or x.spec is not spec for x in (*pieces[1:2], pieces[-1])]):
@@ -135,7 +138,7 @@ def _copied_alike(cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | No
     nbytes, width = size * dtype.itemsize, spec.nbytes // rows
     with lock:
         buffer = allocate(nbytes, op, shape, dtype)
-        done = copiers[0].copy_alike(pieces, _address(buffer.array), width, dtype.itemsize, rows, nbytes // rows)
+        done = copy_alike(pieces, _address(buffer.array), width, dtype.itemsize, rows, nbytes // rows)
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if done else None
 
 

@@ -190,8 +190,8 @@ class Core(Elsewhere):
             if recipe.size > MAX_SIZE:
                 check_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
-        if watchers:
-            watchers[0](node)
+        for look in watchers:
+            look(node)
         if node.buffer is None:
             if reads_pinned(node) and not node.traced:
                 realize(node)
@@ -336,16 +336,37 @@ _layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in FOUN
 def found_out(x: Core, name: str) -> Any:
     """What a tensor has under one of these names, that nobody has asked for yet."""
     found: Any
-    if name == "layout":
-        found = _spec_of(x, type(x)).layout.at(_offset_of(x, type(x)))
-        _set_layout(x, found)
-    elif name == "spec":
-        found = spec_of(_layout_of(x, type(x)), x.dtype)
-        _set_spec(x, found)
-    else:
-        found = _layout_of(x, type(x)).offset
-        _set_offset(x, found)
+    try:
+        if name == "layout":
+            found = _spec_of(x, type(x)).layout.at(_offset_of(x, type(x)))
+            _set_layout(x, found)
+        elif name == "spec":
+            found = spec_of(_layout_of(x, type(x)), x.dtype)
+            _set_spec(x, found)
+        else:
+            found = _layout_of(x, type(x)).offset
+            _set_offset(x, found)
+    except AttributeError:
+        if not is_initialized(x):
+            raise AttributeError(UNINITIALIZED) from None
+        raise
     return found
+
+
+UNINITIALIZED = "Tensor: this object is not initialized; object.__new__ made it, or an attribute was deleted; make tensors with tx.asarray"
+
+
+def is_initialized(x: Core) -> bool:
+    """Return whether a tensor has all that its constructor sets."""
+
+    def has(name: str) -> bool:
+        try:
+            vars(Core)[name].__get__(x, type(x))
+        except AttributeError:
+            return False
+        return True
+
+    return has("storage") and has("dtype") and (has("layout") or (has("spec") and has("offset")))
 
 
 def reads_pinned(node: Node) -> bool:

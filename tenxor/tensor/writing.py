@@ -224,8 +224,8 @@ class Writing(Core):
 
     def _put(self, node: Node) -> None:
         """Let the storage hold a node of this dtype."""
-        if watchers:
-            watchers[0](node)
+        for look in watchers:
+            look(node)
         dtype = self.storage.node.dtype
         self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
 

@@ -12,7 +12,8 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.dtypes import DType
-from tenxor.host import HOST, inplace, interface, loops, orders, running
+from tenxor.host import inplace, interface, loops, orders, running
+from tenxor.host.table import HOST
 
 LATER = {"svd", "svdvals"} if np.__version__.startswith("2.0.") else set()  # whose functions have been what is called since NumPy 2.1
 OF_DOUBLES = ("inv", "det", "slogdet", "solve", "solve_triangular", "eig", "eigvals", "eigh", "eigvalsh")

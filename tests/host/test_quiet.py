@@ -10,7 +10,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import LinearAlgebraError
-from tenxor.host import HOST
+from tenxor.host.table import HOST
 
 MATRICES = ([[np.inf, 1.0], [1.0, 2.0]], [[np.nan, 1.0], [1.0, 2.0]], [[1e308, 1e308], [-1e308, 1e308]], [[0.0, 0.0], [0.0, 0.0]])
 CALLS: dict[str, Callable[[tx.Tensor], object]] = {

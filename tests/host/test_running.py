@@ -12,9 +12,10 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import LinearAlgebraError, ShapeError
-from tenxor.host import HOST, HostOp, run, running, seen
-from tenxor.host.running import Operand
+from tenxor.host import running
+from tenxor.host.running import Operand, run, seen
 from tenxor.host.share import share
+from tenxor.host.table import HOST, HostOp
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,8 @@ from tenxor.kernel.fuse import pending
 from tenxor.layout import Table
 from tenxor.node import STORE
 from tenxor.realize import forget
-from tenxor.rewrite import pieces, rewritten
+from tenxor.rewrite import pieces
+from tenxor.rewrite.passes import rewritten
 
 N = 12
 

@@ -13,7 +13,7 @@ import tenxor as tx
 from tenxor.node import Node
 from tenxor.ops.reductions import REDUCTIONS
 from tenxor.realize import _plans
-from tenxor.rewrite import rewritten
+from tenxor.rewrite.passes import rewritten
 
 from .samples import kernels
 

@@ -15,8 +15,9 @@ from tenxor.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS
 from tenxor.realize import forget
-from tenxor.rewrite import attention, rewritten
+from tenxor.rewrite import attention
 from tenxor.rewrite.blocks import Blocks
+from tenxor.rewrite.passes import rewritten
 
 LARGE = 1 << 18
 

@@ -11,7 +11,8 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.host import HOST, machine, running
+from tenxor.host import machine, running
+from tenxor.host.table import HOST
 
 from .test_looping import said
 

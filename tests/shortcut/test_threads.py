@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut
+from tenxor import creation, ownership, pending, shortcut
+from tenxor.derivatives import forward, outline, walk
+from tenxor.plans import pattern, steps
 from tenxor.shortcut.patience import patience, patient
+from tenxor.tensor import copying, core, writing
 
 from .programs import Program
 
@@ -139,3 +143,36 @@ def test_those_who_look_may_come_and_go_in_any_order() -> None:
     assert patience.value == before + 1
     second.__exit__(None, None, None)
     assert patience.value == before
+
+
+class TakenOut(list[Any]):
+    """A list of hooks that another thread empties just after somebody has asked whether it is empty."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+HOOKS = [(ownership, "short_looks"), (pattern, "short_looks"), (steps, "short_runs"), (pending, "short_ways"), (outline, "short_again")]
+HOOKS += [(core, "watchers"), (writing, "watchers"), (walk, "watchers"), (forward, "watchers"), (creation, "makers"), (copying, "copiers")]
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(("module", "name"), HOOKS, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_hooks_may_be_taken_out_by_another_thread_at_any_moment(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.arange(30.0)
+
+    def f(x: tx.Tensor) -> tx.Tensor:
+        return (x * x * 2.0).sum()
+
+    monkeypatch.setattr(module, name, TakenOut())
+    x = tx.asarray(values).copy()
+    for _ in range(3):
+        y = x.sum() * x
+        assert (y + y.sum()).tolist() == (values.sum() * values + values.sum() ** 2).tolist()
+        assert tx.grad(f)(x).tolist() == (values * 4.0).tolist()
+        assert tx.jvp(f, (x,), (x,))[1].item() == (4.0 * values**2).sum()
+    for _ in range(300):
+        x = x * 0.5 + x * 0.5
+    x[3:] += 1.0
+    assert tx.concat([x, tx.asarray([1.0, 2.0])]).shape == (32,) and tx.stack([x] * 3).shape == (3, 30)
+    assert x.sum().item() == values.sum() + 27

@@ -7,13 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ...errors import NotAtHand
-from ...late import Late
-from ...locking import reentrant
+from ...late import Late, late_attribute
 from ...target import NATIVE, Target
 from ...version import __version__
 from ..interface import Facts, Twins
@@ -82,26 +80,25 @@ class Compiler:
         self._known: dict[str, ref[MachineCode]] = {}  # by the hashes of their texts: a kernel and its facts are two, and have one code
         self._sharing: Any = None
         self._repeating: Any = None
-        self.lock = reentrant()
 
     @property
     def whole(self) -> Target:
         """The target, with what LLVM calls it."""
         return self.target._replace(processor=found().processor) if self.target.processor.cpu == NATIVE else self.target
 
-    @cached_property
+    @late_attribute
     def identity(self) -> str:
         """What code depends on, beside the kernel and the emitter."""
         return found().identity(self.whole)
 
-    @cached_property
+    @late_attribute
     def machine(self) -> Any:
         """LLVM's code generator."""
         from .machine import machine_of
 
         return machine_of(self.whole)
 
-    @cached_property
+    @late_attribute
     def _linker(self) -> Linker:
         from .machine import Linker
 
@@ -154,7 +151,7 @@ class Compiler:
         if self._sharing is None:
             from . import sharing
 
-            with self.lock, suppress(RuntimeError):
+            with suppress(RuntimeError):
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.whole), sharing.FUNCTIONS)
         return self._sharing
 
@@ -164,9 +161,8 @@ class Compiler:
             from .repeating import ENTRY as entry
             from .repeating import text
 
-            with self.lock:
-                library, _ = self._library("repeating", "repeating", text, (entry,))
-                self._repeating = library, _repeat(library[entry])  # the code lives as long as its library does
+            library, _ = self._library("repeating", "repeating", text, (entry,))
+            self._repeating = library, _repeat(library[entry])  # the code lives as long as its library does
         found: Repeat = self._repeating[1]
         return found
 
@@ -237,15 +233,19 @@ class Compiler:
 
 
 _compiler: Compiler | None = None
-_starting = reentrant()
 
 
 def compiler() -> Compiler:
-    """The one compiler of this process, started when it is first needed."""
+    """Return the compiler of this process, which is made when it is first needed.
+
+    Threads that ask at the same time may each make one; all get the one that was stored first. No lock is held, as what is made here asks
+    LLVM, and a signal handler may compute meanwhile.
+    """
     global _compiler
     if _compiler is None:
-        with _starting:
-            _compiler = _compiler or Compiler()
+        made = Compiler()
+        if _compiler is None:  # still: no other thread's turn comes between this and the next line
+            _compiler = made
     return _compiler
 
 

@@ -17,6 +17,7 @@ from llvmlite import binding
 from ...apart import droppable
 from ...locking import reentrant
 from ...target import ASKED_FOR, Target
+from ...undisturbed import undisturbed
 from .linking import Linked
 
 P = ParamSpec("P")
@@ -30,7 +31,7 @@ def _apart(call: Callable[P, T]) -> Callable[P, T]:
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
         def alone() -> T:
-            with _calls:
+            with undisturbed(), _calls:  # in a thread of its own, unless this is not the main thread
                 return call(*args, **kwargs)
 
         return droppable(alone, stop=int)

@@ -100,7 +100,7 @@ def _key(f: Function) -> None:
     """What stands for an argument in keys, owned."""
     (x,) = f.arguments
     kind = f.type_of(x)
-    f.when_giving(f.is_the(kind, "Tensor"), lambda: f.own(asked(f, x, "spec")))
+    f.when_giving(f.is_a(x, "Tensor"), lambda: f.own(asked(f, x, "spec")))
     f.when_giving(f.is_the(kind, "int"), lambda: f.own(x))
     f.when_giving(f.is_the(kind, "bool type"), lambda: f.own(f.selected(f.is_the(x, "True"), f.the("TRUE"), f.the("FALSE"))))
     bits = lambda: f.call("PyBytes_FromStringAndSize", POINTER, [f.at(x, VALUE), f.number(8)])  # noqa: E731

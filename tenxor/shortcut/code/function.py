@@ -14,6 +14,9 @@ from ..limits import IMMORTAL
 from ..objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, UNSEEN, Objects
 
 Make = Callable[[], Value]
+# By class: the slots that each instance has set from its construction on. One that `object.__new__` made has not, nor one of which somebody
+# has deleted an attribute; Python's own methods tell that.
+ALWAYS_SET = {"Tensor": ("storage", "dtype"), "Storage": ("node",)}
 
 
 class Function(Builder):
@@ -85,9 +88,29 @@ class Function(Builder):
     def type_of(self, x: Value) -> Value:
         return self.at(x, TYPE).load(POINTER)
 
-    def is_a(self, x: Value, name: str) -> Value:
-        """Whether an object is of just this type."""
+    def has_type(self, x: Value, name: str) -> Value:
+        """Return whether an object is of just this type, initialized or not: whoever is called next asks."""
         return self.type_of(x).equals(self.the(name))
+
+    def is_a(self, x: Value, name: str) -> Value:
+        """Return whether an object is of just this type, and initialized: slots that are read unasked are not empty."""
+        alike, slots = self.has_type(x, name), ALWAYS_SET.get(name)
+
+        def are_set(first: str, *others: str) -> Value:
+            found = ~self.is_null(self.get(x, f"{name}.{first}"))
+            return found & are_set(*others) if others else found
+
+        return alike if slots is None else self.both(alike, lambda: are_set(*slots))
+
+    def raise_if_uninitialized(self, x: Value) -> None:
+        """Return with an AttributeError if an object is a tensor that is not initialized. For when Python's own is to be called."""
+        is_bare = self.both(self.has_type(x, "Tensor"), lambda: ~self.is_a(x, "Tensor"))
+
+        def tell() -> Value:
+            self.call("PyErr_SetObject", VOID, [self.the("AttributeError"), self.the("uninitialized")])
+            return self.nothing()
+
+        self.when_giving(is_bare, tell)
 
     def is_the(self, x: Value, name: str) -> Value:
         """Whether it is this very object."""

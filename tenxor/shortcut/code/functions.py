@@ -27,6 +27,7 @@ def _function(f: Function, short: Machine) -> None:
     found = short(f, f.get(me, "Frameless.subject"), args, flags & _COUNT, names)
     f.when_giving(~f.is_null(found), lambda: found)
     f.tell_what_was_met()
+    f.each(flags & _COUNT, lambda k: f.raise_if_uninitialized(args.at(k, POINTER).load(POINTER)))
     f.give(f.call("PyObject_Vectorcall", POINTER, [f.get(me, "Frameless.func"), args, flags, names]))
 
 

@@ -249,7 +249,7 @@ def _argument(f: Function) -> None:
 
         return add
 
-    f.when_giving(f.is_the(kind, "Tensor"), known(lambda: _add(f, TENSOR)))
+    f.when_giving(f.is_a(x, "Tensor"), known(lambda: _add(f, TENSOR)))
     f.when_giving(f.is_the(kind, "int"), lambda: f.call("add_integer", I1, [x]))
     f.when_giving(f.is_the(kind, "float"), known(a_float))
     f.when_giving(f.either(f.is_the(x, "True"), lambda: f.is_the(x, "False")), known(an_object(x)))

@@ -242,7 +242,8 @@ def _with(f: Function) -> Value:
     def more() -> list[Value]:
         return [f.call("applied", POINTER, [given(0), x, args.at(1, POINTER), count - 1])]
 
-    return f.choose(count.equals(1), one, lambda: f.choose(count.equals(2), two, more))[0]
+    any_of_these = lambda: f.choose(count.equals(1), one, lambda: f.choose(count.equals(2), two, more))  # noqa: E731
+    return f.choose(count.equals(0), lambda: [f.nothing()], any_of_these)[0]
 
 
 def _ufunc(f: Function) -> None:
@@ -343,6 +344,8 @@ def _ask_python_briefly(f: Function) -> None:
     """Call Python's own method with the tensor and one argument, or none if that is null."""
     own, x, argument = f.arguments
     f.tell_what_was_met()
+    f.raise_if_uninitialized(x)
+    f.when(~f.is_null(argument), lambda: f.raise_if_uninitialized(argument))
     args = f.local(array(POINTER, 2))
     args.store(x)
     args.at(1, POINTER).store(argument)
@@ -354,7 +357,9 @@ def _ask_python(f: Function) -> None:
     """Call Python's own method with the tensor and the arguments that there are."""
     own, x, given, count, names = f.arguments
     f.tell_what_was_met()
+    f.raise_if_uninitialized(x)
     named = f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
+    f.each(count + named, lambda k: f.raise_if_uninitialized(given.at(k, POINTER).load(POINTER)))
     every = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
     f.when_giving(f.is_null(every), lambda: f.call("PyErr_NoMemory", POINTER, []))
     every.store(x)

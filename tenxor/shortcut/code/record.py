@@ -132,7 +132,7 @@ def by_kind(f: Function, x: Value, its: Operand) -> Value:
     def element() -> list[Value]:
         return [f.selected(f.is_the(f.get(its.key, "Spec.shape"), "()"), f.get(x, "Tensor.dtype"), x)]
 
-    number = lambda: f.choose(f.is_a(x, "Tensor"), element, lambda: [its.key])  # noqa: E731
+    number = lambda: f.choose(f.has_type(x, "Tensor"), element, lambda: [its.key])  # noqa: E731
     return f.choose(its.is_node, lambda: [x], number)[0]
 
 
@@ -163,7 +163,7 @@ def _binary(f: Function) -> None:
     """The pending result of an operation on a tensor and another or a number, which comes first if the tensor comes `after`."""
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
+    f.refuse(f.both(after, lambda: f.has_type(y, "Tensor")))
     ask_all(f, x, y)
     key, thing, is_node, offset = own = operand(f, x)
     beside = beside_of(f, y)
@@ -243,7 +243,7 @@ def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operan
 def ask_all(f: Function, *operands: Value) -> None:
     """Find out what is not known of tensors among them: Python may run for it, so nothing borrowed lasts."""
     for x in operands:
-        f.when(f.is_a(x, "Tensor"), lambda x=x: (asked(f, x, "spec"), asked(f, x, "offset")))  # type: ignore[misc]
+        f.when(f.has_type(x, "Tensor"), lambda x=x: (asked(f, x, "spec"), asked(f, x, "offset")))  # type: ignore[misc]
 
 
 def beside_of(f: Function, y: Value) -> Operand:
@@ -254,7 +254,7 @@ def beside_of(f: Function, y: Value) -> Operand:
         f.require(f.either(f.is_the(kind, "int"), lambda: f.is_the(kind, "float")))
         return [kind, y, f.constant(I1, False), f.the("0")]
 
-    return Operand(*f.choose(f.is_the(kind, "Tensor"), lambda: list(operand(f, y)), number))
+    return Operand(*f.choose(f.is_a(y, "Tensor"), lambda: list(operand(f, y)), number))
 
 
 def _applied(f: Function) -> None:

@@ -49,20 +49,20 @@ def is_plain(f: Function, y: Value) -> Value:
     """Whether this is a tensor, a float or an integer, and not of a subclass."""
     kind = f.type_of(y)
     others = lambda: f.either(f.is_the(kind, "float"), lambda: f.is_the(kind, "int"))  # noqa: E731
-    return f.either(f.is_the(kind, "Tensor"), others)
+    return f.either(f.has_type(y, "Tensor"), others)
 
 
 def _getitem(f: Function) -> None:
     """`x[key]`"""
     x, key = f.arguments
-    f.when_giving(f.is_a(x, "Tensor"), lambda: _own(f, "__getitem__", x, key))
+    f.when_giving(f.has_type(x, "Tensor"), lambda: _own(f, "__getitem__", x, key))
     f.give(_stood_there(f, "slot_getitem"))
 
 
 def _setitem(f: Function) -> None:
     """`x[key] = value`, or `del x[key]` if there is none; 0, or -1 for an error."""
     x, key, value = f.arguments
-    plain = f.both(f.is_a(x, "Tensor"), lambda: ~f.is_null(value))
+    plain = f.both(f.has_type(x, "Tensor"), lambda: ~f.is_null(value))
     f.when_giving(~plain, lambda: _stood_there(f, "slot_setitem", I32))
     given = f.local(array(POINTER, 2))
     given.store(key)
@@ -113,7 +113,7 @@ def _bool(f: Function) -> None:
 def _compared(f: Function) -> None:
     """`x < y` and the like."""
     x, y, which = f.arguments
-    plain = f.both(f.is_a(x, "Tensor"), lambda: is_plain(f, y))
+    plain = f.both(f.has_type(x, "Tensor"), lambda: is_plain(f, y))
     f.when_giving(~plain, lambda: _stood_there(f, "slot_compared"))
     for k, name in enumerate(COMPARED):
         f.when_giving(which.equals(k), lambda name=name: _own(f, f"__{name}__", x, y))  # type: ignore[misc]
@@ -123,20 +123,20 @@ def _compared(f: Function) -> None:
 def _in_place(f: Function, name: str) -> None:
     """`x += y` and the like."""
     x, y = f.arguments
-    f.when_giving(f.both(f.is_a(x, "Tensor"), lambda: is_plain(f, y)), lambda: _own(f, f"__{name}__", x, y))
+    f.when_giving(f.both(f.has_type(x, "Tensor"), lambda: is_plain(f, y)), lambda: _own(f, f"__{name}__", x, y))
     f.give(_stood_there(f, f"slot_{name}"))
 
 
 def _unary(f: Function, name: str) -> None:
     """`-x` and the like."""
     (x,) = f.arguments
-    f.when_giving(f.is_a(x, "Tensor"), lambda: _own(f, f"__{name}__", x, f.nothing()))
+    f.when_giving(f.has_type(x, "Tensor"), lambda: _own(f, f"__{name}__", x, f.nothing()))
     f.give(_stood_there(f, f"slot_{name}"))
 
 
 def _binary(f: Function, name: str) -> None:
     """`x + y` and the like, one of which is a tensor. If both are, the first is asked, which takes tensors of all classes."""
     x, y = f.arguments
-    is_first = f.either(f.is_a(x, "Tensor"), lambda: f.call("PyType_IsSubtype", I32, [f.type_of(x), f.the("Tensor")]).differs(0))
+    is_first = f.either(f.has_type(x, "Tensor"), lambda: f.call("PyType_IsSubtype", I32, [f.type_of(x), f.the("Tensor")]).differs(0))
     f.when_giving(is_first, lambda: _own(f, f"__{name}__", x, y))
     f.give(_own(f, f"__r{name}__", y, x))

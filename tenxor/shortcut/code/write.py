@@ -222,7 +222,7 @@ def _put(f: Function) -> None:
     f.require(f.is_a(storage, "Storage"))
     compute_storage(f, storage)
     kind = f.type_of(value)
-    is_tensor = f.is_the(kind, "Tensor")
+    is_tensor = f.is_a(value, "Tensor")
 
     def number() -> list[Value]:
         return [kind, f.the("0")]

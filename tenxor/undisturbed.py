@@ -1,0 +1,185 @@
+"""Sections in which no user code runs on the thread that executes them.
+
+User code can run between any two bytecodes of ours: signal handlers (on the main thread), callbacks of tracing tools, and what the garbage
+collector calls. User code may compute with tensors. So a module is imported, and a lock is held, within `undisturbed()`: signals are
+handled when the section ends, callbacks of tracing tools are not called, and the collector does not run. Other threads go on.
+
+On the main thread sections are short: kernels are compiled in a thread of their own (`apart.py`). docs/reliability.md says what is
+promised.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from _signal import NSIG, getsignal, signal  # type: ignore[import-not-found]  # without the enumerations of `signal`
+from _thread import _local
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from operator import call
+from sys import _getframe
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from .collecting import pause, resume
+
+if TYPE_CHECKING:
+    import threading
+
+Handler = Callable[[int, FrameType | None], Any]
+
+_thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
+_enter_tracing = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyThreadState_EnterTracing", ctypes.pythonapi))
+_leave_tracing = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyThreadState_LeaveTracing", ctypes.pythonapi))
+
+
+class _OfThread(_local):
+    """The sections of one thread: how many are open, its C thread state, and the signal handlers that are replaced meanwhile."""
+
+    depth = 0
+    state: int | None = None
+    replaced: list[_Deferred]
+    hears_signals = True  # until it is known not to be the main thread
+
+
+_here = _OfThread()
+_arrived: deque[tuple[int, Handler]] = deque()  # signals that arrived during a section, with their handlers
+
+
+class _Deferred:
+    """A stand-in for a signal handler: it records signals that arrive in a section, and calls the handler outside of sections."""
+
+    __slots__ = ("handler", "number")
+
+    def __init__(self, number: int, handler: Handler) -> None:
+        self.number, self.handler = number, handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if _here.depth:
+            _arrived.append((number, self.handler))
+        else:
+            self.handler(number, frame)
+
+
+def enter() -> None:
+    """Begin a section, which may be nested. If a signal handler raises an error first, no section has begun."""
+    if _here.depth:
+        _here.depth += 1
+        return
+    suspended: list[None] = []
+    state = _thread_state()
+    try:
+        suspended.extend(map(_enter_tracing, (state,)))  # in C, so that it is known whether it was called
+        _here.replaced = _replaced_handlers() if _here.hears_signals else []
+        _here.state = state
+        _here.depth = 1
+    except BaseException:
+        if suspended:
+            _leave_tracing(state)
+        raise
+    pause()
+
+
+def leave() -> None:
+    """End a section. When the outermost one of a thread has ended, the handlers of signals that arrived meanwhile are called."""
+    if _here.depth > 1:
+        _here.depth -= 1
+        return
+    resume()
+    replaced = _here.replaced
+    try:
+        _here.depth = 0
+        _leave_tracing(_here.state)
+    finally:
+        _restore(replaced)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """A section: no user code runs on this thread before it ends."""
+    enter()
+    try:
+        yield
+    finally:
+        leave()
+
+
+def _replaced_handlers() -> list[_Deferred]:
+    """Replace Python's signal handlers, and return what stands in their places. Only the main thread has any."""
+    found = []
+    for number, handler in enumerate(map(getsignal, range(1, NSIG)), 1):
+        if type(handler) is _Deferred:  # an error was raised before it was put back, or is put back further up in this thread
+            found.append(handler)
+        elif callable(handler):
+            deferred = _Deferred(number, handler)
+            try:
+                signal(number, deferred)
+            except ValueError as error:
+                if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                    raise  # by the handler of a signal that arrived just now
+                # This is not the main thread.
+                _here.hears_signals = False
+                break
+            found.append(deferred)
+    return found
+
+
+def _restore(replaced: list[_Deferred]) -> None:
+    """Put signal handlers back, unless user code has set others, and call those of the signals that arrived."""
+    try:
+        while replaced:
+            last = replaced[-1]
+            if getsignal(last.number) is last:
+                signal(last.number, last.handler)
+            replaced.pop()
+        _call_arrived()
+    finally:
+        if replaced:  # a handler that was put back has raised an error
+            _restore(replaced)
+
+
+def _call_arrived() -> None:
+    """Call the handlers of signals that arrived, all of them whatever they raise."""
+    if _arrived and _here.hears_signals:
+        number, handler = _arrived.popleft()
+        try:
+            handler(number, _getframe(1))
+        finally:
+            _call_arrived()
+
+
+def untraced(function: Callable[[], object]) -> Callable[[], object]:
+    """Return a C function that calls `function`, once, in a thread of ours with tracing off for as long as the thread lives.
+
+    The thread that started it may hold a lock while it waits; so no callback of a tracing tool may run there, which might want that lock.
+    No Python code runs before tracing is off.
+    """
+    return partial(deque, chain(map(_enter_tracing, map(call, (_thread_state,))), map(call, (function,))), 0)
+
+
+def start_untraced(thread: threading.Thread) -> None:
+    """Start a thread of ours with tracing off, also before its first line."""
+    thread._bootstrap = untraced(thread._bootstrap)  # type: ignore[attr-defined]  # what the system's thread calls, in all versions of CPython
+    thread.start()
+
+
+def at_once(steps: Iterable[Callable[[], object]]) -> None:
+    """Call C functions one after another, in one step: no other thread and no user code runs in between.
+
+    Each must be a C function, or a `partial` of one, that neither calls Python code nor releases the GIL.
+    """
+    steps = list(steps)
+    with undisturbed():
+        deque(map(call, steps), 0)
+
+
+def _forked() -> None:
+    """The thread that forked is the main thread of the child."""
+    _here.hears_signals = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,286 @@
+"""Sections in which no user code runs, and threads of ours in which no tracing tool is called."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import tenxor as tx
+from tenxor.apart import droppable, stoppable
+from tenxor.backend import helpers, kernels
+from tenxor.collecting import pause, resume
+from tenxor.host import share
+from tenxor.undisturbed import at_once, start_untraced, undisturbed, untraced
+
+SIGNALS = (signal.SIGUSR1, signal.SIGUSR2) if hasattr(signal, "SIGUSR1") else ()
+posix = pytest.mark.skipif(not SIGNALS, reason="signals are sent as POSIX has them")
+Handler = Callable[[int, FrameType | None], None]
+
+
+@pytest.fixture
+def arrived() -> Iterator[list[int]]:
+    """Collects the numbers of the signals that have been handled."""
+    found: list[int] = []
+    before = [signal.signal(number, lambda number, _: found.append(number)) for number in SIGNALS]
+    yield found
+    for number, handler in zip(SIGNALS, before, strict=True):
+        signal.signal(number, handler)
+
+
+@posix
+class TestSignals:
+    def test_are_handled_when_the_outermost_section_ends(self, arrived: list[int]) -> None:
+        handlers = [signal.getsignal(number) for number in SIGNALS]
+        with undisturbed():
+            with undisturbed():
+                for number in SIGNALS:
+                    signal.raise_signal(number)
+            assert arrived == []
+        assert arrived == list(SIGNALS)
+        assert [signal.getsignal(number) for number in SIGNALS] == handlers
+        signal.raise_signal(SIGNALS[0])
+        assert arrived == [*SIGNALS, SIGNALS[0]]
+
+    def test_raise_what_their_handlers_raise_after_all_of_them_were_called(self, arrived: list[int]) -> None:
+        class Stop(Exception):
+            pass
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            assert frame is not None
+            arrived.append(number)
+            raise Stop(number)
+
+        for number in SIGNALS:
+            signal.signal(number, stop)
+        done = False
+        with pytest.raises(Stop), undisturbed():
+            for number in SIGNALS:
+                signal.raise_signal(number)
+            done = True
+        assert done and arrived == list(SIGNALS) and gc.isenabled()
+        assert [signal.getsignal(number) for number in SIGNALS] == [stop, stop]
+
+    def test_that_raise_again_and_again_leave_nothing_behind(self) -> None:
+        class Stop(ValueError):  # which `signal.signal` raises, too, in other threads
+            pass
+
+        times = 0
+
+        def stop(*_: object) -> None:
+            nonlocal times
+            times += 1
+            if times % 2:
+                raise Stop
+
+        before, raised = signal.signal(signal.SIGALRM, stop), 0
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 7e-4, 3.7e-4)
+            while raised < 200:
+                try:
+                    for _ in range(1000):
+                        with undisturbed():
+                            pass
+                except Stop:
+                    raised += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            with undisturbed():
+                pass
+            assert signal.getsignal(signal.SIGALRM) is stop and gc.isenabled() and traces()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def test_interrupt_a_section_only_at_its_end(self) -> None:
+        done = False
+        with pytest.raises(KeyboardInterrupt), undisturbed():
+            signal.raise_signal(signal.SIGINT)
+            done = True
+        assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_keep_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
+        def other(number: int, frame: FrameType | None) -> None:
+            arrived.append(-number)
+
+        with undisturbed():
+            signal.signal(SIGNALS[0], other)
+        assert signal.getsignal(SIGNALS[0]) is other
+
+    def test_are_handled_at_once_while_another_thread_is_in_a_section(self, arrived: list[int]) -> None:
+        inside, leave = threading.Event(), threading.Event()
+
+        def work() -> None:
+            with undisturbed():
+                inside.set()
+                leave.wait(20)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert inside.wait(20)
+        signal.raise_signal(SIGNALS[0])
+        assert arrived == [SIGNALS[0]]
+        leave.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("tool", [sys.settrace, sys.setprofile])
+def test_tracing_tools_are_not_called_in_a_section(tool: Callable[[Any], None]) -> None:
+    called: list[str] = []
+
+    def traced() -> None:
+        pass
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        called.append(frame.f_code.co_name)
+        return trace
+
+    before = sys.gettrace(), sys.getprofile()
+    tool(trace)
+    try:
+        traced()
+        with undisturbed():
+            called.clear()
+            traced()
+            found = list(called)
+        traced()
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+    assert found == [] and "traced" in called
+
+
+def test_the_collector_does_not_run_in_a_section() -> None:
+    assert gc.isenabled()
+    with undisturbed():
+        with undisturbed():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with undisturbed():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_the_collector_runs_again_after_the_last_of_overlapping_pauses() -> None:
+    pause()
+    pause()
+    resume()
+    assert not gc.isenabled()
+    resume()
+    assert gc.isenabled()
+
+
+def test_functions_called_at_once_are_called_in_order() -> None:
+    found: list[int] = []
+    at_once([partial(found.append, k) for k in range(5)])
+    assert found == [0, 1, 2, 3, 4]
+
+
+def traces() -> bool:
+    """Return whether a trace function is called in this thread."""
+    called: list[str] = []
+
+    def traced() -> None:
+        pass
+
+    sys.settrace(lambda *_: called.append("called"))
+    traced()
+    sys.settrace(None)
+    return bool(called)
+
+
+@pytest.mark.parametrize("run", [stoppable, droppable])
+def test_work_in_a_thread_of_its_own_is_not_traced(run: Callable[..., bool]) -> None:
+    """A callback of a tracing tool that computes would wait for the lock that the main thread holds, which waits for the work."""
+    assert traces()
+    assert not run(traces, lambda: None)
+
+
+@pytest.fixture
+def traced_threads() -> Iterator[set[str]]:
+    """Collects the names of the threads in which a trace function is called."""
+    found = set[str]()
+
+    def trace(frame: FrameType, event: str, arg: object) -> None:
+        found.add(threading.current_thread().name)
+
+    threading.settrace(trace)
+    yield found
+    threading.settrace(None)  # type: ignore[arg-type]
+
+
+def test_helpers_are_not_traced(traced_threads: set[str], threads: Callable[[int], None]) -> None:
+    threads(3)
+    helpers._stop_pool()
+    assert tx.arange(1 << 22).sum().item() == (1 << 21) * ((1 << 22) - 1)
+    assert helpers._pool is not None and helpers._pool.helpers
+    share.share(lambda begin, end: None, 8, 10 * share.PART)
+    other = threading.Thread(target=int, name="another")
+    other.start()
+    other.join()
+    assert traced_threads == {"another"}
+
+
+def test_an_untraced_thread_ends_and_lets_go_of_its_function() -> None:
+    class Held:
+        pass
+
+    held = Held()
+    found: list[bool] = []
+
+    def work(_: Held = held) -> None:
+        found.append(traces())
+
+    thread = threading.Thread(target=work)
+    start_untraced(thread)
+    thread.join(20)
+    assert not thread.is_alive() and found == [False]
+    before = sys.getrefcount(held)
+    del thread, work
+    assert sys.getrefcount(held) < before
+
+
+def test_untraced_calls_a_function_once() -> None:
+    found: list[int] = []
+    thread = threading.Thread(target=untraced(lambda: found.append(1)))
+    thread.start()
+    thread.join()
+    assert found == [1]
+
+
+def test_a_kernel_is_made_while_another_thread_makes_one() -> None:
+    """No lock is held meanwhile: user code may run there, and want what the other thread holds."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Made:
+        pass
+
+    def make(kernel: str) -> Made:
+        if kernel == "slow":
+            begun.set()
+            assert go_on.wait(20)
+        return Made()
+
+    known: kernels.Kernels[Any] = kernels.Kernels(make)
+    slow = threading.Thread(target=known.get, args=("slow",))
+    slow.start()
+    assert begun.wait(20)
+    other = threading.Thread(target=known.get, args=("quick",), daemon=True)
+    other.start()
+    other.join(10)
+    is_stuck = other.is_alive()
+    go_on.set()
+    slow.join()
+    other.join()
+    assert not is_stuck and len(known) == 2 and known.get("quick") is known.get("quick")
