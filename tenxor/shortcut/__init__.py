@@ -92,8 +92,10 @@ def _make() -> None:
     if state != "on":
         return
     try:
+        from .debug_offsets import check_debug_offsets
         from .proof import prove_layout, prove_work
 
+        check_debug_offsets()
         prove_layout()
         from .install import ShortWay
 
