@@ -71,4 +71,6 @@ def compare(words: Sequence[int], indices: Sequence[int]) -> None:
         raise LookupError("this CPython is built without a GIL, so its objects are laid out differently")
     for (member, assumed), index in zip(ASSUMED_OFFSETS.items(), indices, strict=True):
         if words[index] != assumed:
-            raise LookupError(f"CPython's debug offsets say {member} is at byte {words[index]}; the fast path assumes {assumed}")
+            raise LookupError(
+                f"CPython's debug offsets say {member} is at byte {words[index]}; the fast path assumes {assumed}"
+            )

@@ -58,7 +58,9 @@ def fake(minor: int, **changed: int) -> list[int]:
 def test_each_offset_is_read_from_the_word_that_the_header_declares(minor: int) -> None:
     compare(fake(minor), WORD_INDICES[minor])
     for member in OFFSETS:
-        with pytest.raises(LookupError, match=f"{member.split('.')[1]} is at byte 7; the fast path assumes {OFFSETS[member]}"):
+        with pytest.raises(
+            LookupError, match=f"{member.split('.')[1]} is at byte 7; the fast path assumes {OFFSETS[member]}"
+        ):
             compare(fake(minor, **{member: 7}), WORD_INDICES[minor])
 
 
@@ -76,7 +78,9 @@ def test_structure_of_another_interpreter_is_refused(member: str, value: int, me
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 16), (4, 13)])
-def test_unknown_version_is_refused_without_reading_memory(version: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_version_is_refused_without_reading_memory(
+    version: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(debug_offsets, "read_words", None)
     monkeypatch.setattr(sys, "version_info", (*version, 0, "final", 0))
     with pytest.raises(LookupError, match=rf"object layouts of CPython {version[0]}\.{version[1]} are unknown"):
@@ -84,7 +88,9 @@ def test_unknown_version_is_refused_without_reading_memory(version: tuple[int, i
 
 
 @pytest.mark.parametrize("minor", [11, 12])
-def test_versions_that_publish_no_offsets_are_accepted_without_them(minor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_that_publish_no_offsets_are_accepted_without_them(
+    minor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(debug_offsets, "read_words", None)
     monkeypatch.setattr(sys, "version_info", (3, minor, 0, "final", 0))
     check_debug_offsets()
