@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import runpy
@@ -20,6 +21,7 @@ import pytest
 
 import tenxor
 from tenxor.extras import REQUIREMENTS, install_hint
+from tenxor.shortcut import debug_offsets
 
 from .processes import python
 
@@ -38,6 +40,13 @@ def name_of(requirement: str) -> str:
 def test_numpy_and_llvmlite_are_all_that_is_needed() -> None:
     assert {name_of(line) for line in PROJECT["project"]["dependencies"]} == {"numpy", "llvmlite"}
     assert PROJECT["project"]["requires-python"] == ">=3.11"
+
+
+def test_classifiers_workflow_and_debug_offsets_name_the_same_versions_of_cpython() -> None:
+    minors = [int(n) for n in re.findall(r"Python :: 3\.(\d+)", "\n".join(PROJECT["project"]["classifiers"]))]
+    assert minors == list(range(debug_offsets.OLDEST_MINOR, max(debug_offsets.WORD_INDICES) + 1))
+    workflow = ROOT / ".github" / "workflows" / "tests.yml"
+    assert f"python: {json.dumps([f'3.{minor}' for minor in minors])}" in workflow.read_text(encoding="utf-8")
 
 
 def test_the_version_is_written_once() -> None:

@@ -108,8 +108,10 @@ def _make() -> None:
     before = _left
     try:
         if not reason:
+            from .debug_offsets import check_debug_offsets
             from .proof import prove_layout, prove_work
 
+            check_debug_offsets()
             prove_layout()
             from .install import ShortWay
 

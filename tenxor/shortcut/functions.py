@@ -10,7 +10,7 @@ from typing import Any
 from ..frameless import Frameless
 
 # Where a type says where its instances have what calls them, and its flags, in bytes; and the flag that says that they have.
-_CALLED_BY, _FLAGS, _HAS = 56, 168, 1 << 11
+_CALLED_BY, TP_FLAGS_OFFSET, _HAS = 56, 168, 1 << 11
 KINDS = ("unary", "binary", "ternary", "again")  # of functions
 
 
@@ -32,7 +32,7 @@ def _place() -> int:
     place = _word(Frameless, _CALLED_BY).value
     like, other = partial(_nothing), Frameless(_nothing)
     there = 0 < place <= partial.__basicsize__ - 8 and place == _word(partial, _CALLED_BY).value
-    flagged = all([_word(cls, _FLAGS).value == cls.__flags__ for cls in (partial, Frameless)]) and partial.__flags__ & _HAS
+    flagged = all([_word(cls, TP_FLAGS_OFFSET).value == cls.__flags__ for cls in (partial, Frameless)]) and partial.__flags__ & _HAS
     if not there or not flagged or not _word(like, place).value or _word(like, place).value != _word(other, place).value:
         raise LookupError("what calls a function is not where it is looked for")
     return place
@@ -46,7 +46,7 @@ class Calling:
         self._before = _word(Frameless(_nothing), self._place).value
         self._by = {name: library[symbol_of(name)] for name in KINDS}
         self._words: dict[Frameless, ctypes.c_ssize_t] = {}  # of functions that were called by machine code
-        _word(Frameless, _FLAGS).value |= _HAS  # before CPython 3.12 classes do not get it from those that they are made of
+        _word(Frameless, TP_FLAGS_OFFSET).value |= _HAS  # before CPython 3.12 classes do not get it from those that they are made of
 
     def stand_in(self, function: Frameless) -> None:
         """Have a function called by machine code."""

@@ -30,21 +30,24 @@ def prove_layout() -> None:
     items = (one, None, True)
     part = slice(*items)
     raw = bytes(range(16, 48))
-    facts = (
-        more[REFERENCES // 8] - first[REFERENCES // 8] == 1,
-        (words_of(None, 16)[REFERENCES // 8] & 1 << 31 != 0) == IMMORTAL,
-        first[TYPE // 8] == id(object),
-        words_of(items, tuple.__basicsize__ + 24)[SIZE // 8] == 3,
-        words_of(items, tuple.__basicsize__ + 24)[ITEMS // 8 : ITEMS // 8 + 3] == [id(x) for x in items],
-        words_of(raw, BYTES + 32)[SIZE // 8] == 32,
-        np.array(words_of(raw, BYTES + 32)[BYTES // 8 :], "<i8").tobytes() == raw,
-        words_of(part, SLICE + 24)[SLICE // 8 :] == [id(x) for x in items],
-        int("0") is int("-0"),  # one object stands for every zero
-        all([_as_read(n) == (n if -_DIGIT < n < _DIGIT or _DIGIT <= n < _DIGIT**2 else None) for n in _INTEGERS]),
-    )
+    tuple_words, bytes_words = words_of(items, tuple.__basicsize__ + 24), words_of(raw, BYTES + 32)
+    facts = {
+        "a reference adds 1 to the first word of an object": more[REFERENCES // 8] - first[REFERENCES // 8] == 1,
+        "the count of None tells whether objects are immortal": (words_of(None, 16)[REFERENCES // 8] & 1 << 31 != 0) == IMMORTAL,
+        "an object refers to its type": first[TYPE // 8] == id(object),
+        "a tuple holds its size": tuple_words[SIZE // 8] == 3,
+        "a tuple holds its items in order": tuple_words[ITEMS // 8 : ITEMS // 8 + 3] == [id(x) for x in items],
+        "bytes hold their size": bytes_words[SIZE // 8] == 32,
+        "bytes hold their content": np.array(bytes_words[BYTES // 8 :], "<i8").tobytes() == raw,
+        "a slice holds start, stop and step": words_of(part, SLICE + 24)[SLICE // 8 :] == [id(x) for x in items],
+        "one object stands for every zero": int("0") is int("-0"),
+        "an integer holds digits of 30 bits": all(
+            [_as_read(n) == (n if -_DIGIT < n < _DIGIT or _DIGIT <= n < _DIGIT**2 else None) for n in _INTEGERS]
+        ),
+    }
     del holders
-    if not all(facts):
-        raise LookupError(f"the interpreter's objects are made otherwise: {facts}")
+    if failed := [fact for fact, holds in facts.items() if not holds]:
+        raise LookupError(f"objects of this interpreter are laid out differently; not true: {', '.join(failed)}")
 
 
 def _as_read(n: int) -> int | None:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 # Where a type has its tables as a number, a sequence and a mapping, and these their entries, in bytes; 0 is the type itself.
-_NUMBER, _SEQUENCE, _MAPPING = 96, 104, 112
+TP_AS_NUMBER_OFFSET, _SEQUENCE, _MAPPING = 96, 104, 112
 IN_PLACE = {
     **{"iadd": 152, "isub": 160, "imul": 168, "imod": 176, "ilshift": 192, "irshift": 200, "iand": 208, "ixor": 216, "ior": 224},
     **{"ifloordiv": 248, "itruediv": 256},
@@ -33,9 +33,9 @@ ENTRIES: dict[str, tuple[str, int, int]] = {
     "slot_getitem": ("__getitem__", _MAPPING, 8),
     "slot_setitem": ("__setitem__", _MAPPING, 16),
     "slot_item": ("__getitem__", _SEQUENCE, 24),
-    "slot_bool": ("__bool__", _NUMBER, 72),
+    "slot_bool": ("__bool__", TP_AS_NUMBER_OFFSET, 72),
     "slot_compared": ("__lt__", 0, 200),
-    **{f"slot_{name}": (f"__{name}__", _NUMBER, place) for name, place in (*UNARY.items(), *IN_PLACE.items())},
+    **{f"slot_{name}": (f"__{name}__", TP_AS_NUMBER_OFFSET, place) for name, place in (*UNARY.items(), *IN_PLACE.items())},
 }
 WRAPPED = {f"__{r}{name}__": f"number_{name}" for name in BINARY for r in ("", "r")}  # the functions of which methods are wrappers
 NUMBERS = tuple(dict.fromkeys(WRAPPED.values()))
@@ -109,7 +109,7 @@ class Standing:
         """
         library, cls, found = self._library, self._class, []
         for name, entry in BINARY.items():
-            if _place(cls, _NUMBER, entry).value != library[f"number_{name}"]:
+            if _place(cls, TP_AS_NUMBER_OFFSET, entry).value != library[f"number_{name}"]:
                 raise LookupError(f"what is called for __{name}__ is not what its methods are wrappers of")
         nothing = type("Nothing", (), {"__slots__": ()})
         for name, (method, table, entry) in ENTRIES.items():

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import dtype as dtype_of
 from ..layout.portions import PORTION
-from .core import is_initialized, is_traced
+from .core import UNINITIALIZED, is_initialized, is_traced
 from .differentiating import Differentiating
 from .exchange import UFUNCS, is_of_numpy
 
@@ -124,7 +124,9 @@ class Protocols(Differentiating):
 
     def _traced_text(self) -> str | None:
         """The text of a tensor that has no values, as a function is being traced; None for any other."""
-        if is_initialized(self) and is_traced(self):
+        if not is_initialized(self):
+            raise AttributeError(UNINITIALIZED)
+        if is_traced(self):
             return f"Tensor {self.layout.shape} {self.dtype}, traced: without values"
         return None
 

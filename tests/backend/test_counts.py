@@ -71,6 +71,7 @@ def test_processes_of_multiprocessing_share_the_cpus(method: str, tmp_path: Path
     assert done.stdout.split("\n")[0] == "[1, 1, 1, 1]"
 
 
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_what_was_chosen_stays_in_a_forked_process() -> None:
     before = tx.num_threads()
     tx.set_num_threads(3)

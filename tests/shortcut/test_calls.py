@@ -251,5 +251,5 @@ def test_integers_of_any_number_of_digits() -> None:
 def test_how_integers_are_made_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     proof.prove_layout()
     monkeypatch.setattr(proof, "DIGIT", 31)
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError, match=r"not true: an integer holds digits of 30 bits$"):
         proof.prove_layout()

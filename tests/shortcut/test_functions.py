@@ -182,7 +182,7 @@ def test_errors_from_python_on_the_way_are_told(monkeypatch: pytest.MonkeyPatch)
     assert tx.exp(tx.zeros(1)).tolist() == [1.0]
 
 
-@pytest.mark.parametrize("word", ["_CALLED_BY", "_FLAGS"])
+@pytest.mark.parametrize("word", ["_CALLED_BY", "TP_FLAGS_OFFSET"])
 def test_an_interpreter_of_another_make_is_noticed(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, word, 32)
     with pytest.raises(LookupError, match="what calls a function"):

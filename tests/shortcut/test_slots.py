@@ -13,8 +13,8 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.shortcut.slots import _NUMBER, ENTRIES, _place
 from tenxor.shortcut.slots import BINARY as _BINARY
+from tenxor.shortcut.slots import ENTRIES, TP_AS_NUMBER_OFFSET, _place
 from tenxor.tensor import Tensor
 from tests.shortcut.outcomes import lose_no_reference, seen
 
@@ -159,7 +159,7 @@ def test_who_is_asked_first() -> None:
         wanted = program()
     assert [program() for _ in range(3)] == [wanted] * 3
     for cls in (Tensor, Plain):
-        assert _place(cls, _NUMBER, _BINARY["add"]).value == shortcut.made.library["number_add"]  # type: ignore[union-attr]
+        assert _place(cls, TP_AS_NUMBER_OFFSET, _BINARY["add"]).value == shortcut.made.library["number_add"]  # type: ignore[union-attr]
 
 
 def test_who_puts_another_method_in_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_who_puts_another_method_in_is_heard(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_is_aside_leaves_nothing_behind() -> None:
     def standing() -> list[int | None]:
-        numbers = [("", _NUMBER, entry) for entry in _BINARY.values()]
+        numbers = [("", TP_AS_NUMBER_OFFSET, entry) for entry in _BINARY.values()]
         return [_place(Tensor, table, entry).value for _, table, entry in (*ENTRIES.values(), *numbers)]
 
     ours = standing()

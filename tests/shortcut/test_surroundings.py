@@ -211,6 +211,7 @@ def test_signals_are_heard() -> None:
     assert fired == heard > 0
 
 
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_fork() -> None:
     """A child goes on as its parent would."""
     x = tx.asarray(np.arange(4.0)).realize()
