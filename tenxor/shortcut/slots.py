@@ -99,7 +99,7 @@ class Standing:
         """Return C functions that have it called, again whenever methods were put into the class anew; none before they were for the first
         time. LookupError if types are not made as is believed.
         """
-        if not self._entries and _place(self._class, _NUMBER, BINARY["add"]).value == self._library["number_add"]:
+        if not self._entries and _place(self._class, TP_AS_NUMBER_OFFSET, BINARY["add"]).value == self._library["number_add"]:
             self._entries = self._proved()
         return [partial(setattr, place, "value", address) for place, address in self._entries]
 
