@@ -27,7 +27,7 @@ class _UndisturbedSpec(_ModuleSpec):  # type: ignore[misc]
 
     @property
     def _initializing(self) -> bool:
-        return bool(self.__dict__["_initializing"])
+        return bool(self.__dict__.get("_initializing"))  # a loader that is called without the import system sets nothing
 
     @_initializing.setter
     def _initializing(self, begins: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import signal
 import sys
 import threading
@@ -284,3 +285,13 @@ def test_a_kernel_is_made_while_another_thread_makes_one() -> None:
     slow.join()
     other.join()
     assert not is_stuck and len(known) == 2 and known.get("quick") is known.get("quick")
+
+
+def test_module_that_is_loaded_without_the_import_system_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tenxor.version")
+    spec = importlib.util.find_spec("tenxor.version")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "tenxor.version", module)
+    assert importlib.import_module("tenxor.version") is module

@@ -93,8 +93,10 @@ def crossed(op: Op, dtype: DType) -> list[np.ndarray[Any, Any]]:
     if op.arity == 1:
         return [np.resize(values, len(values) * 3 + 1)]
     x, y = (grid.ravel() for grid in np.meshgrid(values, values))
+    if op.name == "pow" and dtype.kind == "int":
+        y = np.maximum(y, 0)  # integers have no negative powers
     third = np.resize(values, x.size)
-    return [x, y, third][: op.arity]
+    return [x, y, third, third[::-1]][: op.arity]
 
 
 def both(make: Any) -> tuple[Node, Node]:
