@@ -8,14 +8,14 @@ reading runs nothing of it.
 from typing import TYPE_CHECKING
 
 from ..late import public_dir, public_getattr
-from . import arrays, gguf, tables, tensors
+from . import arrays, gguf, states, tables, tensors
 from .arrays import *
 from .gguf import *
 from .states import *
 from .tables import *
 from .tensors import *
 
-__all__ = arrays.__all__ + gguf.__all__ + tables.__all__ + tensors.__all__
+__all__ = arrays.__all__ + gguf.__all__ + states.__all__ + tables.__all__ + tensors.__all__
 __dir__ = public_dir(globals())
 if not TYPE_CHECKING:
     __getattr__ = public_getattr(globals())

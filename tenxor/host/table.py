@@ -15,6 +15,7 @@ import numpy as np
 
 from ..dtypes import DEFAULT_INT, DType, complex_of
 from .determinants import cofactor_cotangents, cofactors, det, slogdet
+from .elimination import lu
 from .factors import lstsq, qr
 from .selection import best, best_places
 
@@ -145,6 +146,7 @@ entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 12, "nnn", _SMALL, fai
 entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL, fails=True)
 entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 4, "nnn", _SMALL, fails=True)
 entry("qr", "mn -> mp pn", "same same", qr, 4, "mnp", _SMALL, into=True, fails=True)
+entry("lu", "mn -> mk kn m", "same same index", lu, 4, "mnk", _SMALL, quiet=True)
 for _name in ("lstsq", "lstsq_wide"):  # of which the first has as many rows as columns at least
     entry(_name, "mn mk -> nk k _ p", "same part index part", lstsq, 5, "mnp", _SMALL, fails=True)
 entry(

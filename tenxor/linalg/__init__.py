@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .decompositions import eigh as eigh
     from .decompositions import eigvals as eigvals
     from .decompositions import eigvalsh as eigvalsh
+    from .decompositions import lu as lu
     from .decompositions import qr as qr
     from .decompositions import svd as svd
     from .decompositions import svdvals as svdvals
@@ -51,7 +52,7 @@ else:
             "functions.contraction": "outer tensordot vecdot",
             "functions.manipulation": "matrix_transpose",
             "tensor.contraction": "matmul",
-            "linalg.decompositions": "cholesky eig eigh eigvals eigvalsh qr svd svdvals",
+            "linalg.decompositions": "cholesky eig eigh eigvals eigvalsh lu qr svd svdvals",
             "linalg.matrices": "cross det diagonal expm matrix_power multi_dot slogdet trace",
             "linalg.norms": "cond matrix_norm matrix_rank norm vector_norm",
             "linalg.solving": "inv lstsq pinv solve solve_triangular tensorinv tensorsolve",

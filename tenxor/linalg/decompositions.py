@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..creation import arange
 from ..functions.into import as_dtype
 from ..functions.selecting import take_along_axis
 from ..functions.sorting import argsort
@@ -22,6 +23,14 @@ class Eigen(NamedTuple):
 
     eigenvalues: Tensor
     eigenvectors: Tensor
+
+
+class LU(NamedTuple):
+    """`P`, a permutation of rows, `L`, which is unit lower triangular, and `U`, which is upper triangular."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 
 class QR(NamedTuple):
@@ -121,6 +130,29 @@ def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
     x = square(op, x)
     found: Tensor = x if lower else x.mT.conj()
     return found
+
+
+@called_again
+def lu(x: Operand, /) -> LU:
+    """New tensors, by the names `P`, `L` and `U`, whose product `P @ L @ U` is `x`: LU factorization with partial pivoting.
+
+    Of matrices of `m` rows and `n` columns they are `(m, m)`, a permutation, `(m, k)`, unit lower triangular, and `(k, n)`, upper
+    triangular, with `k` the smaller of the two. Singular matrices have factors, too, but then no derivative. Raises ShapeError.
+    (SciPy, `linalg.lu`; PyTorch, `linalg.lu`.)
+
+    >>> import tenxor as tx
+    >>> p, l, u = tx.linalg.lu(tx.asarray([[1.0, 2.0], [4.0, 6.0]]))
+    >>> l.tolist(), u.tolist()
+    ([[1.0, 0.0], [0.25, 1.0]], [[4.0, 6.0], [0.0, 0.5]])
+    >>> (p @ l @ u).tolist()
+    [[1.0, 2.0], [4.0, 6.0]]
+    """
+    x = matrices("lu", x)
+    rows = x.shape[-2]
+    lower, upper, order = hosted("lu", computed(x), sizes={"k": min(x.shape[-2:])})
+    dtype = result_of(x.dtype)
+    permutation = order.expand_dims(-2) == arange(rows).expand_dims(-1)
+    return LU(permutation.astype(dtype), as_dtype(lower, dtype), as_dtype(upper, dtype))
 
 
 @called_again

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..creation import eye, tril
+from ..creation import eye, tril, triu
 from ..errors import DerivativeError
 from ..functions.differentiation import vjp
 from ..functions.hosted import hosted
 from ..functions.joining import concat
+from ..functions.selecting import take_along_axis
+from ..functions.sorting import argsort
 from ..functions.steps import custom_derivative
 from ..ops import OPS
 from ..tensor import Tensor
@@ -225,6 +227,27 @@ def _thin(x: Any) -> Tensors:
 
 def _skew(x: Any) -> Any:
     return x - _h(x)
+
+
+def lu(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Of a square matrix in the order of its pivots, `inv(L) @ dX @ inv(U)` is `inv(L) @ dL`, below the diagonal, plus `dU @ inv(U)`. The
+    columns of U, or the rows of L, beyond a square are solutions with the square factors.
+    """
+    (g_l, g_u, _), (lower, upper, order), (x,) = g, found, given
+    rows, columns = x.shape[-2:]
+    k = min(rows, columns)
+    left, u = lower[..., :k, :], upper[..., :k]
+    below = _h(left) @ g_l[..., :k, :] - g_u[..., k:] @ _h(upper[..., k:])
+    above = g_u[..., :k] @ _h(u) - _h(lower[..., k:, :]) @ g_l[..., k:, :]
+    square = _right(tril(below, k=-1) + triu(above), u)
+    first = hosted("solve", _h(left), concat([square, g_u[..., k:]], -1))[0]
+    cotangent = concat([first, _right(g_l[..., k:, :], u)], -2) if rows > k else first
+    return (take_along_axis(cotangent, argsort(order, axis=-1).expand_dims(-1).expand(cotangent.shape), axis=-2),)
+
+
+def _right(x: Any, u: Any) -> Any:
+    """Return `x` times the inverse of the adjoint of `u`."""
+    return _h(hosted("solve", u, _h(x))[0])
 
 
 def qr(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:

@@ -9,7 +9,7 @@ from ..functions.hosted import hosted as hosted
 from ..late import Late
 
 FOLLOWED = (
-    *("cholesky", "cofactor_cotangents", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "qr", "slogdet", "solve"),
+    *("cholesky", "cofactor_cotangents", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lu", "qr", "slogdet", "solve"),
     *("solve_triangular", "svd", "svdvals"),
 )
 _derivatives = Late("tenxor.linalg.derivatives")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..node import Node, Scalar
+from ..past import Past
 from ..spec import Made, itself
 from ..storage import Storage, Watched
 from ..tensor import Tensor
@@ -48,6 +49,7 @@ def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | Non
     order: list[Node] = []
     if not listed(found.storage.node, inputs, order, began):
         return None
+    order = _as_recorded(order, inputs, began)
     steps = []
     for node in order:
         sources: list[Scalar | int] = []
@@ -65,3 +67,14 @@ def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | Non
         steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
     read = {k for _, sources, *_ in steps for k in sources if type(k) is int}
     return Made(found.spec, steps=tuple(steps)) if read.issuperset(range(len(inputs))) else None
+
+
+def _as_recorded(order: list[Node], inputs: Sequence[Node], began: int) -> list[Node]:
+    """Return the nodes, sources first, in the order in which the tape recorded them: the backward pass adds cotangents in that order."""
+    recorded = [node for node in order if type(node.past) is Past]
+    recorded.sort(key=lambda node: node.past.number)  # type: ignore[union-attr]
+    found: list[Node] = []
+    for node in (*recorded, order[-1]):
+        if node not in found:
+            listed(node, inputs, found, began)
+    return found

@@ -86,6 +86,26 @@ def test_qr(dtype: tx.DType, batch: tuple[int, ...], mode: str) -> None:
 
 @each_dtype
 @each_batch
+def test_lu_has_triangular_factors_and_multipliers_of_at_most_1(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+    for rows, columns in (*SIDES, (70, 50)):  # more columns than are eliminated one by one
+        k = min(rows, columns)
+        x = random((*batch, rows, columns), dtype)
+        p, lower, upper = found = L.lu(x)
+        assert found._fields == ("P", "L", "U") and {t.dtype for t in found} == {dtype}
+        assert (p.shape, lower.shape, upper.shape) == ((*batch, rows, rows), (*batch, rows, k), (*batch, k, columns))
+        assert close(p @ lower @ upper, x, 10) and close(lower, tx.tril(lower)) and close(upper, tx.triu(upper))
+        assert (p.sum(-1) == 1).all().item() and (p.sum(-2) == 1).all().item() and (lower.diagonal(0, -2, -1) == 1).all().item()
+        assert (abs(lower) <= (2**0.5 + 1e-6 if dtype.is_complex else 1)).all().item()
+
+
+def test_lu_of_singular_matrices() -> None:
+    for x in ([[0.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 2.0]], [[1.0, 2.0], [2.0, 4.0]]):
+        p, lower, upper = L.lu(tx.asarray(x))
+        assert (p @ lower @ upper).tolist() == x
+
+
+@each_dtype
+@each_batch
 @pytest.mark.parametrize("full", [True, False])
 def test_svd(dtype: tx.DType, batch: tuple[int, ...], full: bool) -> None:
     for rows, columns in SIDES:

@@ -71,6 +71,7 @@ ANY: dict[str, Function] = {
     "svdvals": L.svdvals,
     "svd": of_svd,
     "qr": lambda x: tuple(L.qr(x)),
+    "lu": lambda x: tuple(L.lu(x))[1:],
     "pinv": L.pinv,
     "lstsq": lambda x: L.lstsq(x, x[..., :2] ** 2).solution,
     "fft": F.fft,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from .calls import Call, calls, operands
 
 realize = sys.modules["tenxor.realize"]
 ROUNDS = 12
+IN_PLACE = re.compile(r"\.[a-z_]*[a-z]_\(")  # a method whose name ends in an underscore writes its tensor
 EVERY = 96  # of the calls one is made, for each dtype another; 1 for all
 OWN = ("Tensor", "Storage", "Element", "Node", "Recipe", "Scalar", "Buffer", "Spec", "Made", "Form", "Layout", "DType", "Op", "Reduction")
 ALWAYS = [None, True, False, ..., (), b"", *range(-5, 9), *dtypes.ALL, *[type(x) for x in (1, 1.0, True, "", (), None, dtypes.float64)]]
@@ -120,7 +122,7 @@ def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
     try:
         for k, (said, call) in enumerate(calls()):
             if chosen(k):
-                writes = (".__i" in said and ".__invert" not in said) or "setitem" in said or "index_add_" in said
+                writes = (".__i" in said and ".__invert" not in said) or "setitem" in said or IN_PLACE.search(said) is not None
                 its = operands(getattr(tx, dtype))
                 # What happens now and then is no mistake: an allocator gathers, a test before this one is collected.
                 found = change(call, its, writes) and change(call, its, writes) and change(call, its, writes)

@@ -1,0 +1,61 @@
+"""LU factorization of stacks of matrices, by blocked Gaussian elimination with partial pivoting.
+
+NumPy has no function for LAPACK's `getrf`, so the elimination is written here: column by column within a panel, for all matrices of
+the stack at once, and the rest of the matrices by products.
+
+Source: G. Golub, C. Van Loan, Matrix Computations (4th ed., 2013), 3.4.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+PANEL_COLUMNS = 32  # that are eliminated one by one; the columns behind them are updated by a product
+
+
+def lu(x: Array) -> tuple[Array, Array, Array]:
+    """Return L, U and the order of rows, with `x[order] == L @ U` for each matrix: L is unit lower triangular, U upper triangular."""
+    rows, columns = x.shape[-2:]
+    size = min(rows, columns)
+    packed = np.array(x, order="C", copy=True).reshape(prod(x.shape[:-2]), rows, columns)
+    order = np.tile(np.arange(rows), (len(packed), 1))
+    for begin in range(0, size, PANEL_COLUMNS):
+        end = min(begin + PANEL_COLUMNS, size)
+        for column in range(begin, end):
+            _eliminate(packed, order, column, end)
+        if end < columns:
+            right = packed[:, begin:end, end:]
+            right[...] = _solve_unit_lower(packed[:, begin:end, begin:end], right)
+            packed[:, end:, end:] -= packed[:, end:, begin:end] @ right
+    lower = np.tril(packed[..., :size], -1)
+    diagonal = np.arange(size)
+    lower[:, diagonal, diagonal] = 1
+    batch = x.shape[:-2]
+    upper = np.triu(packed[:, :size])
+    return lower.reshape(*batch, rows, size), upper.reshape(*batch, size, columns), order.reshape(*batch, rows)
+
+
+def _eliminate(packed: Array, order: Array, column: int, end: int) -> None:
+    """Exchange the pivot of a column with its diagonal element, divide by it, and update the columns up to `end`."""
+    each = np.arange(len(packed))
+    below = packed[:, column:, column]
+    sizes = abs(below.real) + abs(below.imag) if np.iscomplexobj(packed) else abs(below)  # as LAPACK compares complex numbers
+    pivot = column + sizes.argmax(axis=-1)
+    for x in (packed, order):
+        x[each, column], x[each, pivot] = x[each, pivot], x[each, column]
+    divisor = packed[:, column, column, None]
+    multipliers = packed[:, column + 1 :, column]
+    np.divide(multipliers, divisor, out=multipliers, where=divisor != 0)  # a column of zeros is left as it is
+    packed[:, column + 1 :, column + 1 : end] -= multipliers[..., None] * packed[:, column, None, column + 1 : end]
+
+
+def _solve_unit_lower(x: Array, right: Array) -> Array:
+    """Return the solution of `L @ y == right`, where L is the part of `x` below the diagonal and ones on it."""
+    lower = np.tril(x, -1)
+    diagonal = np.arange(x.shape[-1])
+    lower[:, diagonal, diagonal] = 1
+    return np.linalg.solve(lower, right)  # exchanges no rows: no element is larger than those on the diagonal
