@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import memory
+from tenxor import memory, system
 from tenxor.dtypes import float32, int64
 from tenxor.memory import Buffer, allocate, foreign
 from tenxor.pool import ALIGNMENT, pool
@@ -142,13 +143,13 @@ class TestPool:
                 raise OSError(12, "Cannot allocate memory")
             return real(*args, **more)
 
-        monkeypatch.setattr(mmap, "mmap", short)
+        monkeypatch.setattr(system, "mmap", SimpleNamespace(**{**vars(mmap), "mmap": short}))
         buffer = allocate(5 * MiB)
         assert len(failed) == 2, "with room to grow, and without"
         assert memory().pooled == 0 and buffer.address % ALIGNMENT == 0
 
     def test_large_blocks_are_as_small_ones_where_the_system_has_no_word_for_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delattr(mmap, "MADV_HUGEPAGE")
+        monkeypatch.setattr(system, "mmap", SimpleNamespace(mmap=mmap.mmap))
         tx.release_memory()
         buffers = [allocate(5 * MiB) for _ in range(3)]
         for buffer in buffers:
