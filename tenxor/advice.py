@@ -335,7 +335,7 @@ _OF_OTHERS = {
     **dict.fromkeys(("jacfwd", "jacrev"), "tx.jacobian(function)"),
     **dict.fromkeys(("tree_map", "tree_util"), "tx.grad and the like, which take nested lists, tuples and dicts as they are"),
     "cumulative_trapezoid": "tx.cumulative_sum((y[1:] + y[:-1]) / 2 * dx)",
-    **{name: f"tx.linalg.{name}" for name in ("cond", "eig", "eigh", "eigvals", "eigvalsh", "expm", "matrix_norm", "matrix_rank")},
+    **{name: f"tx.linalg.{name}" for name in ("cond", "eig", "eigh", "eigvals", "eigvalsh", "expm", "lu", "matrix_norm", "matrix_rank")},
     **{name: f"tx.linalg.{name}" for name in ("solve_triangular", "svdvals", "tensorinv", "tensorsolve", "vector_norm")},
 }
 IN_THE_MODULE = {**_OF_NUMPY, **_OF_BOTH, **_OF_PYTORCH, **_OF_OTHERS}
@@ -344,7 +344,7 @@ NUMPYS, PYTORCHS = {**_OF_NUMPY, **_OF_BOTH}, {**_OF_BOTH, **_OF_PYTORCH}
 _SCHEDULES = "tx.optim itself, which has the schedules: steps, exponential, linear, cosine, one_cycle, constant_with_warmup and Schedule"
 _SCHEDULE = "tx.optim.Schedule(optimizer, factor), with a function of the number of steps"
 _BY_SCIPY = (
-    *("lu", "lu_factor", "lu_solve", "ldl", "schur", "qz", "hessenberg", "sqrtm", "logm", "funm", "signm", "polar", "block_diag"),
+    *("lu_factor", "lu_solve", "ldl", "schur", "qz", "hessenberg", "sqrtm", "logm", "funm", "signm", "polar", "block_diag"),
     *("toeplitz", "hankel", "circulant", "companion", "hadamard", "hilbert", "invhilbert", "pascal", "dft", "rsf2csf", "solve_banded"),
     *("solveh_banded", "solve_toeplitz", "solve_circulant", "solve_sylvester", "solve_continuous_lyapunov", "solve_discrete_lyapunov"),
     *("eig_banded", "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "cosm", "sinm", "tanm", "expm_frechet", "khatri_rao"),

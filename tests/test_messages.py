@@ -196,7 +196,7 @@ NAMES: dict[str, tuple[Call, str]] = {
     "compile": (lambda: tx.compile, "nothing instead: expressions compile by themselves"),
     "vectorize": (lambda: tx.vectorize, "tx.vmap(function)"),
     "autograd": (lambda: tx.autograd, "tx.grad | x.backward()"),
-    "lu": (lambda: tx.linalg.lu, "scipy.linalg.lu"),
+    "lu_factor": (lambda: tx.linalg.lu_factor, "scipy.linalg.lu_factor"),
     "kron of linalg": (lambda: tx.linalg.kron, "np.kron, which gives tensors"),
     "fmin": (lambda: tx.fmin, "np.fmin, which gives tensors"),
     "DataLoader": (lambda: tx.data.DataLoader, "tx.data.Batches"),

@@ -101,10 +101,14 @@ class TestSignals:
 
     def test_interrupt_a_section_only_at_its_end(self) -> None:
         done = False
-        with pytest.raises(KeyboardInterrupt), undisturbed():
-            signal.raise_signal(signal.SIGINT)
-            done = True
-        assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt), undisturbed():
+                signal.raise_signal(signal.SIGINT)
+                done = True
+            assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_keep_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
         def other(number: int, frame: FrameType | None) -> None:

@@ -73,7 +73,7 @@ _KINDS: dict[str, Kind] = {
     "Mapping": Kind(lambda x: isinstance(x, Mapping), "a dict"),
     "Iterable": Kind(_is_many, "a list, or what else can be walked"),
     "Sequence": Kind(_is_row, "a list or a tuple"),
-    "Place": Kind(lambda x: isinstance(x, (str, os.PathLike)), "a path"),
+    **dict.fromkeys(("Place", "Folder"), Kind(lambda x: isinstance(x, (str, os.PathLike)), "a path")),
 }
 _SHORTER = {"Ints": "int | tuple[int, ...]", "Source": "Generator | None"}  # names that annotations have for several
 RAW = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)  # what comes from further in

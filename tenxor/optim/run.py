@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from .. import files
 from ..errors import ArgumentError
-from ..files.whole import Place
 from ..functions.kinds import Some, check, check_fields, checked, told
+from ..system import Folder
 
 __all__ = ["Run"]
 
@@ -41,7 +41,7 @@ class Run:
     """
 
     @checked
-    def __init__(self, path: Place, every: Some = 100, **parts: Any) -> None:
+    def __init__(self, path: Folder, every: Some = 100, **parts: Any) -> None:
         for name, part in parts.items():
             if not hasattr(part, "state_dict"):
                 raise ArgumentError(f"Run: {name} is {told(part)}, not a module, optimiser, schedule or generator: it has no state_dict")
