@@ -327,3 +327,20 @@ assert (x @ x.T).tolist() == [[5.0, 11.0], [11.0, 25.0]] and x.T[0].tolist() == 
 assert x.astype(tx.float32).sum(axis=0).tolist() == [4.0, 6.0]
 """
     python("-c", program, env={**os.environ, "TENXOR_SHORT_WAY": ""})
+
+
+READS = ("x[1].item()", "x[1].tolist()", "float(x[1])", "x.sum().item()", "x.tolist()", "x.numpy()", "bool(x[0] > 0)")
+
+
+@pytest.mark.parametrize("read", READS)
+def test_fast_path_is_built_after_a_few_values_however_they_are_read(read: str) -> None:
+    program = f"""
+import tenxor as tx
+from tenxor import shortcut
+base = tx.ones(3).realize()
+for _ in range(shortcut.SOON + 1):
+    x = base * 2
+    {read}
+assert shortcut.state == "on", shortcut.state
+"""
+    python("-c", program)

@@ -168,7 +168,7 @@ class Indexing(Scattering):
                 )
                 if read is not None:  # with all that it is an element of, as others are likely to be read as well
                     node, layout = read
-                realize(node)
+            realize(node)  # without the lock, under which the fast path is not built
         if coords:
             offset = layout.ravel(coords)
         elif layout.size != 1:
