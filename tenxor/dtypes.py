@@ -209,7 +209,7 @@ def dtype(spec: object) -> DType:
 
 
 def _instead_of_dtype(spec: object) -> str:
-    """What to write instead of something that names no dtype."""
+    """Return what to write instead of a value that names no dtype."""
     if is_device(spec):
         return "it names a device, and Tenxor computes on the CPU: remove it"
     there_are = f"there are: {', '.join(BY_NAME)}"
@@ -223,7 +223,7 @@ def _instead_of_dtype(spec: object) -> str:
 
 
 def is_device(spec: object) -> bool:
-    """Whether something is a device of PyTorch or JAX, or the name of one."""
+    """Return whether a value is a device of PyTorch or JAX, or the name of such a device."""
     return type(spec).__name__.lower() == "device" or (isinstance(spec, str) and spec.partition(":")[0] in _DEVICES)
 
 

@@ -34,7 +34,7 @@ def _default_count() -> int:
 
 
 def _count_without_setting() -> int:
-    """How many threads there are without `TENXOR_NUM_THREADS`."""
+    """Return the number of threads without `TENXOR_NUM_THREADS`."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if first.isdecimal() and int(first) > 0:
         return min(int(first), max_threads())

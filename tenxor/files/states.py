@@ -66,7 +66,7 @@ def save_state(path: Place, state: Any) -> None:
 
 @checked
 def load_state(path: Place) -> Any:
-    """What `save_state` wrote. FileError for any other file; FileNotFoundError."""
+    """Return what `save_state` wrote. FileError for any other file; FileNotFoundError."""
     with Path(path).open("rb") as file:
         is_npz = file.read(len(_NPZ_MAGIC)) == _NPZ_MAGIC
     text: str | bytes | None

@@ -143,7 +143,8 @@ class Exchange(Writing):
         if layout.size == 0:
             check_count("to_numpy", layout.shape)
         storage = self.storage
-        realize(storage.node)  # without the lock, under which the fast path is not built
+        if storage.node.buffer is None:
+            realize(storage.node)  # without the lock, under which the fast path is not built
         with lock:
             realize(storage.node)
             shared = not ownership.alone(storage)  # asked first, as a local variable would be counted
