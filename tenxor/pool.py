@@ -435,11 +435,11 @@ class Pool:
                     raw = huge_pages(nbytes + colour, HUGE_PAGE)
                 if raw is not None:
                     return raw[colour:], _address(raw) + colour, nbytes
-            shade = self.colour * SHADE % PAGE if nbytes >= SHADED else 0
-            raw = np.empty(nbytes + shade + ALIGNMENT, np.uint8)
+            period = PAGE if nbytes >= SHADED else ALIGNMENT
+            raw = np.empty(nbytes + period, np.uint8)
         except (MemoryError, OSError, ValueError, OverflowError):
             return None
-        start = -_address(raw) % ALIGNMENT + shade
+        start = (self.colour * SHADE - _address(raw)) % period
         return raw[start : start + nbytes], _address(raw) + start, nbytes
 
 

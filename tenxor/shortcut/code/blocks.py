@@ -69,15 +69,16 @@ def _rounded(f: Function, units: Value) -> Value:
 def _made(f: Function) -> None:
     """A new block, or nothing. It has its type for ever, so it does not count as a reference to it.
 
-    The system begins large ones at the same place of a page, each; here they are moved apart (see `pool.SHADE`).
+    Large blocks begin at different offsets in their pages (see `pool.SHADE`).
     """
     (units,) = f.arguments
     last = f.define(POINTER, "getelementptr i8, ptr @shade, i64 0")
-    shade = f.selected(units < SHADED // UNIT, f.number(0), last.load(I64))
-    raw = f.call("PyMem_RawMalloc", POINTER, [units * UNIT + shade + (UNIT + DATA)])
+    period = f.selected(units < SHADED // UNIT, f.number(UNIT), f.number(PAGE))
+    raw = f.call("PyMem_RawMalloc", POINTER, [units * UNIT + period + DATA])
     f.refuse(f.is_null(raw))
     last.store((last.load(I64) + SHADE) & (PAGE - 1))
-    block = ((raw.cast("ptrtoint", I64) + (UNIT - 1) & -UNIT) + shade).cast("inttoptr", POINTER)
+    start = raw.cast("ptrtoint", I64)
+    block = (start + ((last.load(I64) - start - DATA) & (period - 1))).cast("inttoptr", POINTER)
     number = f.call("PyLong_FromLongLong", POINTER, [block.cast("ptrtoint", I64) + DATA])
     f.at(block, REFERENCES).store(f.number(1))
     f.at(block, TYPE).store(f.the("Block"))
