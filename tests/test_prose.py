@@ -1,0 +1,139 @@
+"""How plainly the package is written: ceilings for the figures of `tools/plain_words.py`, and rules for names.
+
+Each ceiling only goes down. A test fails if a folder is above its ceiling, and if it is so far below that the ceiling must be lowered.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "tenxor"
+TOOL = runpy.run_path(str(ROOT / "tools" / "plain_words.py"))
+FILES = TOOL["python_files"]([PACKAGE])
+FOLDERS = sorted({path.parent.relative_to(ROOT).as_posix() for path in FILES})
+SLACK = 0.5  # per cent that a figure may lie below its ceiling
+
+# Folder -> stand-ins per 100 words of docstrings and comments; vague names per 100 bindings; docstrings with a bad opening.
+CEILINGS: dict[str, tuple[float, float, int]] = {
+    "tenxor": (14.4, 11.4, 128),
+    "tenxor/backend": (13.6, 10.1, 35),
+    "tenxor/backend/llvm": (12.3, 14.3, 107),
+    "tenxor/backend/llvm/elementary": (7.1, 7.0, 10),
+    "tenxor/dask": (13.4, 10.5, 5),
+    "tenxor/data": (8.7, 4.0, 0),
+    "tenxor/derivatives": (17.7, 20.1, 99),
+    "tenxor/files": (10.9, 8.7, 3),
+    "tenxor/functions": (10.8, 15.2, 97),
+    "tenxor/host": (13.5, 16.4, 44),
+    "tenxor/kernel": (14.7, 15.0, 77),
+    "tenxor/kernel/cpu": (12.2, 13.3, 32),
+    "tenxor/kernel/ir": (11.6, 10.2, 15),
+    "tenxor/layout": (11.4, 8.6, 13),
+    "tenxor/linalg": (6.7, 14.4, 7),
+    "tenxor/nn": (9.7, 7.4, 5),
+    "tenxor/ops": (12.0, 6.3, 8),
+    "tenxor/ops/complexes": (8.1, 10.6, 9),
+    "tenxor/optim": (14.2, 13.6, 5),
+    "tenxor/plans": (18.1, 14.5, 62),
+    "tenxor/rewrite": (15.3, 25.7, 26),
+    "tenxor/shortcut": (16.1, 17.1, 103),
+    "tenxor/shortcut/code": (15.6, 17.3, 235),
+    "tenxor/show": (10.3, 4.7, 6),
+    "tenxor/tensor": (12.4, 12.8, 66),
+}
+MAX_WHATS = 18.7  # occurrences of "what" in 1,000 words of prose
+
+# Names that say nothing, and how often the package binds each at most.
+MAX_BINDINGS = {"found": 1114, "given": 281, "place": 235, "other": 230, "own": 221, "made": 184, "its": 169, "kept": 146, "known": 143}
+
+# Constants without a noun: each such name stands in many files, for another quantity in each. The number of definitions at most.
+VAGUE_CONSTANT = re.compile(
+    r"_?(FEW|MANY|MOST|MORE|LEAST|SMALL|LARGE|LONG|SHORT|OFTEN|DEAR|NEAR|FAR|ENOUGH|SOME|MUCH|LITTLE|BIG|KEPT|AGAIN)"
+)
+MAX_VAGUE_CONSTANTS = 104
+
+# Names that modules of several folders have because they are the same layer of different things.
+SHARED_NAMES = {
+    "__init__": "each package",
+    "attention": "the functions, their modules, their rewrites and their derivatives",
+    "convolution": "the functions and their rewrites",
+    "pooling": "the functions and their modules",
+    "reductions": "the op table, complex reductions, their rewrites and their code",
+    "arithmetic": "methods, complex formulas and code",
+    "products": "rewrites, schedules, code and derivatives of contractions",
+    "dtypes": "the dtypes, and the ones that layers take",
+    "indexing": "of layouts, and of tensors",
+}
+# Names that modules share for no reason yet: rename a module, and remove the name here.
+OTHER_NAMES = """
+    abreast apart arguments batches blocks call columns contraction core factoring functions indices interface inverse joining kinds
+    leaves loops machine making memory methods moves numbers onepass ordering pairs parts pieces places reuse rows rule rules running
+    scatter scattering searching sets shipped slots steps table tables text tiles together tracing walk
+"""
+OTHER_SHARED_NAMES = frozenset(OTHER_NAMES.split())
+
+
+@cache
+def figures_of(folder: str) -> Any:
+    return TOOL["measure"](ROOT, sorted((ROOT / folder).glob("*.py")))[folder]
+
+
+def test_every_folder_has_a_ceiling() -> None:
+    assert sorted(CEILINGS) == FOLDERS
+
+
+@pytest.mark.parametrize("folder", sorted(CEILINGS))
+def test_prose_of_a_folder_stays_below_its_ceilings(folder: str) -> None:
+    prose, (words, names, openings) = figures_of(folder), CEILINGS[folder]
+    worst = "\n".join(f"{place}: {text}" for _, place, text in sorted(prose.texts, reverse=True)[:5])
+    assert prose.prose_percent <= words, f"{prose.prose_percent:.2f} stand-ins per 100 words of {folder}; the worst texts:\n{worst}"
+    assert prose.names_percent <= names, f"{prose.names_percent:.2f} % of the names in {folder} are vague"
+    assert len(prose.bad_openings) <= openings, "a docstring must begin with a verb or a noun:\n" + "\n".join(prose.bad_openings)
+
+
+@pytest.mark.parametrize("folder", sorted(CEILINGS))
+def test_ceilings_follow_the_figures_down(folder: str) -> None:
+    prose, (words, names, openings) = figures_of(folder), CEILINGS[folder]
+    assert words - prose.prose_percent <= SLACK, f"lower the ceiling of {folder} to {prose.prose_percent:.1f}"
+    assert names - prose.names_percent <= SLACK, f"lower the ceiling of {folder} to {prose.names_percent:.1f}"
+    assert openings == len(prose.bad_openings), f"lower the ceiling of {folder} to {len(prose.bad_openings)}"
+
+
+def test_prose_seldom_says_what() -> None:
+    words, whats = (sum(getattr(prose, count) for prose in map(figures_of, FOLDERS)) for count in ("words", "whats"))
+    assert MAX_WHATS - 0.5 <= 1000 * whats / words <= MAX_WHATS
+
+
+def test_vague_names_do_not_spread() -> None:
+    bindings = sum((prose.bindings for prose in map(figures_of, FOLDERS)), Counter[str]())
+    assert {name: bindings[name] for name in MAX_BINDINGS} == MAX_BINDINGS, "name the thing; where a count has gone down, lower it here"
+
+
+def definitions_of_vague_constants() -> list[str]:
+    definitions = []
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            names = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+            definitions += [f"{path.relative_to(ROOT)}: {name}" for name in names if VAGUE_CONSTANT.fullmatch(name)]
+    return definitions
+
+
+def test_constants_are_a_noun_with_its_unit() -> None:
+    definitions = definitions_of_vague_constants()
+    assert len(definitions) == MAX_VAGUE_CONSTANTS, "\n".join(definitions)
+
+
+def test_modules_of_one_name_are_one_layer_of_different_things() -> None:
+    counts = Counter(path.stem for path in FILES)
+    shared = {name for name, count in counts.items() if count > 1} - SHARED_NAMES.keys()
+    assert shared == OTHER_SHARED_NAMES
