@@ -79,8 +79,9 @@ def _computed_alone(f: Function) -> None:
 
 
 def _is_as_with_more(f: Function) -> None:
-    """Whether a pending node comes out as together with more, and so does all that it is made of, none of which may be computed in the
-    midst of other sums.
+    """Emit `is_as_with_more`: return whether a pending node, computed now, gets the bits of a computation as part of a larger graph.
+
+    Every reduction below must add in the order of the fused kernel, and none below may be a candidate for single-pass fusion.
     """
     (node,) = f.arguments
     have_all_in_order(f, node)
@@ -217,8 +218,10 @@ def _takes_on(f: Function) -> None:
 
 
 def _has_read_once(f: Function) -> None:
-    """Have computed what a new node reads, if that is a sum in whose midst another is computed: nobody else has that any more, as whoever
-    wrote the first down had. Python may run.
+    """Emit `has_read_once`: compute those sources of a new node in whose kernels single-pass fusion computes another sum. Python may run.
+
+    When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
+    outer sum is made, so the plan may fuse the two. An error from Python makes the function decline.
     """
     (node,) = f.arguments
     sources = f.hold(f.get(product_in(f, node), "Node.sources"))
