@@ -47,7 +47,7 @@ def main() -> None:
         results["starting"] = starting(list(here), 3 if asked.quick else 7)
         results["first results"] = first_results(3 if asked.quick else 15)
 
-    from .report import into_readme, markdown, readme_table
+    from .report import README_ROWS, families_table, markdown, with_table
 
     text = markdown(results)
     folder = asked.out or (RESULTS if complete else None)
@@ -57,8 +57,9 @@ def main() -> None:
     else:
         keep(results, text, folder)
     if complete or asked.readme:
-        readme = ROOT / "README.md"
-        readme.write_text(into_readme(readme.read_text(encoding="utf-8"), readme_table(results)), encoding="utf-8")
+        for path, rows in ((ROOT / "README.md", README_ROWS), (ROOT / "docs" / "benchmarks.md", ())):
+            text = with_table(path.read_text(encoding="utf-8"), families_table(results, rows))
+            path.write_text(text, encoding="utf-8")
 
 
 def arguments() -> argparse.Namespace:

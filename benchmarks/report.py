@@ -10,7 +10,11 @@ from .sized.measure import table as sized_table
 from .timing import shown
 from .training import tables as training
 
-BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
+BEGIN, END = "<!-- bench -->", "<!-- /bench -->"  # marks around the table in README.md and docs/benchmarks.md
+README_ROWS = (
+    *("chains small", "chains in memory", "reductions, last axis", "row-wise", "movement", "products", "convolutions"),
+    *("linear algebra", "Fourier transforms", "first call, warm disk"),
+)
 PEERS = ("numpy", "torch", "jax", "numexpr")
 Results = dict[str, Any]
 
@@ -269,15 +273,19 @@ def _first(results: Results) -> str:
     )
 
 
-def readme_table(results: Results) -> str:
-    """What stands between the marks in the README: a row for each family, geometric means."""
+def families_table(results: Results, only: tuple[str, ...] = ()) -> str:
+    """Return a paragraph and a table with a row for each family of workloads, as geometric means.
+
+    `only` names the rows that are wanted; without it, all rows are given.
+    """
     counts = results["threads"]
     many = list(counts)[-1]
     result = counts[many]
     peers = [name for name in PEERS if name in result["versions"]]
-    rows = [["", *[f"× {result['titles'][p]}" for p in peers], "× best peer", "of the limit"]]
+    header = ["", *[f"× {result['titles'][p]}" for p in peers], "× best peer", "of the limit"]
     if len(counts) > 1:
-        rows[0] += ["× best peer, 1 thread", "of the limit, 1 thread"]
+        header += ["× best peer, 1 thread", "of the limit, 1 thread"]
+    rows: dict[str, list[str]] = {}
     for family in dict.fromkeys(row["family"] for row in result["workloads"].values()):
         cells = [f"{family} ({sum(r['family'] == family for r in result['workloads'].values())})"]
         for n in dict.fromkeys((many, next(iter(counts)))):
@@ -286,23 +294,25 @@ def readme_table(results: Results) -> str:
                 cells += [times(geometric_mean(ratio(row, peer) for row in own)) for peer in peers]
             limit = geometric_mean(of_limit(row) for row in own)
             cells += [times(geometric_mean(map(to_best, own))), f"{100 * (limit or 0):.0f} %"]
-        rows.append(cells)
-    blank = [""] * (len(rows[0]) - 1 - len(peers))
+        rows[family] = cells
+    blank = [""] * (len(header) - 1 - len(peers))
     shapes, starting = result.get("new shapes"), results.get("starting")
     if shapes:
         ours = shapes["seconds"]["tenxor"]
         theirs = {p: s / ours for p, s in shapes["seconds"].items() if p != "tenxor"}
-        rows.append(["100 new shapes of one expression", *[times(theirs.get(p)) for p in peers], *blank])
+        title = "100 new shapes of one expression"
+        rows[title] = [title, *[times(theirs.get(p)) for p in peers], *blank]
     if starting:
-        for what in ("import", "first call, cold", "first call, warm disk"):
-            ours = starting["tenxor"][what]
-            theirs = {p: row[what] / ours for p, row in starting.items() if p != "tenxor"}
-            rows.append([f"{what}: {shown(ours)}", *[times(theirs.get(p)) for p in peers], *blank])
+        for title in ("import", "first call, cold", "first call, warm disk"):
+            ours = starting["tenxor"][title]
+            theirs = {p: row[title] / ours for p, row in starting.items() if p != "tenxor"}
+            rows[title] = [f"{title}: {shown(ours)}", *[times(theirs.get(p)) for p in peers], *blank]
+    wanted = [cells for title, cells in rows.items() if title in only or not only]
     quick = " A quick run." if results["quick"] else ""
     return (
-        f"How many times as fast as each peer Tenxor is, on {threads(many)} of {result_machine(results)}; geometric means over the"
-        f" workloads of a family (how many). “Of the limit” is the part of the machine's own bandwidth or FMA peak.{quick} All of it:"
-        " [benchmarks/results](benchmarks/results/latest.md).\n\n" + grid(rows)
+        f"Times as fast as each peer on {threads(many)} of {result_machine(results)}: geometric means over the workloads of a"
+        f" family (their number). “Of the limit” is the share of the machine's own bandwidth or FMA peak.{quick}\n\n"
+        + grid([header, *wanted])
     )
 
 
@@ -311,10 +321,10 @@ def result_machine(results: Results) -> str:
     return f"{results['machine']['processor']} ({results['machine']['cpus']} CPUs)"
 
 
-def into_readme(text: str, table: str) -> str:
-    """The README with the table between its marks."""
+def with_table(text: str, table: str) -> str:
+    """Return a document with `table` between its marks."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"the README has no {BEGIN} … {END}")
+        raise ValueError(f"the document has no {BEGIN} … {END}")
     return f"{before}{BEGIN}\n{table}\n{END}{after}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -67,6 +68,7 @@ def test_what_is_asked_for_is_measured_at_every_size() -> None:
 
 def test_no_peer_is_slowed_down_by_the_environment() -> None:
     program = """
+import json
 import os
 from benchmarks.child import restrict
 restrict(1)
@@ -242,15 +244,23 @@ def test_the_report_says_what_was_measured() -> None:
         assert len({line.count("|") for line in block.splitlines()}) == 1, block
 
 
-def test_the_table_goes_into_the_readme() -> None:
-    table = report.readme_table(results())
+@pytest.mark.parametrize("name", ["README.md", "docs/benchmarks.md"])
+def test_table_of_families_replaces_the_one_between_its_marks(name: str) -> None:
+    table = report.families_table(results())
     assert "| chains in memory (2) | 6.00× | 4.24× | 4.24× | 50 % | 2.12× | 25 % |" in table
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / name).read_text(encoding="utf-8")
     assert report.BEGIN in text
-    once = report.into_readme(text, table)
-    assert report.into_readme(once, table) == once
-    with pytest.raises(ValueError, match="the README has no"):
-        report.into_readme("nothing", table)
+    written = report.with_table(text, table)
+    assert report.with_table(written, table) == written
+    with pytest.raises(ValueError, match="the document has no"):
+        report.with_table("nothing", table)
+
+
+def test_table_of_the_readme_has_the_chosen_rows() -> None:
+    table = report.families_table(results(), ("outer",))
+    assert "| outer (1)" in table and "chains in memory" not in table
+    latest = json.loads((ROOT / "benchmarks/results/latest.json").read_text())
+    assert report.families_table(latest, report.README_ROWS).count("\n|") == 2 + len(report.README_ROWS)
 
 
 def test_first_results_are_put_together_by_line_and_contender(monkeypatch: pytest.MonkeyPatch) -> None:
