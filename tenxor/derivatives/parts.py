@@ -1,4 +1,4 @@
-"""Derivatives of what is not a reduction: elementwise operations, writes of parts, bytes seen otherwise, and indices."""
+"""Derivatives of elementwise operations, partial writes, reinterpreted bytes, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _term(past: Making, its: Partial, given: Seen, result: Node | None, dtype: DType) -> Term:
-    """What an operation is of the values that were kept, and what is given: a cotangent or a tangent."""
+    """Return the operation `its` on the residuals and on `given`, a cotangent or a tangent, as a deferred term."""
     count = len(past.sources)
 
     def operand(number: int) -> Operand:
@@ -78,7 +78,7 @@ def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _nothing(shape: Shape, dtype: DType) -> Seen:
-    """A zero that is written everywhere."""
+    """Return a view of zeros that reads a single element."""
     return of_number(0, (), dtype).moved(lambda x: x.expand(shape))
 
 
@@ -89,19 +89,21 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
             yield k, stored(flat, target, _nothing(target.shape, g.dtype))
         elif target.is_injective():
             yield k, back(past, k, Term.of(flat.through(target)))
-        else:  # one number, written several times to some elements
+        else:  # one value, written several times to some elements
             rest = stored(flat, target, _nothing(target.shape, g.dtype))
             layout, each = _of_members(computed(OPS["subtract"], [flat, rest]), target, past.layouts[k])
             yield k, adjoint(layout, Term.of(converted(each, dtype_of(past, k))), size_of(past, k))
 
 
 def _of_members(once: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
-    """Where numbers are that were written, and for each the sum of what is given once for each element that it was written to: of all, or,
-    where there is one number for each member of a batch, of what lies in that member's part.
+    """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements it was written to.
+
+    `once` has the cotangent of each written element, and 0 elsewhere. Either one value was written everywhere, or a batch has one value for
+    each batch element, whose elements are contiguous.
     """
     assert value is not None
     start = (0,) * target.ndim
-    leads: list[tuple[int, int]] = []  # how far parts are apart, and the axis
+    leads: list[tuple[int, int]] = []  # the distance between the parts, and the axis
     for axis, own in enumerate(value.axes()):
         if own.size != 1 and (own.stride or own.table is not None):
             next_one = (*start[:axis], 1, *start[axis + 1 :])
@@ -155,7 +157,8 @@ def _indices(past: Making, first: int) -> list[Seen]:
 def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     size, dtype = size_of(past, 0), dtype_of(past, 0)
-    how = scatter(op.name, _ADDING, op.axes, True)  # where one is out of range there will be no gradient
+    # an index out of range raises an error in the forward gather, so there is no gradient then
+    how = scatter(op.name, _ADDING, op.axes, True)
     layout = past.layouts[0]
     assert layout is not None
     yield 0, scattered(how, of_number(0, (size,), dtype), layout, g, _indices(past, 1))
@@ -166,7 +169,7 @@ def _push_gather(past: Making, given: Tangents, result: Node | None) -> Seen:
 
 
 def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
-    """What indices select along the last axes of what is seen."""
+    """Return the elements of `x` at `indices` along its last axes."""
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
     nodes, layouts = (x.node, *[i.node for i in indices]), (x.layout, *[i.layout for i in indices])
@@ -194,7 +197,7 @@ def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
 
 
 def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """The last of several values for one element has stayed there."""
+    """Of several values for one element only the last was kept, so only the last gets the cotangent."""
     op: Any = past.recipe.op
     size, target, indices = past.recipe.size, past.target, _indices(past, 2)
     flat = g.reshaped((size,))
@@ -212,7 +215,7 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """The largest or least has stayed there; those that are equal share."""
+    """The largest or smallest value was kept. Equal values share the cotangent."""
     dtype, target, indices = past.recipe.dtype, past.target, _indices(past, 2)
     stays, wins, count = _chosen(past, result)
     share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
@@ -225,7 +228,9 @@ def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
 
 
 def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
-    """1 for what was there before and stays, and for each value that is there afterwards, else 0; and how many of them there are, or 1."""
+    """Return three masks of numbers: 1 where the old element equals the result, 1 for each written value that equals it, and the number of
+    such candidates for each element, at least 1.
+    """
     op: Any = past.recipe.op
     assert result is not None
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
@@ -238,7 +243,7 @@ def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
 
 
 def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Each factor's derivative is the product of all others."""
+    """The derivative with respect to each factor is the product of the other factors of the same element."""
     target, indices, flat = past.target, _indices(past, 2), g.reshaped((past.recipe.size,))
     others = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
     for k in wanted:
@@ -250,10 +255,11 @@ def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node 
 
 
 def _other_factors(past: Making) -> tuple[Seen, Seen]:
-    """The product of all other factors of the same element, for what was there before and for each value.
+    """Return the product of the other factors of the same element, for the old content and for each value.
 
-    It is that of all that are not 0 by the factor itself, if it is not 0; times 1, or the only other 0, or that of several. The only
-    one is read, as the product changes with it.
+    The product of all nonzero factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if no other factor is 0,
+    by the other zero if there is one, and by 0 if there are several. A single zero is read, not replaced by a constant, as the product
+    changes with it.
     """
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
