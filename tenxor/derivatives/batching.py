@@ -126,8 +126,8 @@ class _Outline:
 
 
 def _goes_behind(order: Sequence[Node], members: Collection[Node]) -> bool:
-    """Return whether the batch axis can be last for each node. Every operation must be elementwise, a reduction or a store without offset
-    tables, and every sum a matrix product that kernels recognize.
+    """Return whether the batch axis can be last for each node. Every operation must be elementwise, a reduction or a store, without offset
+    tables. A reduction of products must remain a matrix product that kernels recognize.
     """
     depending = set(members)
     for node in order:

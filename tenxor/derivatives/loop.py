@@ -139,7 +139,7 @@ def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
             return None
         if node.buffer is not None or not (node.traced or node in asked or not its):
             captured[node] = None
-        elif not its and not node.traced:  # a number, made anew in each turn; whoever else has the node may compute it
+        elif not its and not node.traced:  # a constant, computed in each iteration; cloned, as another thread may compute the original
             own = instead[node] = Node(recipe, sources, offsets)
             order[own] = None
         else:

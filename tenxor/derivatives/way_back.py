@@ -100,7 +100,7 @@ class WayBack:
         made = made or NONE
         used = {s for node in made.order for s in node.sources}.union(operands)
         apart = [s for s in operands if s not in known and s not in stacked]
-        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # of the turn
+        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # by iteration
         program = self.program = Program([*self.reads, *gs, *[one for one, _ in sums.values()]], made)
         number = program.number_of
         self.carries = [None if node is None else number[node] for node in carries]
@@ -159,7 +159,7 @@ def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Nod
     """Return the values of an iteration to keep for the backward pass to the nodes `ends`: those that cost more than a few additions per
     element.
 
-    An elementwise operation that is the only reader of such a value is kept in its place.
+    If the only reader of such a value is an elementwise operation of the same shape, its result is kept instead.
     """
     of_turn = set(body.made.order)
     readers: dict[Node, list[Node]] = {}
