@@ -145,9 +145,7 @@ of_values.append(_of_dtype)
 
 
 def _as_others_say(op: str, obj: Any, how: Callable[[], Any]) -> Any:
-    """Return `how()`, a call to another library. If the library cannot export `obj`, such as a sparse tensor, raise DTypeError, or
-    NotShared.
-    """
+    """Return `how()`, which exports `obj` from another library. Raise DTypeError if the export fails, NotShared for a BufferError."""
     try:
         return how()
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
