@@ -1,12 +1,12 @@
-"""The autograd tape: a record of how a node was computed, kept as long as derivatives may be requested.
+"""The autograd tape: a record of how nodes were computed, kept as long as derivatives may be requested.
 
-A node that reads a node on the tape gets a tape node (`Past`, in PyTorch `grad_fn`) when it is created. The tape node holds the recipe, the
-tape nodes of the operands, and only those operand values that the derivative reads (the residuals). So derivatives do not depend on when a
-node is computed or whether its memory is reused, and a value that no derivative reads is freed as early as without derivatives. A tape node
-never refers to its own graph node. Where the derivative reads the result, a reader's tape node holds the graph node itself instead of its
-tape node.
+A node with an operand on the tape gets a tape node (`Past`, in PyTorch `grad_fn`) at creation. The tape node holds the recipe, the tape
+nodes of the operands, and only the operand values needed by the derivative (the residuals). So derivatives do not depend on when a node is
+computed or whether memory is reused, and a value not needed by a derivative is freed as early as without derivatives. A tape node never
+refers to its own graph node. Where the derivative reads the result, the tape nodes of readers hold the graph node in place of its tape
+node.
 
-The package `derivatives/` decides which values a derivative reads. It is loaded before the first tape node exists.
+The package `derivatives/` determines the residuals. It is loaded before the first tape node exists.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Kept = Any  # Past | Node | Scalar | None
 
 
 class Needs(NamedTuple):
-    """The values that a derivative reads: for each source whether its value is read, and whether the result is read. They follow from the
-    operation and the dtypes, so recipes of several sizes may share one `Needs`.
+    """The residuals of a recipe: for each source whether the derivative reads its value, and whether the derivative reads the result. They
+    follow from the operation and the dtypes, so recipes of several sizes may share a `Needs`.
     """
 
     sources: tuple[bool, ...]
@@ -34,10 +34,10 @@ NOTHING = Needs((), False)  # the residuals of an operation without derivatives
 
 
 class Deriving(NamedTuple):
-    """The two functions that `derivatives/` provides to this module.
+    """Two functions provided by `derivatives/` to this module.
 
-    `needs(recipe, tracked)` returns the values that the derivative of a recipe reads; bit k of `tracked` is set if source k is on the tape.
-    `own_copy(node)` returns a node with the content and the tape node of `node`, in memory that no foreign code can write.
+    `needs(recipe, tracked)` returns the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on the tape.
+    `own_copy(node)` returns a node with the content and the tape node of `node`, in memory that is not externally shared.
     """
 
     needs: Callable[[Recipe, int], Needs]
@@ -48,13 +48,13 @@ deriving: list[Deriving] = []  # empty until `derivatives/` is loaded, then one 
 
 
 class Again(NamedTuple):
-    """Functions of the fast path that speed up derivatives (`shortcut/code/follow.py`, `pasts.py`, `batches.py`).
+    """Functions of the fast path for derivatives (`shortcut/code/follow.py`, `pasts.py`, `batches.py`).
 
-    `make(nodes, steps)` appends the nodes of replay steps (`derivatives/again.py`) to `nodes`, as many as it can. `known(roots, first)`
+    `make(nodes, steps)` appends the nodes of replay steps (`derivatives/again.py`) to `nodes`, as far as possible. `known(roots, first)`
     collects a slice of the tape (`derivatives/reverse.py`). `outlined` encodes the signature of a tape segment (`derivatives/outline.py`).
-    `batched` encodes how nodes were computed from the placeholders of a batch, and appends the other inputs to its last argument
-    (`derivatives/batching.py`). These three return None if they decline. `found(outline, make)` returns the replay steps of a new tape
-    segment, if possible from those of a segment of other sizes (`shortcut/stretches.py`).
+    `batched` encodes how nodes were computed from the placeholders of a batch, and appends the remaining inputs to the last argument
+    (`derivatives/batching.py`). `known`, `outlined` and `batched` return None to decline. `found(outline, make)` returns the replay steps
+    of a new tape segment, if possible from a segment of different sizes (`shortcut/stretches.py`).
     """
 
     make: Callable[[list[Any], Sequence[Any]], None]
@@ -70,12 +70,12 @@ short_again: list[Again] = []  # empty, or one element while the fast path is in
 class Past:
     """A node of the autograd tape: how a graph node was computed. In PyTorch this is a `grad_fn`.
 
-    `sources` has one entry for each operand of the recipe. An operand on the tape is a `Past`, or a `Node` if its value is a residual. Any
-    other operand is a `Node` or `Scalar` if its value is a residual, else None. A tape node without sources is a leaf.
+    `sources` has an entry for each operand of the recipe. An operand on the tape is a `Node` if its value is a residual, or if its own
+    derivative reads this value; else it is a `Past`. An operand not on the tape is a `Node` or `Scalar` if the value is a residual, else
+    None. A tape node without sources is a leaf.
 
-    `reads_result` is True if the derivative reads the value of the node. `number` is larger than the numbers of all operands. `watch`
-    receives the cotangent in a backward pass, or is None. `traced` is True if the node reads an argument of a function that is being
-    traced.
+    `reads_result` is True if the derivative reads the value of the node. `number` is larger than the numbers of the operands. `watch`
+    receives the cotangent in a backward pass, or is None. `traced` is True if the node reads an argument of a function being traced.
     """
 
     __slots__ = ("__weakref__", "number", "offsets", "reads_result", "recipe", "sources", "traced", "watch")
@@ -158,7 +158,7 @@ GONE: tuple[Kept, ...] = (None,)  # the sources of a tape node whose residuals w
 
 
 def past_of(kept: Kept) -> Past | None:
-    """Return the tape node of `kept`, which is a graph node, a tape node, a number or None. Return None if there is no tape node."""
+    """Return the tape node of `kept`: a graph node, a tape node, a number or None. Return None if no tape node exists."""
     if type(kept) is Node:
         kept = kept.past
     return kept if type(kept) is Past else None

@@ -1,6 +1,6 @@
-"""The adjoint of a read through a layout: each element of the content receives the sum of the cotangents of all positions that read it.
+"""The adjoint of a read through a layout: each element of the content receives the sum of the cotangents of its positions in the layout.
 
-Cotangents of a content are added up as they arrive. A cotangent of the whole content is a tensor; a partial cotangent is written into its
+Cotangents of a content are added up as they arrive. A cotangent of the whole content is a tensor; a partial cotangent is written into a
 region of the sum.
 """
 
@@ -28,7 +28,7 @@ _ADDING = scatter("gradient", REDUCTIONS["sum_in_width"], (0,), True)
 
 
 class Placed(NamedTuple):
-    """A partial cotangent: `values` belong to the elements that `layout` reads, and every other element has the cotangent 0.
+    """A partial cotangent: `values` belong to the elements read through `layout`, and every other element has the cotangent 0.
 
     `apart` is True if the layout is injective. Otherwise several positions share an element, and their values add up.
     """
@@ -47,7 +47,7 @@ def seen_of(part: Part) -> Seen:
 
 
 def adjoint(layout: Layout, term: Term, size: int) -> Part:
-    """Return the cotangent of a content of `size` elements, given the cotangent `term` of the elements that `layout` reads of it."""
+    """Return the cotangent of a content of `size` elements, given the cotangent `term` of the elements read through `layout`."""
     if layout.offset == 0 and layout.size == size and layout.is_contiguous():
         return term.seen()
     axes = layout.axes()
@@ -69,11 +69,12 @@ def adjoint(layout: Layout, term: Term, size: int) -> Part:
 
 
 def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
-    """Return the layout and the term of overlapping windows, gathered per element instead of per window; None if this does not apply.
+    """Return the layout and the term of overlapping windows, gathered by element instead of by window, or None if the layout is no such
+    case.
 
-    It applies where windows overlap, each shifted by one element from the one before. Window `y` reads element `y + k` at position `k`, so
-    element `p` gets the sum over `k` of what window `p - k` contributes at position `k`. Beyond the first and last window the term is 0. If
-    the term is a product of two operands, the result is one product again: the gradient of a convolution is a convolution.
+    Each window must be shifted by one element from the window before. Window `y` reads element `y + k` at position `k`, so element `p` gets
+    the sum over `k` of the contributions of window `p - k` at position `k`. Beyond the first and last window the term is 0. If the term is
+    a product of two operands, the result is again a single product: the gradient of a convolution is a convolution.
     """
     axes = sorted([(layout.strides[k], layout.shape[k], k) for k in kept if layout.strides[k] > 0])
     pairs = {y: (k, places - 1) for (step, places, k), (other, _, y) in pairwise(axes) if step == other}
@@ -102,10 +103,10 @@ def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term
 
 
 def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
-    """Return the layout and the term of windows that overlap and are `s > 1` elements apart, gathered per element; None if this does not
-    apply.
+    """Return the layout and the term of overlapping windows at a distance of `s > 1` elements, gathered by element, or None if the layout
+    is no such case.
 
-    Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows that are one element apart. So there are `s`
+    Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions split into `s`
     phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase `r`.
     """
     shape, steps = layout.shape, layout.strides
@@ -213,10 +214,10 @@ def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
 
 
 def part_at(node: Node, start: int, size: int) -> Seen:
-    """Return `size` elements of a sum of cotangents, from element `start` on, in one axis.
+    """Return `size` elements of a sum of cotangents, from element `start` on, as one axis.
 
-    If the sum was stored from several values, return the stored value that holds these elements, or the content before the stores if none
-    of them touches the elements. So no copy is made, and a zero stays recognizable.
+    If the sum was stored from several values, return the stored value with these elements, or the content before the stores if no store
+    touches them. So no copy is made, and a zero stays recognizable.
     """
     while node.buffer is None and node.op is STORE:
         old, value = node.sources
@@ -235,8 +236,8 @@ def part_at(node: Node, start: int, size: int) -> Seen:
 
 
 def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
-    """Add up partial cotangents: return the cotangent of the content of each source, by its index. `like[k]` has the shape and dtype of
-    source k.
+    """Return the cotangent of the content of each source, by index: the sum of the cotangents `pulled`. `like[k]` has the shape and dtype
+    of source k.
     """
     parts: dict[int, list[Part]] = {}
     for k, part in pulled:
@@ -245,7 +246,7 @@ def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
 
 
 def root(node: Node, layout: Layout, g: Seen) -> tuple[Node, Seen]:
-    """Return `node` with the cotangent of its content, given the cotangent `g` of the elements that `layout` reads of it."""
+    """Return `node` with the cotangent of the node's content, given the cotangent `g` of the elements read through `layout`."""
     return node, total([adjoint(layout, Term.of(g), node.size)], node.shape, g.dtype)
 
 
@@ -261,7 +262,7 @@ def _accumulated(found: Seen, part: Placed) -> Seen:
 
 
 def _apart(layout: Layout) -> list[tuple[int | slice, ...] | None]:
-    """Return index keys that cut a layout into at most `FEW` parts, each of them injective. Return `[None]` if there are no such keys."""
+    """Return index keys that cut a layout into at most `FEW` parts, each of them injective, or `[None]` if no such keys are found."""
     if layout.base is not None or layout.tables is not None:
         return [None]
     cut: list[int] = []
@@ -277,7 +278,7 @@ def _apart(layout: Layout) -> list[tuple[int | slice, ...] | None]:
 
 
 def _scattered(found: Seen, part: Placed) -> Seen:
-    """Return `found` with a partial cotangent added by one scatter, with a table of the element that each value belongs to."""
+    """Return `found` with a partial cotangent added by one scatter, with a table of the target element of each value."""
     offsets = np.ascontiguousarray(part.layout.offsets().ravel())
     count, size = offsets.size, found.layout.size
     buffer = allocate(offsets.nbytes, "gradient", (count,), int64)

@@ -1,7 +1,7 @@
-"""Replay of recorded derivative computations: record the nodes that a rule creates once, and later create the same nodes from other inputs.
+"""Replay of recorded derivative computations: record the nodes created by a rule once, and later create the same nodes from new inputs.
 
-The nodes that a rule creates follow from recipes, layouts and shapes alone. So the rule runs once with placeholders for its inputs, and the
-created nodes are recorded as `Steps`. A cache finds the steps by a key that holds everything the steps depend on.
+The nodes of a rule follow from recipes, layouts and shapes alone. So the rule runs once with placeholders for its inputs, and the created
+nodes are recorded as `Steps`. A cache finds the steps by a key of everything the steps depend on.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Steps:
 
     @classmethod
     def of(cls, given: Sequence[Node | Scalar], outputs: Pulled) -> Steps:
-        """Return the computation that gave `outputs` from the nodes and numbers `given`."""
+        """Return the computation that led from the nodes and numbers `given` to `outputs`."""
         number_of: dict[int, int] = {id(x): k for k, x in enumerate(given)}
         constants: list[Node | Scalar] = []
         order: list[Node] = []
@@ -80,7 +80,7 @@ class Steps:
         return cls(constants, steps, [_output(k, part, number_of) for k, part in outputs])
 
     def run(self, given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
-        """Return the results of the computation for other inputs. The new nodes are pending."""
+        """Return the results of the computation for new inputs. The new nodes are pending."""
         every = [*self.constants, *given]
         first = len(every)
         for short in short_again:
@@ -116,8 +116,8 @@ def made_again(
 ) -> list[tuple[int, Part]]:
     """Return the results of `make(given)`, replayed from recorded steps if `key` is in the cache.
 
-    `key` must hold everything that the results depend on, except for the identities of `given`. On a miss, `found()` provides the steps, if
-    it is not None; otherwise `make` is recorded with placeholders.
+    `key` must hold everything the results depend on, except for the identities of `given`. On a miss, the steps come from `found()`, if
+    given; otherwise `make` is recorded with placeholders.
     """
     if _tracing.get():
         return list(make(given))
@@ -129,10 +129,10 @@ def made_again(
 
 
 def steps_for(given: Sequence[Node | Scalar], make: Make, numbers: Traced | None = None) -> Steps:
-    """Record the steps by which `make` computes its results from the nodes and numbers `given`.
+    """Record the computation of `make` from the nodes and numbers `given`, and return the steps.
 
-    `make` is called with placeholders of the same shapes. `numbers` maps the shapes to symbolic sizes, if it is not None; then `make_again`
-    caches nothing.
+    `make` is called with placeholders of the same shapes, or of symbolic sizes if `numbers`, a map from numbers to symbolic sizes, is
+    given. With symbolic sizes nothing is cached.
     """
 
     def stand_in(x: Node | Scalar) -> Node | Scalar:

@@ -29,7 +29,7 @@ _DIVIDE, _EQUAL, _EXP, _LESS_EQUAL, _MULTIPLY, _SUBTRACT, _WHERE, _WHERE_SEEN = 
 _MAX = REDUCTIONS["max"]
 BLOCK_BYTES = 1 << 19  # weights in a block, about; they are read several times and should stay in the cache
 FEWEST = 64  # queries in a block, at least
-MANY = 64  # blocks, from which the backward pass computes each block at once
+MANY = 64  # blocks; from this number on the backward pass computes each block immediately
 
 
 class Attention:
@@ -48,9 +48,11 @@ attention = lru_cache(1 << 8)(Attention)  # interned, as recipes compare operati
 
 
 def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
-    """Return the values (..., S, V), weighted for each query (..., L, E) by its products with the keys (..., S, E).
+    """Return for each query (..., L, E) the mean of the values (..., S, V), weighted by the softmax of the query's scaled products with the
+    keys (..., S, E).
 
-    A mask (..., L, S) may follow. Attention is one step of the tape, unless the mask is on the tape or an operand is traced by `vmap`.
+    The result has shape (..., L, V). A mask (..., L, S) may be the fourth operand. Attention is recorded as a single step of the tape,
+    unless the mask is on the tape or an operand is traced by `vmap`.
     """
     pasts = [past_of(x.node) for x in operands]
     is_one_step = tracking.get() and any(pasts[:3]) and not any(pasts[3:]) and not any([x.node.traced for x in operands])
@@ -131,8 +133,8 @@ def _product(x: Seen, y: Seen) -> Seen:
 
 @lru_cache(1 << 8)
 def _blocks_of(recipe: Recipe) -> tuple[Cut, ...]:
-    """Return the blocks of queries, those that see the most keys first. So the first block stores a cotangent for every key, and later
-    blocks add to it.
+    """Return the blocks of queries, sorted by the number of visible keys, largest first. So the first block stores a cotangent for every
+    key, and later blocks add to it.
     """
     (*before, length, _), (*_, steps, _) = _shapes(recipe)[:2]
     op: Attention = recipe.op  # type: ignore[assignment]
@@ -170,7 +172,7 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
 
 
 def _pulled_in(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulled:
-    """Yield the contributions of one block of queries to the cotangents."""
+    """Yield the contributions of a block of queries to the cotangents."""
     op: Attention = past.recipe.op  # type: ignore[assignment]
     rows, steps = (*cut.before, cut.rows), (*cut.before, slice(0, cut.steps))
     q, g = _cut(value_of(past, 0), rows), _cut(g, rows)
@@ -200,7 +202,7 @@ def _centred(weights: Seen, x: Seen) -> Seen:
 
 
 def _each(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Term:
-    """Return each weight (..., rows, steps) times a vector (..., width) of its row, or of its step if `of_steps`, as a term (..., rows,
+    """Return each weight (..., rows, steps) times the vector (..., width) of the row, or of the step if `of_steps`, as a term (..., rows,
     steps, width).
     """
     step = len(pairs.shape) - 1

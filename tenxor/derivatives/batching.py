@@ -1,9 +1,9 @@
-"""Vectorization over a batch (`tx.vmap`): replay the nodes traced for one batch element on whole batches, with one more axis in every
+"""Vectorization over a batch (`tx.vmap`): replay the nodes traced for a single batch element on whole batches, with a new axis in every
 layout.
 
-The batch axis is first in memory: the batch elements are contiguous. If requested, and all nodes are elementwise operations, reductions and
-stores, the batch axis is last instead. Then a value common to the batch is one number per vector of batch elements, and reductions run over
-rows.
+The batch axis is first in memory: the batch elements are contiguous. If requested, and if the nodes are elementwise operations, reductions
+and stores, the batch axis is last instead. Then a value common to the batch is a single number per vector of batch elements, and reductions
+run over rows.
 """
 
 from __future__ import annotations
@@ -73,20 +73,20 @@ def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count
 
 
 def _unshared(given: Iterable[Node | Scalar]) -> dict[int, Node]:
-    """Return copies of nodes in memory that foreign code may write, by the ids of the nodes. Pending nodes must not read such memory."""
+    """Return copies of nodes in externally shared memory, by the ids of the nodes. Pending nodes must not read such memory."""
     return {id(x): own_copy(x) for x in given if type(x) is Node and is_pinned(x)}
 
 
 class _Outline:
-    """The signature of the nodes between placeholders and roots: everything except for the identities of the nodes and numbers that they
-    read.
+    """The signature of the nodes between placeholders and roots: everything except for the identities of the nodes and numbers they read.
 
-    `key` is the hashable signature, and `given` lists the inputs. Equal signatures share one recorded computation of the batches.
+    `key` is the hashable signature, and `given` lists the inputs. Equal signatures share a recorded computation of the batches.
     """
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool) -> None:
         self.batches, self.size, self.behind = batches, size, behind
-        number_of = self._number_of = {id(stand_in): k for k, stand_in in enumerate(batches)}  # other inputs get negative numbers
+        # inputs other than placeholders get negative numbers
+        number_of = self._number_of = {id(stand_in): k for k, stand_in in enumerate(batches)}
         self.given: list[Node | Scalar] = list(batches.values())
         self.order: list[Node] = []  # nodes that depend on the placeholders
         depending = set(batches)
@@ -142,7 +142,7 @@ def _goes_behind(order: Sequence[Node], members: Collection[Node]) -> bool:
 def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
     """Return whether a reduction stays a single matrix product with the batch axis last.
 
-    It does not if a summand multiplies two batches, which gives one product per batch element. It does not either if two summands read
+    This fails if a summand multiplies two batches, so that each batch element has its own product. It also fails if two summands read
     batches broadcast along different axes.
     """
     read: Any = node.sources[0]
@@ -169,13 +169,13 @@ def _in_front(member: Node, batch: Node, size: int) -> Node:
 
 
 def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
-    """Return a batch of each root, computed node by node without a cache. This path is needed for nodes that do not follow from recipes,
-    and while nodes are observed.
+    """Return a batch of each root, computed node by node without a cache, for nodes that do not follow from recipes, or while nodes are
+    observed.
     """
     own = _unshared([*batches.values(), *[source for node in order for source in node.sources]])
     known: dict[Node, Node] = {member: own.get(id(batch), batch) for member, batch in batches.items()}
-    computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of an operation that is not a kernel's
-    steps: dict[Past, Past] = {}  # maps the tape node of a function with its own rule to the tape node of the batch
+    computed: dict[tuple[object, ...], Sequence[Node]] = {}  # results of operations outside kernels
+    steps: dict[Past, Past] = {}  # maps the tape node of a function with a rule of its own to the tape node of the batch
     for node in order:
         step = _step_of(node)
         if node in known or not any([source in known for source in (*node.sources, *(step.sources if step else ()))]):
@@ -199,7 +199,7 @@ def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: M
 
 
 def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
-    """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether their
+    """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether the
     batches follow from recipes alone.
     """
     found: dict[Node, None] = {}
@@ -225,7 +225,7 @@ def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node]
 
 
 def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], behind: bool = False) -> Node:
-    """Return a batch of a node. `known` maps its sources to their batches; `instead` maps the ids of other sources to replacements."""
+    """Return a batch of a node. `known` maps sources to their batches; `instead` maps the ids of unbatched sources to replacements."""
     flat = writes(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
     layouts: list[Layout | None] = []
@@ -252,7 +252,7 @@ def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[i
 
 
 def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, computed: dict[tuple[object, ...], Sequence[Node]]) -> Node:
-    """Return the batch of one result of an operation that computes several results at once, outside kernels. `computed` caches the results.
+    """Return the batch of a result of an operation outside kernels, which computes several results at once. `computed` caches the results.
     """
     key = (op.compute, *node.sources)
     if key not in computed:
@@ -266,14 +266,14 @@ def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, compu
 
 
 def _step_of(node: Node) -> Past | None:
-    """Return the tape node of the function with its own rule of which `node` is a result, or None."""
+    """Return the tape node of the function with `node` as a result, if the function has a rule of its own, else None."""
     past = node.past
     step = past.sources[0] if isinstance(past, Past) and past.sources else None
     return step if isinstance(step, Past) and isinstance(step.recipe.op, Called) else None
 
 
 def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
-    """Return the tape node of a function with its own rule for a whole batch. Its VJP is the batch of the VJP of one batch element."""
+    """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP."""
     op: Any = step.recipe.op
     own = {source: known[source] for source in step.sources if source in known}
     given = {**batches, **own}  # inputs of the VJP
@@ -297,8 +297,8 @@ def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node
 
 
 def led(layout: Layout, size: int, step: int) -> Layout:
-    """Return a layout with a new first axis of the given size and stride, for a source that holds `size` batch elements one after another.
-    `step` is 0 if the source is common to the batch.
+    """Return a layout with a new first axis of the given size and stride, for a source of `size` batch elements, one after another. `step`
+    is 0 if the source is common to the batch.
     """
     tables = None if layout.tables is None else (None, *layout.tables)
     if layout.base is None:
@@ -318,8 +318,8 @@ def trailed(layout: Layout, size: int, differ: bool, place: int) -> Layout:
 
 
 def seen_in_batch(x: Seen, batch: Seen | None, size: int) -> Seen:
-    """Return a view of a whole batch with the batch axis first, given the view `x` of the node of one batch element. `batch` is the batch
-    of this node, or None if the node is common to the batch.
+    """Return a view of a whole batch with the batch axis first, given the view `x` of the node of a batch element. `batch` is the batch of
+    this node, or None if the node is common to the batch.
     """
     if batch is None:
         return Seen(x.node, led(x.layout, size, 0))

@@ -1,6 +1,7 @@
-"""Functions recorded as a single step of the tape, with their own rule: `custom_derivative`, `checkpoint`, `scan`.
+"""Functions recorded as a single step of the tape, with a rule of their own: `custom_derivative`, `checkpoint`, `scan`.
 
-All differentiable results of a call share one tape node. Its content is their concatenation in one dtype; each result is a part of it.
+The differentiable results of a call share a tape node. Its content is their concatenation in one dtype, and each result is a part of the
+content.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ Pull = Callable[[Making, list[Seen], Sequence[int]], Iterable[tuple[int, Part]]]
 
 
 class Called:
-    """The operation of a function that is one step of the tape.
+    """The operation of a function recorded as a single step of the tape.
 
     `pull` takes the tape node, the cotangents of the results, and the indices of the wanted sources, and gives the sources' cotangents. If
-    `again` is set, `pull` calls the function again; then the backward pass first computes all pending cotangents, so that what earlier
-    calls recomputed can be freed.
+    `again` is set, `pull` calls the function again. Then the backward pass first computes the pending cotangents, so that nodes recomputed
+    for earlier calls can be freed.
     """
 
     __slots__ = ("again", "forms", "kind", "name", "pull", "rule")
@@ -49,7 +50,9 @@ class Called:
             yield from pull(past, each, wanted)
 
         def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
-            """Return the tangent of all results, by two backward passes: `pull` is linear in the cotangents, and its own VJP is the JVP."""
+            """Return the tangent of the results by two backward passes: `pull` is linear in the cotangents, and the VJP of `pull` is the
+            JVP.
+            """
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
                 back = totals(pull(past, [Seen(node) for node, _ in inputs], list(given)), given)
@@ -66,8 +69,8 @@ class Called:
 
 
 def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
-    """Raise DerivativeError if a cotangent is not 0 and has no tape node, so that its dependence on the results' cotangents is unknown.
-    Cotangents that are not traced are computed for this.
+    """Raise DerivativeError if a cotangent is not 0 and has no tape node, so that the dependence on the results' cotangents is unknown.
+    Cotangents without a tape node are computed for this, unless traced.
     """
     for x in cotangents:
         if past_of(x.node) is not None:
@@ -114,13 +117,13 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
 
 
 def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) -> Past:
-    """Return the tape node of all results of a function together."""
+    """Return the tape node of the results of a function together."""
     total = sum([prod(shape) for shape, _, _ in op.forms])
     return Past(Recipe(op, (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
 
 
 def part_of(step: Past, node: Node, start: int) -> Past:
-    """Return the tape node of one result, `node`, which begins at element `start` of the content of `step`."""
+    """Return the tape node of `node`, a result that begins at element `start` of the content of `step`."""
     part = Layout.contiguous(node.shape, start)
     recipe = recipe_of(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,))
     return Past(recipe, (step,), (start,), traced=step.traced)

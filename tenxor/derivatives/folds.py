@@ -1,8 +1,9 @@
 """Derivatives of reductions and running reductions.
 
-Sums, extrema and products have formulas of their own. Any other reduction is differentiated element by element. With states s(k + 1) =
-f(s(k), x(k)), cotangents obey l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k + 1)). This is a running reduction from the end, and x(k) gets
-l(k) df/dx(s(k), x(k)). Tangents obey the transposed recurrence, from the start. The derivatives of these recurrences are recurrences again.
+Sums, extrema and products have formulas of their own. Each further reduction is differentiated element by element. Let the states be s(k +
+1) = f(s(k), x(k)), and g(k) the given cotangent of s(k + 1). The total cotangent of s(k + 1) is l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k
++ 1)), a running reduction from the end. The cotangent of x(k) is l(k) df/dx(s(k), x(k)). Tangents follow the same recurrence from the
+start. The derivatives of these recurrences are recurrences again.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _push_reduction(past: Making, given: Tangents, result: Node | None) -> Seen 
 
 
 def _spread(x: Seen, layout: Layout, kept: int) -> Seen:
-    """Broadcast values that belong to results to the shape of the reduced elements, `layout.shape`."""
+    """Broadcast the values of results to the shape of the reduced elements, `layout.shape`."""
     return x.along(range(kept, layout.ndim), layout.shape[kept:])
 
 
@@ -103,7 +104,7 @@ def _pull_product(x: Seen, g: Seen) -> Seen:
 
 
 def _others(x: Seen) -> Seen:
-    """Return, for each element, the product of the other elements along the last axis: of those before times those behind."""
+    """Return, for each element, the product of the remaining elements along the last axis: of those before times those behind."""
     before = _shifted(running_of(running("prod", x.dtype), x), 1.0)
     behind = _shifted(running_of(running("prod", x.dtype), _reversed(x)), 1.0)
     return computed(_MULTIPLY, [before, _reversed(behind)])
@@ -222,18 +223,18 @@ def _from_first(fold: Fold, each: Seen, first: Seen) -> Seen:
 
 
 def _turned(of_one: Seen, of_unit: Seen) -> tuple[Seen, Seen]:
-    """Return the coefficients a and b of the real-linear map `a g + b conj(g)`, given its values at 1 and at 1j."""
+    """Return the coefficients a and b of the real-linear map `a g + b conj(g)`, given the values of the map at 1 and at 1j."""
     turned = computed(_MULTIPLY, [of_unit, Scalar(1j, of_unit.dtype)])
     return tuple([computed(_MULTIPLY, [computed(op, [of_one, turned]), Scalar(0.5, of_one.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
 
 class Fold(NamedTuple):
-    """The derivatives of one reduction step, which maps the state before and an element to the new state.
+    """The derivatives of a reduction step, which maps the state before and an element to the new state.
 
-    `initial` is the initial state, or None if it is the first element. `by_state` computes the derivative by the state before. `by_turned`,
-    for complex states, is the cotangent of the state before for the cotangent 1j. `by_element` computes the element's cotangent from the
-    state before, the element and the new state's cotangent. `of_element` computes the new state's tangent from the state before, the
-    element and its tangent. None stands for 0.
+    `initial` is the initial state, or None if the first element is the initial state. `by_state` computes the derivative by the state
+    before. `by_turned`, for complex states, is the cotangent of the state before for the cotangent 1j. `by_element` computes the element's
+    cotangent from the state before, the element and the new state's cotangent. `of_element` computes the new state's tangent from the state
+    before, the element and the element's tangent. None stands for 0.
     """
 
     initial: Number | None
@@ -270,8 +271,7 @@ def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
 
 
 def _operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
-    """Return a formula as an operation with at least one operand, which determines the shape. A constant formula gets the state as an
-    operand.
+    """Return a formula as an operation with at least one operand, to determine the shape. A constant formula gets the state as an operand.
     """
     if e is None:
         return None
@@ -280,7 +280,7 @@ def _operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
 
 
 def _applied(its: Partial | None, operands: Sequence[Seen], shape: Shape, dtype: DType) -> Seen:
-    """Return an operation on the operands that it reads, or zeros if `its` is None."""
+    """Return an operation on a subset of `operands`, or zeros if `its` is None."""
     if its is None:
         return of_number(0.0, shape, dtype)
     return computed(its.op, [operands[k] for k in its.reads], dtype)
@@ -305,8 +305,8 @@ def _recurrent(slopes: Seen, more: Seen) -> Seen:
 def _recurrent_by_doubling(slopes: Seen, more: Seen) -> Seen:
     """Return y(k) = slopes(k) y(k - 1) + more(k) for complex numbers, starting from 0.
 
-    A pair of complex numbers does not fit into one element of a running reduction. So the recurrence is solved in log2(n) passes, which
-    cover the last 1, 2, 4, ... elements.
+    A pair of complex numbers does not fit into an element of a running reduction. So the recurrence is solved in log2(n) passes, over the
+    last 1, 2, 4, ... elements.
     """
     done, count = 1, slopes.shape[-1]
     while done < count:
@@ -328,7 +328,7 @@ def _recurrent_turned(slopes: Seen, turned: Seen, more: Seen) -> Seen:
 
 
 def _of_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = None) -> Seen:
-    """Return `slopes x + turned y`, where y is `conjugate`, or the conjugate of x if that is None."""
+    """Return `slopes x + turned y`, where y is `conjugate`, or by default the conjugate of x."""
     conjugate = _conjugate(x) if conjugate is None else conjugate
     return added(computed(_MULTIPLY, [slopes, x]), computed(_MULTIPLY, [turned, conjugate]))
 

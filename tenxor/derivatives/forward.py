@@ -18,7 +18,7 @@ Known = dict[Past, Seen]
 
 
 def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen | None]:
-    """Return the tangents of the contents of `results`, given the tangents of some tape nodes; None stands for 0."""
+    """Return the tangents of the contents of `results`, given the tangents of tape nodes; None stands for 0."""
     graph = known_of(results, min([past.number for past in given], default=0))
     depends = depending(graph.order, given)
     order = [past for past in graph.order if past in depends]
@@ -33,7 +33,7 @@ def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen |
 
 
 def _go_on(known: Known, order: Sequence[Past], nodes: Mapping[Past, Node]) -> None:
-    """Add the tangents of the tape nodes in `order`, oldest first, to `known`. `nodes` holds the results that rules read."""
+    """Add the tangents of the tape nodes in `order`, oldest first, to `known`. `nodes` holds the results read by rules."""
     for past in order:
         if past not in known:
             each = {k: known[source] for k, kept in enumerate(past.sources) if (source := past_of(kept)) in known}
@@ -45,8 +45,7 @@ def _go_on(known: Known, order: Sequence[Past], nodes: Mapping[Past, Node]) -> N
 
 
 def _go_on_as_before(known: Known, graph: Graph, wanted: frozenset[Past]) -> None:
-    """Add the tangents of the tape nodes `wanted` to `known`, replaying the recorded computation of an equal tape segment if there is one.
-    """
+    """Add the tangents of the tape nodes `wanted` to `known`, replaying the recorded computation of an equal tape segment if possible."""
     order = graph.order
     outline = Outline("forward", order, [(past, known[past]) for past in order if past in known], graph, wanted)
 

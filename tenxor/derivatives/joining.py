@@ -1,5 +1,5 @@
-"""The derivative of `concat` and `stack` as one tape node. Each operand gets its region of the cotangent as a view, so nothing is copied
-for the other operands.
+"""The derivative of `concat` and `stack` as a single tape node. Each operand gets a region of the cotangent as a view, without a copy for
+the remaining operands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .seen import Seen, Term, of_number, stored
 
 
 class Join:
-    """The operation of a tape node that joins operands: `layouts` are the layouts through which the operands were written into the result.
+    """The operation of a tape node for joined operands. `layouts` are the layouts through which the operands were written into the result.
     """
 
     __slots__ = ("kind", "layouts", "name")
@@ -27,7 +27,7 @@ class Join:
         self.layouts = layouts
 
     def resized(self, numbers: Traced) -> Join:
-        """Return the operation with symbolic sizes in place of its numbers."""
+        """Return the operation with symbolic sizes in place of numbers."""
         return Join(tuple(map(numbers.layout, self.layouts)))
 
     def __repr__(self) -> str:
@@ -38,10 +38,10 @@ _join = lru_cache(1 << 8)(Join)  # interned, as recipes compare operations by id
 
 
 def follow(node: Node, pieces: Sequence[Seen], places: tuple[Layout, ...]) -> None:
-    """Give `node`, a new node without other references, a tape node that says that `pieces` were written through the layouts `places`.
+    """Give `node`, a new node without further references, a tape node for the join of `pieces`, written through the layouts `places`.
 
-    Do nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: then it is itself the only operand with
-    elements.
+    Do nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: the node is then itself the only
+    operand with elements.
     """
     if node.past is not None or not is_smooth(node.dtype):
         return

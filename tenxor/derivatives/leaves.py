@@ -21,8 +21,8 @@ class Watch:
     """The actions for the cotangent of a tape node.
 
     The `hooks` run in order, and each may replace the cotangent. If `kept`, the cotangent is added to `grad`, a storage with as many
-    elements as the content. `retained` is the watch of `retain_grad`, or None. It lives as long as the storage that asked for it and has no
-    hooks itself, because a hook may refer to that storage.
+    elements as the content. `retained` is the watch of `retain_grad`, or None. It lives as long as the storage of the `retain_grad` call.
+    It has no hooks, because a hook may refer to this storage.
     """
 
     __slots__ = ("grad", "hooks", "kept", "retained")
@@ -49,7 +49,7 @@ class Watch:
 
 
 def leaf(node: Node) -> tuple[Node, Past]:
-    """Return a node with the content of `node`, and its tape node, which is a new leaf unless `node` is on the tape already."""
+    """Return a node with the content of `node`, and the tape node of the result: a new leaf, unless `node` is on the tape already."""
     recipe = node.recipe
     if node.buffer is None or is_pinned(node) or node.past is not None:
         same = Layout.contiguous(recipe.shape)
@@ -67,25 +67,27 @@ def leaf(node: Node) -> tuple[Node, Past]:
 
 
 def twin(node: Node) -> Node:
-    """Return a node with the content of `node` that is not on the tape. It shares the memory, unless foreign code may write that memory."""
+    """Return a node with the content of `node` but without a tape node. It shares the memory of `node`, unless the memory is externally
+    shared.
+    """
     if node.buffer is not None and not is_pinned(node):
         return data(node.buffer, node.shape, node.dtype)
     with untracked():
         found = Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
     if is_pinned(node):
-        realize(found)  # before foreign code writes the memory
+        realize(found)  # computed now, before foreign code writes the memory
     return found
 
 
 def own_copy(source: Node) -> Node:
-    """Return a node with the content and the tape node of `source`, in memory that no foreign code can write."""
+    """Return a node with the content and the tape node of `source`, in memory that is not externally shared."""
     own = twin(source)
     own.past = source.past
     return own
 
 
 def _needs_of(recipe: Recipe, tracked: int) -> Needs:
-    """Return the values that the derivative of a recipe reads; bit k of `tracked` is set if source k is on the tape."""
+    """Return the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on the tape."""
     if not is_smooth(recipe.dtype):
         return NOTHING
     return rule_of(recipe).needs(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))

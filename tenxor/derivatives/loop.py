@@ -1,7 +1,7 @@
-"""The step function of `tx.scan`: traced once, then compiled to one plan that runs for every iteration (`plans/repeated.py`).
+"""The step function of `tx.scan`: traced once, then compiled to a plan that runs for every iteration (`plans/repeated.py`).
 
-An iteration takes the carried values of the previous iteration and its elements of the input sequences. It gives new carried values and its
-elements of the output sequences. Captured values are the same in every iteration.
+An iteration takes the carried values of the previous iteration and an element of each input sequence. It gives new carried values and an
+element of each output sequence. Captured values are the same in every iteration.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def stand_in(shape: tuple[int, ...], dtype: DType) -> Node:
 class Made(NamedTuple):
     """The nodes between the inputs and the results of a traced function.
 
-    `order` lists the nodes, operands first. `captured` lists the other nodes that they read. `instead` maps a pending constant, which other
-    threads may compute, to the clone in `order`.
+    `order` lists the nodes, operands first. `captured` lists the remaining nodes they read. `instead` maps a pending constant to its clone
+    in `order`, as another thread may compute the original.
     """
 
     order: list[Node]
@@ -82,8 +82,8 @@ class Body(NamedTuple):
 
     @staticmethod
     def of(carries: list[Node], xs: list[Node], nexts: Sequence[Seen], ys: Sequence[Seen]) -> Body | None:
-        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration. It cannot if a
-        value is missing, an operation is not a kernel's, or a tape node has its own rule or is watched.
+        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration. This is so if a
+        value is missing, if an operation is not a kernel's, or if a tape node is watched or has an operation with a rule of its own.
         """
         given = {*carries, *xs}
         roots: list[Node] = []
@@ -107,7 +107,7 @@ class Body(NamedTuple):
 
 
 def rooted(seen: Seen, others: Iterable[Node]) -> Node:
-    """Return a pending node with the content of `seen` that is not in `others`, so that the content gets a buffer of its own."""
+    """Return a pending node with the content of `seen`, distinct from `others`, so that the content gets a buffer of its own."""
     node = seen.flat()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.traced and node not in others:
         return node
@@ -118,7 +118,7 @@ def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
     """Return the nodes on the paths from the nodes `given` to `roots`, and the captured nodes, which have the same content in each
     iteration.
 
-    Return None if a path reads a placeholder that is not in `given`, or the result of an operation that is not a kernel's (`Hosted`).
+    Return None if a path reads a placeholder not in `given`, or the result of an operation outside kernels (`Hosted`).
     """
     known = set(given)
     asked = set(roots)
@@ -173,10 +173,10 @@ class Program:
             self.number_of[node] = self.number_of[others.get(node, node)] = len(given) + len(self.steps) - 1
 
     def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
-        """Create the nodes from other inputs. Return all values by number: the nodes of the inputs, then the new nodes.
+        """Create the nodes from new inputs. Return the values by number: the nodes of the inputs, then the new nodes.
 
-        With `copies`, an in-place write copies its operand first if this is an input, or has several readers. A repeated plan cannot check
-        whether the operand is still read.
+        With `copies`, an in-place write copies its operand first if the operand is an input or has several readers, as a repeated plan
+        cannot check for later reads.
         """
         every = [seen.node for seen in given]
         read = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()
@@ -216,7 +216,7 @@ def is_plain(layout: Layout) -> bool:
 
 
 def is_affine(layout: Layout) -> bool:
-    """Return whether a layout is a single view with a constant stride along each axis: no view chain, no offset tables."""
+    """Return whether a layout is a single view with a constant stride along each axis, without view chain and offset tables."""
     return layout.base is None and layout.tables is None
 
 
@@ -248,7 +248,7 @@ class Where(NamedTuple):
         return Layout((turns, *one.shape), (self.step, *one.strides), one.offset + self.start)
 
     def stands(self, dtype: DType) -> Seen:
-        """Return a placeholder without memory, for the planner, of the part of the source that one iteration reads."""
+        """Return a placeholder without memory, for the planner, of the part of the source read in an iteration."""
         reach = self.layout.range()
         shape = self.layout.shape if is_plain(self.layout) else (0 if reach is None else reach[1] + 1,)
         return Seen(data(NOTHING, shape, dtype), self.layout)
@@ -272,8 +272,8 @@ class Slots(NamedTuple):
 
     @staticmethod
     def of(shape: tuple[int, ...], dtype: DType, turns: int, first: Node | None, *, every: bool) -> Slots:
-        """Allocate `turns + 1` slots if `every`, to keep all values, else two. The first is filled from the node `first`, which is in
-        memory, or with 0 if `first` is None.
+        """Allocate `turns + 1` slots if `every`, to keep the values of every iteration, else two. The first slot is filled from the node
+        `first`, which must be in memory, or with 0 if `first` is None.
         """
         count, nbytes = turns + 1 if every else 2, prod(shape) * dtype.itemsize
         found = Slots(allocate(count * nbytes, "scan", (count, *shape), dtype), count, nbytes)
@@ -281,7 +281,7 @@ class Slots(NamedTuple):
         return found
 
     def place(self, turns: int, later: int) -> Place:
-        """Return the slot of each iteration: the slot it reads for `later` 0, the slot it writes for `later` 1."""
+        """Return, for each iteration, the slot to read (`later` 0) or to write (`later` 1)."""
         return Place(self.buffer, (np.arange(turns) + later) % self.many * self.nbytes, self.nbytes)
 
     def last(self, turns: int) -> Buffer:
@@ -292,8 +292,8 @@ class Slots(NamedTuple):
 
 
 def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool:
-    """Run the plan that computes `roots` `turns` times, and return True. `placed` gives the memory of each node that is in memory, and of
-    the roots. Return False, having computed nothing, if the plan cannot be repeated.
+    """Run the plan that computes `roots` `turns` times, and return True. `placed` gives the memory of the roots, and of each node in
+    memory. Return False, having computed nothing, if the plan cannot be repeated.
     """
     with lock:
         plan = None
@@ -307,7 +307,7 @@ def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool
 
 
 def own(node: Node) -> Node:
-    """Return a node with the content and the tape node of `node`, in memory that no foreign code can write. `node` must be in memory."""
+    """Return a node with the content and the tape node of `node`, in memory that is not externally shared. `node` must be in memory."""
     assert node.buffer is not None
     if not is_pinned(node):
         return node

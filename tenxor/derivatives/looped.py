@@ -1,11 +1,11 @@
-"""The execution of scan loops: forward, iteration by iteration, recorded as one step of the tape. The backward pass runs iteration by
-iteration, too, from the last to the first.
+"""The execution of scan loops: forward by iteration, recorded as a single step of the tape, and the backward pass by iteration, from the
+last to the first.
 
-The values of all iterations that the backward pass reads are stacked in memory: carried values, sequences and residuals. Cheap elementwise
-values are recomputed, as keeping them would cost as much. The cotangent of a captured value is accumulated over the iterations. If it is a
-product, its operands are stacked instead, and one product over all iterations follows at the end.
+The values read by the backward pass are stacked in memory over the iterations: carried values, sequences and residuals. Cheap elementwise
+values are recomputed, as keeping them would cost as much. The cotangent of a captured value is accumulated over the iterations. If this
+cotangent is a product, its operands are stacked instead, and a single product over the iterations follows at the end.
 
-A derivative of the backward pass itself, and forward mode, run through all iterations as ordinary operations (`Loop._unrolled`).
+A derivative of the backward pass itself, and forward mode, run through the iterations as ordinary operations (`Loop._unrolled`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
 
 
 def _stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
-    """Return a node with uninitialised memory for one value of each iteration."""
+    """Return a node with uninitialised memory for a value of each iteration."""
     every = (turns, *shape)
     size = Layout.contiguous(every).size
     return data(allocate(size * dtype.itemsize, "scan", every, dtype), every, dtype)
@@ -102,8 +102,8 @@ _known: Remembered[Ready] = Remembered(1 << 7)
 def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> Ready | None:
     """Return the compiled form of an iteration, from the cache if an equal iteration was compiled before.
 
-    `follows` says which of the loop's inputs are on the tape; it is empty if no tape is recorded. Return None if a derivative is needed and
-    there is no backward pass by iteration.
+    `follows` says which inputs of the loop are on the tape; it is empty if no tape is recorded. Return None if a derivative is needed but
+    the backward pass cannot run by iteration.
     """
     program = body.program()
     number = program.number_of
@@ -132,8 +132,8 @@ def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> R
 
 
 class Track(NamedTuple):
-    """An output sequence: the value number of its elements, and the index of the differentiable result that holds the sequence. The index
-    is None if no cotangent is taken there.
+    """An output sequence: the value number of its elements, and the index of the differentiable result with the sequence, or None if no
+    cotangent is taken there.
     """
 
     number: int
@@ -141,12 +141,12 @@ class Track(NamedTuple):
 
 
 class Ready:
-    """An iteration ready to run, without the nodes that it was traced with. Values have the numbers of `program`. `own` lists shape and
-    dtype of the new carried values, then of the elements of the output sequences.
+    """An iteration ready to run, without the nodes of the trace. Values have the numbers of `program`. `own` lists shape and dtype of the
+    new carried values, then of the elements of the output sequences.
 
-    The sources of a loop are the initial carried values, the input sequences and the captured values. Next come the stacked values of all
-    iterations: carried values that are read again, and those `stacked`. The last sources are `extras`, which the backward pass computes
-    from captured values. `known` maps value numbers to their locations in the sources, except for the input sequences.
+    The sources of a loop are the initial carried values, the input sequences and the captured values. Next come values stacked over the
+    iterations: carried values needed again, and those in `stacked`. The last sources are `extras`, computed from captured values by the
+    backward pass. `known` maps value numbers to their locations in the sources, except for the input sequences.
     """
 
     def __init__(self, body: Body, program: Program, parts: Sequence[Where], back: WayBack | None) -> None:
@@ -235,7 +235,7 @@ class Loop:
         return self._unrolled(past.sources, ends, ys, wanted)
 
     def _sequence(self, g: Seen, number: int) -> Seen | None:
-        """Return the cotangent of an output sequence, given the cotangent `g` of the stack that holds it. Return None for 0."""
+        """Return the cotangent of an output sequence, given the cotangent `g` of the stack with the sequence. Return None for 0."""
         layout = self.known[number].every(self.turns)
         if layout.is_contiguous() and g.layout.is_contiguous():
             g = part_at(g.node, g.layout.offset + layout.offset, layout.size).reshaped(layout.shape)
@@ -334,7 +334,7 @@ class Loop:
         return adjoint(layout, Term.of(g.reshaped(layout.shape)), sources[k].size)
 
     def _every(self, sources: Sequence[Node], stacks: dict[int, Node], number: int) -> Seen:
-        """Return a view of a value in all iterations, by its number."""
+        """Return a view of the values of number `number` in every iteration."""
         if number in stacks:
             return Seen(stacks[number])
         where = self.known[self.ready.read[number][0]]
@@ -368,7 +368,7 @@ class Loop:
 
 
 def _over_all(how: Product, operands: Sequence[Seen], turns: int) -> Node:
-    """Return the cotangent that is one product, or one sum, over all iterations. `operands` are views with the iterations along the first
+    """Return a cotangent computed as a single product or sum over the iterations. `operands` are views with the iterations along the first
     axis.
     """
     nodes: list[Node] = []

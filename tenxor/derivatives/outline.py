@@ -1,6 +1,6 @@
-"""The signature of a tape segment: everything about it except for the identities of the nodes and numbers that it reads.
+"""The signature of a tape segment: everything about it except for the identities of the nodes and numbers read by the segment.
 
-Two segments with one signature have the same derivatives, so the recorded computation of the first is replayed for the second.
+Segments with equal signatures have equal derivatives, so the recorded computation for the first is replayed for the second.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ in_order = attrgetter("number")
 
 
 class Graph(NamedTuple):
-    """A slice of the tape. `order` lists the tape nodes, oldest first; `nodes` maps those whose rules read the result to their graph nodes;
-    `depends` holds the tape nodes that the derivative has to visit.
+    """A slice of the tape. `order` lists the tape nodes, oldest first. `nodes` maps tape nodes to their graph nodes, where the rule reads
+    the result. `depends` holds the tape nodes to visit for a derivative.
     """
 
     order: Sequence[Past]
@@ -36,10 +36,10 @@ class Graph(NamedTuple):
 
 
 class Twins(NamedTuple):
-    """Clones of the tape nodes of a segment, which read placeholders instead of the actual inputs.
+    """Clones of the tape nodes of a segment, with placeholders in place of the actual inputs.
 
-    `of` maps each tape node to its clone, `nodes` maps clones whose rules read the result to placeholders, and `parts` lists the given
-    cotangents or tangents by clone.
+    `of` maps each tape node, of the segment or outer, to the clone. `nodes` maps clones to placeholders, where the rule reads the result.
+    `parts` lists the given cotangents or tangents by clone.
     """
 
     of: dict[Past | None, Past]
@@ -48,13 +48,13 @@ class Twins(NamedTuple):
 
 
 class Outline:
-    """The signature of a tape segment, with the inputs of its derivative.
+    """The signature of a tape segment, with the inputs of the segment's derivative.
 
-    `way` is "back" or "forward". `parts` lists partial cotangents, or tangents, of some tape nodes. Cotangents or tangents of the tape
-    nodes `asked` are wanted.
+    `way` is "back" or "forward". `parts` lists partial cotangents, or tangents, of tape nodes in the segment. Cotangents or tangents of the
+    tape nodes `asked` are wanted.
 
-    `key` is the hashable signature. `given` lists the nodes and numbers that the segment reads, to which the key refers by index. `outer`
-    lists the tape nodes outside the segment that it reads and that the derivative has to visit.
+    `key` is the hashable signature. `given` lists the nodes and numbers read by the segment; the key refers to them by index. `outer` lists
+    the tape nodes outside the segment to which cotangents are passed.
     """
 
     def __init__(self, way: str, stretch: Sequence[Past], parts: list[tuple[Past, Part]], graph: Graph, asked: Collection[Past]) -> None:
@@ -111,10 +111,10 @@ class Outline:
         return number
 
     def kind(self) -> tuple[object, tuple[int, ...]] | None:
-        """Return a size-generic signature and the numbers that it leaves out, or None if a layout has offset tables.
+        """Return a size-generic signature and the numbers left out of it, or None if a layout has offset tables.
 
-        The signature holds which of the shapes, strides and offsets are equal, 0 or 1, but not their values. The second result lists the
-        distinct values other than 0 and 1.
+        The signature says which of the shapes, strides and offsets are equal, 0 or 1, but not their values. The second result lists the
+        distinct values except 0 and 1.
         """
         numbers: list[int] = []
         given = {id(x): k for k, x in enumerate(self.given)}
@@ -156,8 +156,8 @@ class Outline:
     def made_again(self, made: Callable[..., Pulled]) -> list[tuple[int, Part]]:
         """Return the results of `made`, replayed if this signature is in the cache.
 
-        On a miss, `made` is recorded. `made` takes placeholders for `given` and, if it is traced with symbolic sizes, the map from numbers
-        to them. With the fast path, a recording for other sizes may be used instead.
+        On a miss, `made` is recorded. `made` takes placeholders for `given` and, to trace with symbolic sizes, a map from numbers to
+        symbolic sizes. With the fast path, a recording for different sizes may be used instead.
         """
         found = None
         for short in short_again:
@@ -165,7 +165,7 @@ class Outline:
         return made_again(self.key, self.given, made, found)
 
     def twins(self, stand_ins: Sequence[Given], numbers: Traced | None = None) -> Twins:
-        """Clone the tape nodes of the segment, reading `stand_ins` in place of `given`. With `numbers`, shapes, layouts and offsets of the
+        """Clone the tape nodes of the segment, with `stand_ins` in place of `given`. With `numbers`, shapes, layouts and offsets of the
         clones are symbolic.
         """
         number_of = {id(x): k for k, x in enumerate(self.given)}

@@ -1,7 +1,7 @@
-"""Matrices that are equal in all iterations of a loop, repacked once in the order in which products read them. Otherwise each iteration
-would pack them anew, or read columns with large strides.
+"""Matrices that are equal in every iteration of a loop, repacked once in the order in which products read them. Otherwise each iteration
+would pack them again, or read columns with large strides.
 
-The columns of a product are split into panels; within a panel, the rows (the steps of the summed axis) are contiguous.
+The columns of a product are split into panels. In a panel, the rows of the matrix, a row for each summed index, follow one another.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .seen import SUM
 _MULTIPLY, _POSITIVE = OPS["multiply"], OPS["positive"]
 COLUMNS = 64  # columns of a panel
 ROWS = 256  # rows of the other operand, at most; with more, packing is a small part of the work
-APART = 1 << 11  # bytes; strides that are a multiple of it map to few cache sets
+APART = 1 << 11  # bytes; multiples of this stride map to few cache sets
 
 
 class Panels:
-    """A program that reads some inputs from panels.
+    """A program that reads matrices from panels.
 
-    `of` lists the repacked inputs, each with the layout that gathers the panels. Panels are inputs after the others, so the numbers of
-    created values grow by their count.
+    `of` lists the repacked inputs, each with the layout that gathers the panels. Panels are inputs after the program's own, so the numbers
+    of created values grow by `len(of)`.
     """
 
     def __init__(self, program: Program, same: Collection[int]) -> None:
-        """Rewrite a program for those inputs `same` that are equal in all iterations."""
+        """Rewrite a program for the inputs `same`, which are equal in every iteration."""
         count = self._count = len(program.shapes)
         readers: dict[int | Scalar, list[int]] = {}
         for k, step in enumerate(program.steps):
@@ -66,9 +66,10 @@ class Panels:
 
 
 def _cut(product: Step, total: Step, same: Collection[int], panel: int) -> tuple[Step, Step, tuple[int, Layout]] | None:
-    """Rewrite a product and its sum to read the matrix operand from panels. Return both steps, the number of the matrix, and the layout
-    that gathers the panels. Return None if no operand, or both, are in `same`, or if panels would not pay. `panel` is the number of the new
-    input.
+    """Rewrite a product and the sum over it to read a matrix from panels. `panel` is the provisional, negative number of the new input.
+
+    Return both steps, the number of the matrix, and the layout that gathers the panels. Return None unless exactly one operand is in
+    `same`, or if panels would not pay.
     """
     shape, kept = product.recipe.shape, total.recipe.shape
     forms = product.recipe.forms

@@ -21,7 +21,7 @@ def is_smooth(dtype: DType) -> bool:
 
 
 class Partial(NamedTuple):
-    """The cotangent or tangent of one operand, as the operation `op` on the values numbered `reads`. With n operands, values 0 to n - 1 are
+    """The cotangent or tangent of an operand, as the operation `op` on the values numbered `reads`. With n operands, values 0 to n - 1 are
     the operands, n is the result, and n + 1 is the result's cotangent or the operand's tangent.
     """
 
@@ -30,9 +30,9 @@ class Partial(NamedTuple):
 
 
 def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
-    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given its cotangent `g`; None stands for 0.
+    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`; None stands for 0.
 
-    If `result` is given, it stands for the value of `e` where a derivative reads that value.
+    If `result` is given, it stands for the value of `e` in the derivative.
     """
     order: list[Expr] = []
     known: set[Expr] = set()
@@ -57,7 +57,7 @@ def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = 
 
 
 def _cotangents(part: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
-    """Return the cotangents of the operands of one call, given its value and its cotangent `g`; None stands for 0."""
+    """Return the cotangents of the operands of a call, given the call's value and cotangent `g`; None stands for 0."""
     op = part.op
     if op.pullback is not None:
         return op.pullback(g, value, *part.args)
@@ -84,8 +84,8 @@ def _cotangents_of(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr
 
 @lru_cache(MAX_KNOWN)
 def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
-    """Return, for each operand, the operation that computes its cotangent, or None if the cotangent is 0. `dtypes` are the operands'
-    dtypes, `dtype` is the result's.
+    """Return, for each operand, the operation that computes its cotangent, or None for 0. `dtypes` are the operands' dtypes, `dtype` is the
+    result's.
     """
     name = f"{op.name}_pullback"
     return tuple([None if e is None else operation(e, name) for e in _cotangents_of(op, dtypes, dtype)])
@@ -93,10 +93,10 @@ def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
 
 @lru_cache(MAX_KNOWN)
 def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
-    """Return, for each operand, the operation that computes its contribution to the tangent of the result, or None if it is 0.
+    """Return, for each operand, the operation that computes the operand's contribution to the tangent of the result, or None for 0.
 
-    The operand's tangent takes the number that the cotangent has in `partials`. The cotangent is linear in the result's cotangent, so its
-    transpose is the tangent.
+    The operand's tangent has the number of the cotangent in `partials`. A cotangent is linear in the result's cotangent, so its transpose
+    is the tangent.
     """
     found: list[Partial | None] = []
     g = Arg(len(dtypes) + 1, dtype)
@@ -109,7 +109,7 @@ def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
 
 @lru_cache(MAX_KNOWN)
 def operation(e: Expr, name: str) -> Partial:
-    """Return a formula over arguments as an operation that takes only the arguments it reads, with their numbers."""
+    """Return a formula over arguments as an operation on only those arguments that occur, with their numbers."""
     if isinstance(e, Arg):
         return Partial(_POSITIVE, (e.index,))
     if isinstance(e, Call) and e.op is not _CAST and all(isinstance(a, Arg) for a in e.args):

@@ -70,7 +70,7 @@ def _push_elementwise(past: Making, given: Tangents, result: Node | None) -> See
     return found
 
 
-# --- parts that are written -------------------------------------------------------------------------------------------
+# --- partial writes ---------------------------------------------------------------------------------------------------
 
 
 def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
@@ -78,7 +78,7 @@ def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _nothing(shape: Shape, dtype: DType) -> Seen:
-    """Return a view of zeros that reads a single element."""
+    """Return a view of the given shape with every element 0."""
     return of_number(0, (), dtype).moved(lambda x: x.expand(shape))
 
 
@@ -89,17 +89,17 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
             yield k, stored(flat, target, _nothing(target.shape, g.dtype))
         elif target.is_injective():
             yield k, back(past, k, Term.of(flat.through(target)))
-        else:  # one value, written several times to some elements
+        else:  # a value was written several times to the same element
             rest = stored(flat, target, _nothing(target.shape, g.dtype))
             layout, each = _of_members(computed(OPS["subtract"], [flat, rest]), target, past.layouts[k])
             yield k, adjoint(layout, Term.of(converted(each, dtype_of(past, k))), size_of(past, k))
 
 
 def _of_members(once: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
-    """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements it was written to.
+    """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements with this value.
 
-    `once` has the cotangent of each written element, and 0 elsewhere. Either one value was written everywhere, or a batch has one value for
-    each batch element, whose elements are contiguous.
+    `once` has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a value
+    for each batch element, with contiguous elements.
     """
     assert value is not None
     start = (0,) * target.ndim
@@ -169,7 +169,7 @@ def _push_gather(past: Making, given: Tangents, result: Node | None) -> Seen:
 
 
 def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
-    """Return the elements of `x` at `indices` along its last axes."""
+    """Return the elements of `x` at `indices` along the last axes."""
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
     nodes, layouts = (x.node, *[i.node for i in indices]), (x.layout, *[i.layout for i in indices])
@@ -197,7 +197,9 @@ def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
 
 
 def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Of several values for one element only the last was kept, so only the last gets the cotangent."""
+    """Yield the cotangents for a scatter without reduction. Of several values for an element the last was kept, so only the last gets the
+    cotangent.
+    """
     op: Any = past.recipe.op
     size, target, indices = past.recipe.size, past.target, _indices(past, 2)
     flat = g.reshaped((size,))
@@ -215,7 +217,7 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """The largest or smallest value was kept. Equal values share the cotangent."""
+    """Yield the cotangents for a scatter by `max` or `min`. Values equal to the result share the cotangent."""
     dtype, target, indices = past.recipe.dtype, past.target, _indices(past, 2)
     stays, wins, count = _chosen(past, result)
     share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
@@ -228,8 +230,8 @@ def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
 
 
 def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
-    """Return three masks of numbers: 1 where the old element equals the result, 1 for each written value that equals it, and the number of
-    such candidates for each element, at least 1.
+    """Return three tensors: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and
+    the number of ones for each element, at least 1.
     """
     op: Any = past.recipe.op
     assert result is not None
@@ -243,7 +245,8 @@ def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
 
 
 def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """The derivative with respect to each factor is the product of the other factors of the same element."""
+    """Yield the cotangents for a scatter by products. The derivative by each factor is the product of the remaining factors of the element.
+    """
     target, indices, flat = past.target, _indices(past, 2), g.reshaped((past.recipe.size,))
     others = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
     for k in wanted:
@@ -255,11 +258,11 @@ def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node 
 
 
 def _other_factors(past: Making) -> tuple[Seen, Seen]:
-    """Return the product of the other factors of the same element, for the old content and for each value.
+    """Return the product of the remaining factors of the same element, for the old content and for each value.
 
-    The product of all nonzero factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if no other factor is 0,
-    by the other zero if there is one, and by 0 if there are several. A single zero is read, not replaced by a constant, as the product
-    changes with it.
+    The product of the nonzero factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if the remaining factors
+    are nonzero, by the zero if exactly one of them is 0, and by 0 if several are. A single zero is read, not replaced by a constant, so
+    that the product can be differentiated by it.
     """
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)

@@ -1,6 +1,7 @@
-"""Cotangents that are matrix products, summed up as one product: for instance the gradient of a weight that every step of a sequence reads.
+"""Sums of cotangents that are matrix products, computed as a single product: for instance the gradient of a weight read by every step of a
+sequence.
 
-The sum over steps `t` of `sum_k left_t[i, k] * right_t[j, k]` is a single sum over `t` and `k`. The operands of all steps are concatenated.
+The sum over steps `t` of `sum_k left_t[i, k] * right_t[j, k]` is a single sum over `t` and `k`. The operands of the steps are concatenated.
 This moves less memory than writing, and reading again, a whole result for each step.
 """
 
@@ -18,11 +19,11 @@ from .again import made_again
 from .seen import SUM, Seen, Term, stored
 
 _MULTIPLY = OPS["multiply"]
-FEW = 4  # products of one kind, up to which they are added one by one
+FEW = 4  # similar products; up to this number they are added separately
 
 
 def combined(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the cotangents `parts` with similar products combined into one."""
+    """Return the cotangents `parts`, with similar products combined into a single product."""
     if len(parts) <= FEW:
         return parts
     alike: dict[object, list[Seen]] = {}
@@ -39,9 +40,7 @@ def combined(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _kind_of(part: Part) -> object:
-    """Return a key that is equal for products that can be combined into one. Return None for any other cotangent, or if combining does not
-    pay.
-    """
+    """Return a key, equal for products that can be combined, or None if combining does not apply or does not pay."""
     if not isinstance(part, Seen) or part.node.recipe.op is not SUM:
         return None
     (product,) = part.node.sources
@@ -52,7 +51,7 @@ def _kind_of(part: Part) -> object:
 
 @lru_cache(1 << 10)
 def is_worth_while(total: Recipe, product: Recipe) -> bool:
-    """Return whether `total` is a sum over a product of two operands that are smaller than the sum's result, taken together."""
+    """Return whether `total` is a sum over a product of two operands that together are smaller than the sum's result."""
     (read,) = total.forms
     layouts = [form.layout for form in product.forms if form is not None]
     if product.op is not _MULTIPLY or len(layouts) != 2 or read is None or read.layout != Layout.contiguous(product.shape):
@@ -62,12 +61,12 @@ def is_worth_while(total: Recipe, product: Recipe) -> bool:
 
 
 def _alone(layout: Layout) -> Layout:
-    """Return a layout without its repetitions: broadcast axes get size 1."""
+    """Return a layout without repetitions: broadcast axes get size 1."""
     return layout.index(tuple([slice(None) if step else slice(0, 1) for step in layout.strides]))
 
 
 def _as_one(kind: object, parts: Sequence[Seen]) -> Seen:
-    """Return the sum of similar products as one product. The nodes are replayed if the same layouts occurred before."""
+    """Return the sum of similar products as a single product. The nodes are replayed if the same layouts occurred before."""
     products = [node for part in parts for node in part.node.sources if type(node) is Node]
     sources = [x for product in products for x in product.sources]
     shapes = [x.recipe.shape if type(x) is Node else None for x in sources]

@@ -1,9 +1,9 @@
-"""Differentiation rules: the type of a rule for one kind of recipe, and helper functions that all rules use.
+"""Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules.
 
-A rule has three functions. `needs` says which values the rule reads. `pull` (VJP) takes a tape node, the cotangent of its content in the
-content's shape, the indices of the sources whose cotangents are wanted, and the graph node if the rule reads the result. It yields these
-cotangents with the indices. `push` (JVP) takes the tangents of sources, by index, in the sources' shapes, and returns the tangent of the
-content. A linear operation is applied to the tangent as it was to the value.
+A rule has three functions. `needs` determines the residuals. `pull` (VJP) takes a tape node, the cotangent of its content in the content's
+shape, the indices of the wanted sources, and the graph node if the rule reads the result. It yields the sources' cotangents with the
+indices. `push` (JVP) takes the tangents of sources, by index, in the sources' shapes, and returns the tangent of the content. A linear
+operation is applied to the tangent in the same way as to the value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .seen import Seen, Term, computed
 
 
 class Making(Protocol):
-    """The interface of a tape node (`Past`) that rules use."""
+    """The interface of a tape node (`Past`) as used by rules."""
 
     recipe: Recipe
     sources: tuple[Any, ...]
@@ -38,11 +38,11 @@ class Making(Protocol):
 Pulled = Iterator[tuple[int, Part]]
 Tangents = Mapping[int, Seen]
 _REAL = OPS["real"]
-SUMS = ("sum", "sum_in_width")  # reductions that are linear
+SUMS = ("sum", "sum_in_width")  # linear reductions
 
 
 class Rule(NamedTuple):
-    """The derivative of recipes of one kind: the residuals, the VJP (`pull`) and the JVP (`push`)."""
+    """The derivative of a kind of recipe: the residuals, the VJP (`pull`) and the JVP (`push`)."""
 
     needs: Callable[[Recipe, tuple[bool, ...]], Needs]
     pull: Callable[[Making, Seen, Sequence[int], Node | None], Pulled]
@@ -50,14 +50,14 @@ class Rule(NamedTuple):
 
 
 def converted(x: Seen, dtype: DType) -> Seen:
-    """Convert a cotangent to the dtype of its content. A complex cotangent of real content is reduced to its real part."""
+    """Convert a cotangent to the dtype of its content. For real content, a complex cotangent is reduced to the real part."""
     if x.dtype.is_complex and not dtype.is_complex:
         x = computed(_REAL, [x])
     return x.cast(dtype)
 
 
 def value_of(past: Making, k: int) -> Seen:
-    """Return the value of source `k`, a residual, seen through the layout by which it was read."""
+    """Return the value of source `k`, a residual, seen through the layout of the read."""
     node, layout = past.sources[k], past.layouts[k]
     assert type(node) is Node and layout is not None
     return Seen(node, layout)
@@ -77,7 +77,7 @@ def dtype_of(past: Making, k: int) -> DType:
 
 
 def back(past: Making, k: int, term: Term) -> Part:
-    """Return the cotangent of the content of source `k`, given the cotangent `term` of the elements that were read of it."""
+    """Return the cotangent of the content of source `k`, given the cotangent `term` of the elements read."""
     layout = past.layouts[k]
     assert layout is not None
     if term.dtype is not dtype_of(past, k):
@@ -86,7 +86,7 @@ def back(past: Making, k: int, term: Term) -> Part:
 
 
 def read(past: Making, k: int, tangent: Seen) -> Seen:
-    """Return the tangent of the elements that were read of source `k`, given the tangent of its content."""
+    """Return the tangent of the elements read of source `k`, given the tangent of the source's content."""
     layout = past.layouts[k]
     assert layout is not None
     return tangent.through(layout)

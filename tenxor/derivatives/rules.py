@@ -33,8 +33,8 @@ def _of_kind(op: Any) -> Rule | None:
 
 
 def has_own_rule(recipe: Recipe) -> bool:
-    """Return whether the derivative cannot be replayed from the recipe alone: the operation brings its own rule, or computes values during
-    the backward pass.
+    """Return whether the derivative cannot be replayed from the recipe alone: the operation has a rule of its own, or the backward pass
+    computes values.
     """
     op: Any = recipe.op
     if type(op) is Op or op is DATA:
@@ -43,14 +43,14 @@ def has_own_rule(recipe: Recipe) -> bool:
 
 
 def follows(recipe: Recipe) -> bool:
-    """Return whether the nodes that the rule creates follow from the recipe, so that a recording can be replayed for any node with this
-    recipe.
+    """Return whether the nodes created by the rule follow from the recipe alone, so that a recording can be replayed for every node with
+    this recipe.
     """
     return not (recipe.passing or has_own_rule(recipe))
 
 
 def rule_of(recipe: Recipe) -> Rule:
-    """Return the rule for a recipe's operation: the rule of its kind, or its own. Raise DerivativeError if the operation has none."""
+    """Return the rule for a recipe's operation: the rule of its kind, or the operation's own. Raise DerivativeError if no rule exists."""
     op: Any = recipe.op
     found: Rule | None = _of_kind(op) or getattr(op, "rule", None)
     if found is None:

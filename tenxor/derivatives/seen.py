@@ -1,5 +1,4 @@
-"""The values that derivatives compute with: nodes viewed through layouts. No storages are involved, because derivatives never write in
-place.
+"""The values of derivative computations: nodes viewed through layouts. Storages are not involved, because derivatives never write in place.
 """
 
 from __future__ import annotations
@@ -58,11 +57,13 @@ class Seen:
         return Seen(self.node, self.layout.expand_dims(axes).expand(shape))
 
     def cast(self, dtype: DType) -> Seen:
-        """Return the elements converted to `dtype`, or this view if it has this dtype."""
+        """Return the elements converted to `dtype`, or this view if it already has the dtype."""
         return self if self.dtype is dtype else computed(_CAST, [self], dtype)
 
     def flat(self) -> Node:
-        """Return a node with the elements as its content: the node itself if the view covers it contiguously, else a new 1-d copy."""
+        """Return a node with the elements of this view as content: the viewed node itself if the view is contiguous over the whole node,
+        else a 1-d copy.
+        """
         if self.layout.is_contiguous() and self.layout.offset == 0 and self.layout.size == self.node.size:
             return self.node
         size = (self.layout.size,)
@@ -73,9 +74,9 @@ Operand = Seen | Scalar
 
 
 class Term:
-    """A deferred elementwise operation. The caller can first permute its axes and choose which axes to sum over.
+    """A deferred elementwise operation. A caller can first permute the axes, and choose the axes to sum over.
 
-    With `op` None the term is its single operand.
+    If `op` is None, the term is the single operand.
     """
 
     __slots__ = ("dtype", "op", "operands", "shape")
@@ -85,7 +86,7 @@ class Term:
 
     @staticmethod
     def of(x: Seen) -> Term:
-        """Return the term that is just the view `x`."""
+        """Return the view `x` as a term."""
         return Term(None, [x], x.shape, x.dtype)
 
     def seen(self) -> Seen:
@@ -103,7 +104,7 @@ class Term:
         return Term(self.op, operands, shape, self.dtype)
 
     def summed(self, kept: int) -> Seen:
-        """Return the sum over all axes but the first `kept`."""
+        """Return the sum over the axes after the first `kept`."""
         seen = [x for x in self.operands if isinstance(x, Seen)]
         same = [axis for axis in range(kept, len(self.shape)) if self.shape[axis] and all(_repeats(x.layout, axis) for x in seen)]
         if same:  # A sum along broadcast axes is a multiplication by their size.
@@ -127,7 +128,7 @@ def _repeats(layout: Layout, axis: int) -> bool:
 
 
 def computed(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> Seen:
-    """Return an elementwise operation on views of one shape and numbers.
+    """Return an elementwise operation on views of equal shape and numbers.
 
     The result is stored in the memory order of the operands, and viewed in their axis order. `dtype` defaults to the operation's result
     dtype.
@@ -150,12 +151,12 @@ def of_number(value: Number, shape: Shape, dtype: DType) -> Seen:
 
 
 def reduced(reduction: Reduction, x: Seen, kept: int) -> Seen:
-    """Return the reduction of `x` over all axes but the first `kept`."""
+    """Return the reduction of `x` over the axes after the first `kept`."""
     return Seen(Node.of(reduction, x.shape[:kept], reduction.result(x.dtype), (x.node,), (x.layout,)))
 
 
 def added(x: Seen, y: Seen) -> Seen:
-    """Return the sum of two views of one shape."""
+    """Return the sum of two views of equal shape."""
     return computed(_ADD, [x, y])
 
 

@@ -1,5 +1,5 @@
-"""Replayed rules: the cotangents or tangents that the rule of one tape node gives, and sums of cotangents. Each is recorded once and then
-replayed (`again.py`).
+"""Replayed rules: the cotangents or tangents of a single tape node, and sums of cotangents. Each is recorded once and then replayed
+(`again.py`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ ByRule = Callable[[Past, list[Seen], Node | None], Iterable[tuple[int, Part]]]  
 
 
 def pulled(past: Past, g: Seen, needed: tuple[int, ...], result: Node | None) -> Iterable[tuple[int, Part]]:
-    """Return the cotangents of the sources `needed` of a tape node, with their indices, given the cotangent `g` of its content. This is the
-    VJP. `result` is the graph node if the rule reads it.
+    """Return the cotangents of the sources `needed` of a tape node, with their indices, given the cotangent `g` of the content (the VJP).
+    `result` is the graph node if the rule reads the result.
     """
     pull = rule_of(past.recipe).pull
     return _by_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
 
 
 def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> Seen | None:
-    """Return the tangent of the content of a tape node, given the tangents of some sources by index. This is the JVP. None means 0.
-    `result` is the graph node if the rule reads it.
+    """Return the tangent of the content of a tape node, given the tangents of sources by index (the JVP). None stands for 0. `result` is
+    the graph node if the rule reads the result.
     """
     push, given = rule_of(past.recipe).push, tuple(tangents)
 
@@ -69,7 +69,7 @@ def _by_rule(
 
 
 def total_of(parts: Sequence[Part], recipe: Recipe) -> Seen:
-    """Return the sum of the cotangents `parts` of one content, in the shape of `recipe`. The sum is replayed if the same layouts occurred
+    """Return the sum of the cotangents `parts` of a content, in the shape of `recipe`. The sum is replayed if the same layouts occurred
     before.
     """
     if len(parts) == 1 and isinstance(parts[0], Seen):

@@ -1,9 +1,9 @@
-"""The backward pass over a slice of the tape, newest tape node first: add up the cotangents of each tape node, and pass the sum to its
+"""The backward pass over a slice of the tape, newest tape node first: add up the cotangents of each tape node, and pass the sum to the
 sources.
 
-The nodes created for a segment of the tape follow from its recipes, layouts and shapes. So the rules of a segment run once, with
-placeholders, and later passes replay the recording (`again.py`) after one cache lookup. The results of a single tape node are replayed as
-well (`single.py`), which speeds up the recording of new segments.
+The nodes created for a segment of the tape follow from the recipes, layouts and shapes. So the rules of a segment run once, with
+placeholders, and later passes replay the recording (`again.py`) after a single cache lookup. The results of a single tape node are replayed
+as well (`single.py`), to speed up the recording of new segments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .seen import Seen
 from .single import pulled, total_of
 
 MAX_WAITING = 4 * MAX_PENDING  # nodes created before the pending cotangents are computed
-Parts = dict[Past, list[Part]]  # the partial cotangents that have arrived so far, by tape node
+Parts = dict[Past, list[Part]]  # the partial cotangents so far, by tape node
 Told = Callable[[Past, Seen], Seen]
 Left = Callable[[Sequence[Past]], None]
 
@@ -31,11 +31,11 @@ Left = Callable[[Sequence[Past]], None]
 def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: Left) -> None:
     """Run the backward pass over `graph`, starting with the cotangents in `parts`, which is changed in place.
 
-    `told(past, g)` is called with the cotangent of each tape node in `asked`, and returns the cotangent to continue with. A tape node with
-    hooks is visited alone, and only there the returned value matters. `left(segment)` is called after the cotangents of all sources of a
+    `told(past, g)` is called with the cotangent of each tape node in `asked`, and returns the cotangent to continue with. The returned
+    value matters only for tape nodes with hooks, which are visited alone. `left(segment)` is called once the cotangents of the sources of a
     segment are known. Partial cotangents of tape nodes outside `graph` stay in `parts`.
     """
-    waiting: list[Node] = []  # cotangents passed to `told` that may still be pending
+    waiting: list[Node] = []  # cotangents passed to `told`, maybe still pending
 
     def noted(past: Past, g: Seen) -> Seen:
         waiting.append(g.node)
@@ -59,8 +59,8 @@ def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: 
 
 
 def _compute(parts: Parts, waiting: list[Node]) -> None:
-    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `waiting`, which is cleared. Their
-    inputs can be freed then. Nothing is computed if one of them is traced.
+    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `waiting`, so that inputs can be
+    freed. Clear `waiting`. Nothing is computed if a node is traced.
     """
     for past, its in parts.items():
         total_so_far = total_of(combined(its), past.recipe)
@@ -72,9 +72,10 @@ def _compute(parts: Parts, waiting: list[Node]) -> None:
 
 
 def _stretches(graph: Graph) -> Iterator[list[Past]]:
-    """Yield the tape nodes that the derivative has to visit, newest first, in segments of at most `STRETCH` that can be replayed.
+    """Yield the tape nodes in `graph.depends`, newest first, in segments of at most `STRETCH` tape nodes to be replayed.
 
-    A tape node is a segment of its own if it has hooks, if its rule cannot be replayed, or if nodes are observed (`tx.check_nan`).
+    A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),
+    every tape node is.
     """
     stretch: list[Past] = []
     depends = graph.depends
@@ -99,7 +100,7 @@ def _stretches(graph: Graph) -> Iterator[list[Past]]:
 
 
 def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
-    """Visit one tape node: add up its cotangents, pass the sum to `told` if the tape node is in `asked`, and add the sources' cotangents to
+    """Visit a tape node: add up its cotangents, pass the sum to `told` if the tape node is in `asked`, and add the sources' cotangents to
     `parts`.
     """
     g = total_of(combined(parts.pop(past)), past.recipe)
@@ -115,7 +116,7 @@ def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told:
 
 
 def _through(stretch: Sequence[Past], parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
-    """Visit a segment of the tape, replaying the recorded computation of an equal segment if there is one. `parts` is changed in place."""
+    """Visit a segment of the tape, replaying the recorded computation of an equal segment if possible. `parts` is changed in place."""
     given = [(past, part) for past in stretch if past in parts for part in combined(parts.pop(past))]
     if not given:
         return

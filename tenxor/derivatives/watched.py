@@ -1,8 +1,8 @@
 """Storages that require a gradient, and the state of their gradients.
 
-A storage that requires a gradient holds a leaf of the tape. A recorded write creates a node that reads the leaf, and the gradient remains
-the one with respect to the value before the write. An unrecorded write, such as an optimiser's, gives the same leaf a new value. A recorded
-write to a leaf with a constant gradient is an error: most likely it is an update without `no_grad`.
+A storage that requires a gradient holds a leaf of the tape. A recorded write creates a node that reads the leaf, and the gradient is still
+taken with respect to the value before the write. An unrecorded write, for instance by an optimiser, gives the same leaf a new value. A
+recorded write to a leaf with a constant gradient is an error: most likely an update without `no_grad`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ..past import Past, past_of
 from ..storage import Element, Storage, Watched, WatchedElement, put_unwatched, watching
 from .leaves import Watch, leaf, twin
 
-# These maps are keyed by weak references to storages, and an entry is removed with its storage. The callback is `pop`, a C function: a
-# signal delivered in a Python callback would be lost. The node in the storage holds the leaf, not this map, as the leaf's hooks may refer
-# to the storage; the collector frees such cycles. Only after another node was written does `_held` hold the leaf.
+# Keys are weak references to storages, and an entry is removed with the storage. The callback is `pop`, a C function: a signal delivered in
+# a Python callback would be lost. The node in the storage holds the leaf, not this map, as the leaf's hooks may refer to the storage; the
+# collector frees such cycles. Only after a different node was written does `_held` hold the leaf.
 _leaves: dict[ref[Storage], ref[Past]] = {}
 _held: dict[ref[Storage], Past] = {}
-_retained: dict[ref[Storage], Watch] = {}  # for storages with computed content; its entries are removed likewise
+_retained: dict[ref[Storage], Watch] = {}  # for storages with computed content; entries are removed likewise
 
 
 def _written(storage: Storage, node: Node) -> Node:
-    """Return the node that a watched storage holds after a write of `node`. An unrecorded write gives the leaf a new value. Raise
-    DerivativeError for a recorded write to a leaf that has a constant gradient.
+    """Return the node for a watched storage to hold after a write of `node`. An unrecorded write gives the leaf a new value. Raise
+    DerivativeError for a recorded write to a leaf with a constant gradient.
     """
     past = leaf_of(storage)
-    if past is None:  # The leaf was freed together with the function call that created it.
+    if past is None:  # the leaf was freed after the call of the function with this leaf
         return node
     if tracking.get():
         _check_is_no_update(past, node)
@@ -42,7 +42,7 @@ def _written(storage: Storage, node: Node) -> Node:
 
 
 def _check_is_no_update(past: Past, node: Node) -> None:
-    """Raise DerivativeError for a recorded write to a leaf that has a constant gradient: the next gradient would be with respect to the old
+    """Raise DerivativeError for a recorded write to a leaf with a constant gradient: the next gradient would be with respect to the old
     values.
     """
     grad = None if past.watch is None or node.past is past else past.watch.grad
@@ -58,7 +58,7 @@ watching.append(_written)
 
 
 def revalue(storage: Storage, node: Node) -> None:
-    """Replace the content of a storage that requires a gradient, keeping its leaf. `node` is new, without other references, and has the
+    """Replace the content of a storage that requires a gradient, keeping the leaf. `node` is new, without further references, and has the
     size and dtype of the old content.
     """
     its = ref(storage)
@@ -69,7 +69,7 @@ def revalue(storage: Storage, node: Node) -> None:
 
 
 def watch(storage: Storage) -> None:
-    """Make a storage require a gradient, with respect to its present content."""
+    """Make a storage require a gradient, with respect to the present content. Do nothing if the content is computed from a leaf."""
     before = leaf_of(storage)
     if before is not None and storage.node.past is not None:
         return
@@ -84,7 +84,7 @@ def watch(storage: Storage) -> None:
 
 
 def unwatch(storage: Storage) -> None:
-    """Make a storage no longer require a gradient, and detach its content from the tape. Do nothing if it requires none."""
+    """Make a storage no longer require a gradient, and detach the content from the tape. Do nothing if no gradient was required."""
     if _leaves.pop(ref(storage), None) is not None:
         _held.pop(ref(storage), None)
         storage.__class__ = Element if isinstance(storage, Element) else Storage
@@ -98,8 +98,8 @@ def leaf_of(storage: Storage) -> Past | None:
 
 
 def retain(storage: Storage, watch: Watch) -> None:
-    """Retain the gradient with respect to the present content of a storage, whatever is written to it later. `watch` is the content's
-    watch. A storage with a leaf needs nothing.
+    """Retain the gradient with respect to the present content of a storage, whatever is written later. `watch` is the content's watch. Do
+    nothing for a storage with a leaf.
     """
     if leaf_of(storage) is None:
         if watch.retained is None:
@@ -108,10 +108,10 @@ def retain(storage: Storage, watch: Watch) -> None:
 
 
 def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
-    """Return the watch that holds the gradient of a storage, or None.
+    """Return the watch with the gradient of a storage, or None.
 
-    This is the leaf's watch, else the watch of the content for which `retain_grad` was called, else the watch of the present content. With
-    `make`, a missing watch of a leaf or of the present content is created.
+    For a storage with a leaf this is the leaf's watch. For any other storage it is the watch of the content at the call of `retain_grad`,
+    or else of the present content. With `make`, a missing watch of the leaf or of the present content is created.
     """
     past = leaf_of(storage)
     retained = _retained.get(ref(storage)) if past is None else None
@@ -119,8 +119,8 @@ def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
-    """Return the watch of the leaf of a storage, or of its content if the storage has no leaf; None without a watch. With `make`, a missing
-    watch is created.
+    """Return the watch of the leaf of a storage, or of the content without a leaf; None if no watch exists. With `make`, a missing watch is
+    created.
     """
     return _its_watch(leaf_of(storage) or past_of(storage.node), make)
 
@@ -132,7 +132,7 @@ def _its_watch(past: Past | None, make: bool) -> Watch | None:
 
 
 def without_past(node: Node) -> Node:
-    """Return a node with the content of `node` that is not on the tape."""
+    """Return a node with the content of `node` but without a tape node."""
     if node.past is None:
         return node
     if node.buffer is not None:
@@ -142,7 +142,7 @@ def without_past(node: Node) -> Node:
 
 def _as_leaf(node: Node, past: Past) -> Node:
     """Return a node with the content of `node` and the tape node `past`."""
-    if not writes(node.op):  # only a new write has no other references
+    if not writes(node.op):  # a node is new, without further references, only if it is a write
         node = twin(node)
     node.past = past
     return node

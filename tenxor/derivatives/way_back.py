@@ -1,5 +1,5 @@
-"""The backward pass through one iteration of a scan loop (`loop.py`), traced: from cotangents of the iteration's results to cotangents of
-its inputs.
+"""The backward pass through an iteration of a scan loop (`loop.py`), traced: from cotangents of the iteration's results to cotangents of
+the inputs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .reverse import cotangents_at
 from .seen import SUM, Seen
 
 _ADD = OPS["add"]
-FEW = 6  # cost in additions up to which recomputing an element beats keeping it
+FEW = 6  # additions; up to this cost an element is recomputed, not kept
 
 
 class Product(NamedTuple):
-    """A captured value's cotangent that is one product, or one sum, over all iterations.
+    """A captured value's cotangent, computed as a single product or sum over the iterations.
 
-    `operands` are the numbers of the operand values, `product` is the recipe of the product (None for a sum) and `offsets` are its offsets.
-    `total` is the recipe of the sum, and the cotangent is the sum's result seen through `layout`.
+    `operands` are the numbers of the operand values. `product` and `offsets` are the recipe and offsets of the product; `product` is None
+    for a sum. `total` is the recipe of the sum, and the cotangent is the sum's result seen through `layout`.
     """
 
     operands: tuple[int, ...]
@@ -43,17 +43,17 @@ class Sum(NamedTuple):
 
 
 class WayBack:
-    """The traced backward pass of one iteration.
+    """The traced backward pass of an iteration.
 
     Its inputs are the iteration's nodes in `reads`, then the cotangents of the new carried values and of the output elements, then the sums
-    so far. `kept` lists the values of the iteration to stack besides its inputs and results (the residuals).
+    so far. `kept` lists the residuals: the values of the iteration to stack besides inputs and results.
 
     `carries` and `xs` are the numbers of the cotangents of carried values and sequence elements, None for 0. `stacked` are the numbers of
-    values that products read over all iterations.
+    values to be read by products over the iterations.
     """
 
     def __init__(self, body: Body, asked: Sequence[bool]) -> None:
-        """Trace the backward pass of `body` to the carried and captured values, and to those sequences whose entry in `asked` is True."""
+        """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `asked`."""
         own = [*body.nexts, *body.ys]
         gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
         leaves = [past_of(node) for node in body.carries]
@@ -100,7 +100,7 @@ class WayBack:
         made = made or NONE
         used = {s for node in made.order for s in node.sources}.union(operands)
         apart = [s for s in operands if s not in known and s not in stacked]
-        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # by iteration
+        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # in the iteration
         program = self.program = Program([*self.reads, *gs, *[one for one, _ in sums.values()]], made)
         number = program.number_of
         self.carries = [None if node is None else number[node] for node in carries]
@@ -115,7 +115,7 @@ class WayBack:
             self.captured[k] = Product(read, whole, offsets, g.node.recipe, g.layout)
 
     def forget(self) -> None:
-        """Drop the nodes that the backward pass was traced with."""
+        """Drop the nodes of the trace."""
         self.program.number_of = {}
         self.reads, self.kept = [], []
 
@@ -128,15 +128,14 @@ def way_back(body: Body, asked: Sequence[bool]) -> WayBack | None:
 
 
 def _operands(total: Node) -> list[Node]:
-    """Return the operands of a cotangent that is one product, or one sum, over all iterations."""
+    """Return the operands of a cotangent computed as a single product or sum over the iterations."""
     (product,) = total.sources
     assert type(product) is Node
     return list(product.sources) if _is_product(total) else [product]  # type: ignore[arg-type]
 
 
 def _is_product(node: Node) -> bool:
-    """Return whether a cotangent is a sum of products whose operands are smaller than the result, so that keeping the operands is cheaper.
-    """
+    """Return whether a cotangent is a sum of products with operands smaller than the result, so that keeping the operands is cheaper."""
     if node.recipe.op is not SUM or not node.traced:
         return False
     (product,) = node.sources
@@ -146,8 +145,8 @@ def _is_product(node: Node) -> bool:
 
 
 def _is_costly(node: Node) -> bool:
-    """Return whether recomputing a node takes longer than reading it, and its result is no larger than its operands together. True for any
-    operation that is not elementwise.
+    """Return whether to keep the value of a node: recomputing takes longer than reading, and the value is no larger than the operands
+    together. Always true for operations that are not elementwise.
     """
     if type(node.op) is not Op:
         return True
@@ -156,10 +155,10 @@ def _is_costly(node: Node) -> bool:
 
 
 def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
-    """Return the values of an iteration to keep for the backward pass to the nodes `ends`: those that cost more than a few additions per
-    element.
+    """Return the values of an iteration to keep for the backward pass to the nodes `ends`: the values that cost more than a few additions
+    per element.
 
-    If the only reader of such a value is an elementwise operation of the same shape, its result is kept instead.
+    If the only reader of such a value is an elementwise operation of the same shape, the reader's result is kept instead.
     """
     of_turn = set(body.made.order)
     readers: dict[Node, list[Node]] = {}
