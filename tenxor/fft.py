@@ -1,12 +1,12 @@
 """Fourier transforms: the extension `fft` of the Python array API standard 2025.12, and NumPy's for two axes.
 
-The transforms are NumPy's, on our memory, along one axis after the other. For long rows of real numbers, half of the result is computed
-and the other half mirrored. The precision is that of the input: float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers
-and bools become float64. float16 and bfloat16 are converted to float32, and results stay in 32 bits: no narrower complex dtype exists.
+The transforms are NumPy's, on our memory, axis by axis. For long rows of real numbers, half of the result is computed and the rest is
+mirrored. The precision is that of the input: float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers and bools become
+float64. float16 and bfloat16 are converted to float32, and results stay in 32 bits: no narrower complex dtype exists.
 
-`norm` says which transforms divide by the number of elements `n`: "backward" the inverse ones, "forward" the others, and with "ortho"
-both divide by sqrt(n). `n` (or `s`, one for each axis) crops the axis to `n` elements, or pads it with zeros. With `out` the result is
-written into this tensor, which is returned.
+`norm` says which transforms divide by the number of elements `n`: with "backward" the inverse transforms, with "forward" the forward
+transforms, and with "ortho" both divide by sqrt(n). `n` (or `s`, a size for each axis) crops the axis to `n` elements, or pads the axis
+with zeros. With `out` the result is written into this tensor, which is returned.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ Sizes = Sequence[int] | None
 Axes = int | Sequence[int] | None
 Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
-FEW = 1 << 9  # elements up to which one call of NumPy for all axes is faster than a call for each
-FEW_REAL = 1 << 14  # that limit for real input, which becomes complex
-LONG = 1 << 9  # elements of a real axis, from which computing half and mirroring is faster than a complex transform
+FEW = 1 << 9  # elements; below, a single call of NumPy for several axes is faster than a call for each
+FEW_REAL = 1 << 14  # elements; the limit for real input, converted to complex
+LONG = 1 << 9  # elements of a real axis; from here on computing half and mirroring is faster than a complex transform
 
 
 # --- along one axis ---------------------------------------------------------------------------------------------------
@@ -180,8 +180,7 @@ def ihfft(
 def fftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return the Fourier transform along several axes, as a new complex tensor. The default is all axes, or the last ones, one for each
-    size in `s`.
+    """Return the Fourier transform along several axes, as a new complex tensor. The default is every axis, or the last `len(s)` axes.
 
     A size of -1 leaves an axis unchanged. Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.fftn`.)
 
@@ -356,8 +355,8 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
 
 @spelled
 def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
-    """Return a new tensor: `x` with the frequency 0, which `fft` puts first, moved to the middle of the axes, by default all. Raises
-    AxisError. (Array API 2025.12, `fft.fftshift`.)
+    """Return a new tensor: `x` with the frequency 0, which `fft` puts first, moved to the middle of the axes, by default of every axis.
+    Raises AxisError. (Array API 2025.12, `fft.fftshift`.)
 
     >>> import tenxor as tx
     >>> tx.fft.fftshift(tx.asarray([0, 1, 2, -2, -1])).tolist()
@@ -402,7 +401,7 @@ def _norm(op: str, norm: str | None) -> str:
 
 
 def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
-    """Return one transform along one axis. `name` is the transform and `op` the public function, for errors."""
+    """Return a transform along a single axis. `name` is the transform and `op` the public function, for errors."""
     op = op or name
     norm = _norm(op, norm)
     place = axis_of(op, axis, x.ndim)
@@ -433,7 +432,7 @@ def _mirrored(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Te
 
 @called_again
 def _one_of_several(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str) -> Tensor:
-    """Return one transform along one axis. A separate function, so that the fast path records and replays each axis."""
+    """Return a transform along a single axis. This is a separate function, so that the fast path records and replays each axis."""
     return _along(x, name, n, axis, norm, op)
 
 
@@ -444,7 +443,7 @@ def _along_all(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | 
 
 
 def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
-    """Apply transforms one after the other; a step is a name, a size and an axis."""
+    """Apply transforms in order; a step is a name, a size and an axis."""
     sizes, places = [size for _, size, _ in steps], {axis for *_, axis in steps}
     few = FEW if x.dtype.is_complex or steps[0][0] == "rfft" else FEW_REAL
     if len(steps) == len(places) > 1 and 0 < min(sizes) <= max(sizes) < few:
@@ -458,7 +457,7 @@ def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: s
 
 
 def _of_few(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[Array]:
-    """Apply transforms to a small array by NumPy alone; a step is a name, a size and an axis."""
+    """Apply transforms to a small array by NumPy alone, in order; a step is a name, a size and an axis."""
     with np.errstate(all="ignore"):
         for name, size, axis in steps:
             x = getattr(np.fft, name)(x, size, axis, norm)

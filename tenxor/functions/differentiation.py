@@ -1,7 +1,7 @@
-"""Derivatives of functions: transformations that take a function of tensors, and return another function or values.
+"""Derivatives of functions: transformations that take a function of tensors, and return a new function or values.
 
-Arguments and results may be nested lists, tuples and dicts of tensors. The functions may use any operation on tensors, including in-place
-writes. Captured tensors are constant, unless an outer derivative is taken with respect to them. The transformations can be nested in any
+Arguments and results may be nested lists, tuples and dicts of tensors. The functions may use every operation on tensors, including in-place
+writes. Captured tensors are constant, unless an outer derivative is taken with respect to them. The transformations can be nested in every
 order.
 """
 
@@ -38,11 +38,11 @@ Function = Callable[..., Any]
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Record no derivatives inside this context: `with tx.no_grad(): w -= 0.1 * w.grad`. Results are constants. It also works as a
+    """Record no derivatives inside this context: `with tx.no_grad(): w -= 0.1 * w.grad`. Results are constants. The context is also a
     decorator.
 
-    A write in it to a tensor that requires a gradient replaces the value, and the tensor keeps requiring its gradient. The context applies
-    to this thread only.
+    An unrecorded write to a tensor that requires a gradient replaces the value, and the tensor still requires a gradient. The context
+    applies to this thread only.
 
     >>> import tenxor as tx
     >>> w = tx.asarray([1.0, 2.0]).requires_grad_()
@@ -66,12 +66,13 @@ def enable_grad() -> Iterator[None]:
 def value_and_grad(
     function: Callable[P, T], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[P, tuple[T, Any]]:
-    """Return a function that computes `function`, whose value must be one real number, and its gradient.
+    """Return a function that computes the value of `function`, which must be a real number, and the gradient.
 
     The gradient is taken with respect to the arguments numbered `argnums`, and nested like the argument, or a tuple of gradients for
-    several. With `has_aux`, `function` returns a pair, of which only the first is differentiated, and the whole pair is returned in place
-    of the value. Arguments have values inside `function`: `if`, `float(x)` and `x.item()` work, and results computed from such a number are
-    constant. Raises DTypeError for arguments that are not floating-point or complex, and ShapeError if the value is not one real number.
+    several. With `has_aux`, `function` returns a pair, of which only the first is differentiated, and the pair is returned in place of the
+    value. Arguments have values inside `function`: `if`, `float(x)` and `x.item()` work, and results computed from such a number are
+    constant. Raises DTypeError for arguments that are not floating-point or complex, and ShapeError if the value is not a single real
+    number.
 
     >>> import tenxor as tx
     >>> value, gradient = tx.value_and_grad(lambda x: (x**2).sum())(tx.asarray([1.0, 3.0]))
@@ -94,11 +95,11 @@ def value_and_grad(
 
 
 def grad(function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[P, Any]:
-    """Return a function that computes the gradient of `function`, whose value must be one real number, with respect to the arguments
-    numbered `argnums`.
+    """Return a function that computes the gradient of `function`, whose value must be a real number, with respect to the arguments numbered
+    `argnums`.
 
     With `has_aux`, `function` returns a pair, of which only the first is differentiated; the result is then the gradient and the second.
-    Errors are those of `tx.value_and_grad`, which also returns the value.
+    Errors are those of `tx.value_and_grad`.
 
     >>> import tenxor as tx
     >>> cube = lambda x: x**3
@@ -162,8 +163,7 @@ def jvp(
 
 
 def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the value of `function` at the primals, and its tangent (the directional derivative) along `tangents_`, which are nested like
-    the primals.
+    """Return the value of `function` at the primals, and the tangent (directional derivative) along `tangents_`, nested like the primals.
 
     With `has_aux`, `function` returns a pair, of which only the first is differentiated; the second is returned as a third item.
 
@@ -195,13 +195,13 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
     of the arguments `argnums`.
 
     The result has the value's shape followed by the argument's shape, and the dtype to which both promote. It is nested like the value, and
-    within that like the argument. `mode` is "reverse", with one pass for each element of the value, or "forward", with one for each element
-    of the arguments; the default is the mode with fewer passes. All passes run as one batched computation. Errors are those of
-    `tx.value_and_grad`, except that the value may have any shape.
+    at each leaf like the argument. `mode` is "reverse", a pass for each element of the value, or "forward", a pass for each element of the
+    arguments; the default is the mode with fewer passes. The passes run as a single batched computation. Errors are those of
+    `tx.value_and_grad`, but the value may have any shape.
 
     For complex values and arguments, the result is the derivative of a holomorphic function. Derivatives of complex values with respect to
     real arguments are computed in forward mode. Derivatives of real values with respect to complex arguments are computed in reverse mode,
-    as gradients. Raises DTypeError for the other `mode`, and for a function that needs both.
+    as gradients. Raises DTypeError for the opposite `mode`, and for a function that needs both.
 
     >>> import tenxor as tx
     >>> tx.jacobian(lambda x: x**2)(tx.asarray([1.0, 3.0])).tolist()
@@ -235,8 +235,8 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
 
 
 def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
-    """Return a function that computes the second derivatives of `function`, whose value must be one real number: the `tx.jacobian` of its
-    gradient. Raises DTypeError for complex arguments, whose gradients are not holomorphic: take their real and imaginary parts.
+    """Return a function that computes the second derivatives of `function`, whose value must be a real number: the `tx.jacobian` of the
+    gradient. Raises DTypeError for complex arguments, as their gradients are not holomorphic: take real and imaginary parts.
 
     >>> import tenxor as tx
     >>> tx.hessian(lambda x: (x**3).sum())(tx.asarray([1.0, 2.0])).tolist()
@@ -396,15 +396,12 @@ def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Ten
 
 
 def _by(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
-    """Return the derivatives `d` of result `t` with respect to leaf `x`, in the common dtype. A pass gives them in the dtype at which it
-    ended.
-    """
+    """Return the derivatives `d` of result `t` with respect to leaf `x`, in the common dtype. A pass gives the dtype of its last tensor."""
     return d.astype(result_type(t.dtype, x.dtype), copy=False).reshape((*t.shape, *x.shape))
 
 
 def _basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
-    """Return the basis tangents of tensor `k`: for each of its elements a 1 there and 0 elsewhere, along a new first axis, or the last if
-    `last`.
+    """Return the basis tangents of tensor `k`: for each element a 1 there and 0 elsewhere, along a new first axis, or the last if `last`.
     """
     count = tensors[k].size
     found = []

@@ -40,12 +40,11 @@ def scan(
     the first, with the same shapes and dtypes. The results `y` are stacked along `axis`; the tensors of `xs` must have equal sizes along
     this axis. With `reverse` the loop runs from the last `x` to the first, and the result for the last `x` still stands last.
 
-    `step` is called once, with tensors of one iteration's shapes whose values are not known. The traced step then runs for all iterations
-    without Python in between, and derivatives see one step. So an `if` on values raises TraceError, side effects such as printing happen
-    once, and a captured tensor that the step writes to has no value afterwards. Random numbers of `tx.random` are drawn for each iteration,
-    the same as in a Python loop. Some steps cannot be compiled so: with operations delegated to NumPy, indexing by values, or a generator
-    seeded in the step, and any step inside `tx.vmap`. Then `step` is called for each iteration. The results are new tensors, already
-    computed.
+    `step` is called once, with tensors of the shapes of one iteration and without values. The traced step then runs for every iteration
+    without Python in between, and is a single step for derivatives. So an `if` on values raises TraceError, side effects such as printing
+    happen once, and a captured tensor that the step writes to has no value afterwards. Random numbers of `tx.random` are drawn for each
+    iteration, the same as in a Python loop. A step cannot be compiled so if it delegates operations to NumPy, indexes by values, seeds a
+    generator, or runs inside `tx.vmap`. Then `step` is called for each iteration. The results are new tensors, already computed.
 
     Raises ShapeError or DTypeError for a state that changes its shape or dtype, ShapeError for `xs` of different sizes, and ArgumentError
     for a state nested otherwise.
@@ -153,7 +152,7 @@ class _Loop(NamedTuple):
         return t.moveaxis(0, axis_of("scan", self.axis, t.ndim))
 
     def nothing(self, y: Any) -> Any:
-        """Return the results of zero iterations, with the shapes and dtypes of `y`, the result of one."""
+        """Return the results of zero iterations. `y` is the result of an iteration, for shapes and dtypes."""
         return mapped(lambda t: self.placed(zeros((0, *t.shape), dtype=t.dtype)), y)
 
     def called(self, now: Any, x: Any) -> tuple[Any, Any]:
@@ -183,7 +182,7 @@ def _tensor_of(node: Node, shape: tuple[int, ...]) -> Tensor:
 
 
 def _apart(t: Any) -> Tensor:
-    """Return a tensor with the content and tape node of `t`. Writes to one are not visible in the other."""
+    """Return a tensor with the content and tape node of `t`. A write to `t` does not change the new tensor, and vice versa."""
     return Tensor(Storage(own_copy(t.node) if is_pinned(t.node) else t.node), t.layout, t.dtype)
 
 

@@ -35,10 +35,11 @@ Function = Callable[..., Any]
 def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Return `function(*args, **named)`, saving only the arguments for derivatives: the backward pass calls the function again.
 
-    So a deep network needs memory for one block at a time, and is computed twice. The function must give equal results when called again;
-    its draws from `tx.random` are repeated then, whatever generator they use. Writes to the arguments inside the function are not visible
+    So a deep network needs memory for a single block at a time, and is computed twice. The function must give equal results when called
+    again; draws from `tx.random`, by whatever generator, are repeated then. Writes to the arguments inside the function are not visible
     outside. The function may capture tensors that require gradients. Inside `tx.vmap` the function is called once, and everything is saved.
-    The result is computed at the call. In the backward pass, DerivativeError is raised if the second call gives other shapes.
+    If derivatives are recorded, the result is computed at the call. In the backward pass, DerivativeError is raised if the second call
+    gives different shapes.
 
     >>> import tenxor as tx
     >>> block = lambda x: tx.tanh(tx.exp(-x) * x)
@@ -92,11 +93,11 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[P, T]:
     """Return `function` with a user-defined derivative.
 
-    `backward(gradient, value, *args)` takes the cotangent of the value, nested like the value, the value itself and the arguments. It
-    returns the cotangent of the argument, or a tuple with one entry for each of several arguments; None stands for 0. A cotangent that is
-    expensive may be given as a function without arguments, which is called only if the cotangent is wanted. `function` itself is not
-    differentiated, nor are tensors that it captures. In the backward pass, ShapeError is raised for a cotangent whose shape differs from
-    the argument's.
+    `backward(gradient, value, *args)` takes the cotangent of the value, nested like the value, the value itself and the arguments. The
+    result must be the cotangent of the argument, or for several arguments a tuple with an entry for each; None stands for 0. An expensive
+    cotangent may be given as a function without arguments, called only if the cotangent is wanted. Neither `function` nor captured tensors
+    are differentiated. In the backward pass, ArgumentError is raised for a wrong number of cotangents, and ShapeError for a cotangent of
+    another shape than the argument.
 
     >>> import tenxor as tx
     >>> rounded = tx.custom_derivative(tx.round, lambda gradient, value, x: gradient)
@@ -148,8 +149,8 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
 
 
 def _as_it_is(x: Any) -> Any:
-    """Return a tensor with the present content and tape node of `x`, in memory that is not externally shared. Return an `x` that is no
-    tensor unchanged.
+    """Return a tensor with the present content and tape node of `x`, in memory that is not externally shared. An `x` that is no tensor is
+    returned unchanged.
     """
     if not isinstance(x, Tensor):
         return x
@@ -158,7 +159,7 @@ def _as_it_is(x: Any) -> Any:
 
 
 def _seen_once(x: Any) -> Any:
-    """Return `x`, or a copy if a tensor reads an element of its content several times."""
+    """Return `x`, or a copy if `x` is a tensor with an element at several positions."""
     return x.copy() if isinstance(x, Tensor) and not x.layout.is_injective() else x
 
 
@@ -173,8 +174,8 @@ def _tensor(seen: Seen, like: Tensor) -> Tensor:
 
 
 def _matched(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
-    """Return the cotangents of the tensors in argument `x`, None for each tensor without one. `c` is the user's cotangent. If `c` is a
-    function, it is called only if `wanted` has the index of one of these tensors.
+    """Return the cotangents of the tensors in argument `x`, None for 0. `c` is the user's cotangent. If `c` is a function, `c` is called
+    only if `wanted` has the index of such a tensor.
     """
     count = len([t for t in leaves_of([x]) if isinstance(t, Tensor)])
     if callable(c):

@@ -1,7 +1,7 @@
 """User-defined scalar functions, compiled into kernels (`tx.map`, `tx.reduce`).
 
-A function is called once with 0-d tensors that have a dtype but no value. Its operations are recorded in their nodes, as for any tensor,
-and read back as one formula. Numbers that the function uses stay run-time arguments, so another number needs no new kernel.
+A function is called once with 0-d tensors without values. The operations are recorded in nodes, as always, and read back as a formula.
+Numbers used by the function stay run-time arguments, so a new number needs no new kernel.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _known: dict[tuple[Expr, tuple[DType, ...]], Op] = {}
 
 
 class Traced(NamedTuple):
-    """A traced function: a formula over the arguments, followed by `extras`, the numbers and 0-d tensors that the function also reads."""
+    """A traced function: a formula over the arguments, followed by `extras`, further numbers and 0-d tensors read by the function."""
 
     formula: Expr
     dtypes: tuple[DType, ...]
     extras: tuple[Node | Scalar, ...]
 
     def op(self) -> Op:
-        """Return the custom operation. Equal formulas share one object, so that cached kernels are found."""
+        """Return the custom operation. Equal formulas share an object, so that cached kernels are found."""
         key = (self.formula, (*self.dtypes, *(x.dtype for x in self.extras)))
         found = _known.get(key)
         if found is None:
@@ -44,7 +44,7 @@ class Traced(NamedTuple):
 
 
 def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
-    """Return the formula that `function` computes from numbers of these dtypes. Raise TraceError, with the reason, if the function cannot
+    """Return the formula computed by `function` from numbers of the given dtypes. Raise TraceError, with the reason, if the function cannot
     be traced.
     """
     if not callable(function):
@@ -113,10 +113,10 @@ def _takes(function: Function, count: int) -> bool:
 
 
 def _formula(op: str, node: Node, layout: Layout, known: dict[Node, Expr], made: set[Node], extras: _Extras) -> Expr:
-    """Return the formula for the element that `layout` reads of `node`.
+    """Return the formula for the element of `node` read through `layout`.
 
-    `known` maps nodes to formulas, at first the arguments, and is extended. A value that does not depend on the arguments, so is not in
-    `made`, becomes an extra. Raise TraceError for an operation that is not elementwise on single elements.
+    `known` maps nodes to formulas, at first the arguments, and is extended. A value outside `made`, independent of the arguments, becomes
+    an extra. Raise TraceError for an operation that is not elementwise on single elements.
     """
 
     def read(x: Node | Scalar, layout: Layout | None) -> Expr:
@@ -153,8 +153,8 @@ def _whole(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str | None]:
 
 
 def _made_of(arguments: Sequence[Node], result: Node) -> set[Node]:
-    """Return `arguments`, with all nodes on paths from them to `result`. Other nodes without a value belong to the arguments of a function
-    being traced around this one.
+    """Return `arguments`, with the nodes on paths from them to `result`. Further nodes without a value depend on the arguments of an outer
+    function being traced.
     """
     found = set(arguments)
     known: set[Node] = set(found)
@@ -171,7 +171,7 @@ def _made_of(arguments: Sequence[Node], result: Node) -> set[Node]:
 
 
 class _Extras:
-    """The values that a function reads besides its arguments, numbered after them: numbers, and single elements of tensors."""
+    """The values read by a function besides the arguments, numbered after the arguments: numbers, and single elements of tensors."""
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments
@@ -179,7 +179,7 @@ class _Extras:
         self.known: dict[tuple[Node, Layout | None], Expr] = {}
 
     def add(self, x: Node | Scalar, layout: Layout | None) -> Expr:
-        """Return the argument of the formula for the single element of `x` that `layout` reads. `layout` is None for a number."""
+        """Return the argument of the formula for the single element of `x` read through `layout`. `layout` is None for a number."""
         if type(x) is not Node:
             return self.appended(x)
         found = self.known.get((x, layout))
@@ -196,8 +196,8 @@ class _Extras:
 
 
 def state_dtype(op: str, step: Function, first: DType, element: DType) -> tuple[DType, Traced]:
-    """Return the dtype of a reduction's state, and the traced step. Starting with `first`, the state is widened until `step` returns its
-    dtype unchanged. Raise TraceError if it never does.
+    """Return the dtype of a reduction's state, and the traced step. Starting with `first`, the state is widened until `step` keeps the
+    dtype. Raise TraceError if this never happens.
     """
     state = first
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""VJPs of Fourier transforms. Each transform is linear, and its adjoint is a Fourier transform normalized on the other side."""
+"""VJPs of Fourier transforms. Each transform is linear, and the adjoint is a Fourier transform with the opposite normalization."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..tensor import Tensor
 from .hosted import hosted
 from .joining import concat
 
-TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}  # maps `norm` of a transform to `norm` of its adjoint
+TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}  # maps `norm` of a transform to `norm` of the adjoint
 
 
 def _fitted(g: Any, size: int) -> Any:
-    """Return the cotangent of an axis before it was cropped, or padded with zeros, along the last axis. `size` is the size before."""
+    """Return the cotangent of an axis before cropping, or padding with zeros. `size` is the size before; the axis is the last."""
     kept = g[..., :size]
     more = size - kept.shape[-1]
     return kept if not more else concat([kept, zeros((*kept.shape[:-1], more), dtype=kept.dtype)], -1)
 
 
 def _back(other: str) -> Any:
-    """Return the VJP of a complex transform, given the name of its adjoint. Real input was converted to complex."""
+    """Return the VJP of a complex transform, given the name of the adjoint. Real input was converted to complex."""
 
     def backward(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
         n = options["n"]
@@ -39,7 +39,7 @@ def _back_of_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], option
 
 
 def _back_to_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-    """Compute the VJP of `irfft`: each omitted frequency counts again through its conjugate."""
+    """Compute the VJP of `irfft`: each omitted frequency counts again, through the conjugate."""
     n, x = options["n"], given[0]
     turned = hosted("rfft", g[0], sizes={"k": n // 2 + 1}, n=n, norm=TURNED[options["norm"]])[0]
     k = positions((n // 2 + 1,))

@@ -28,7 +28,7 @@ def _walk(tree: Any, level: int) -> Iterator[Any]:
 
 
 def _next_level(level: int) -> int:
-    """Return the level below `level`; raise ArgumentError for one too deep, as of a list that contains itself."""
+    """Return the level below `level`. Raise ArgumentError beyond `MAX_TREE_LEVELS`, reached for instance by a list that contains itself."""
     if level == MAX_TREE_LEVELS:
         raise ArgumentError(
             f"lists, tuples and dicts of tensors are nested in more than {MAX_TREE_LEVELS} levels, or one contains itself;"
@@ -38,7 +38,7 @@ def _next_level(level: int) -> int:
 
 
 def mapped(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any:
-    """Return `tree` with each leaf replaced by `function(leaf)`. `level` is the depth at which `tree` was found in an outer tree."""
+    """Return `tree` with each leaf replaced by `function(leaf)`. `level` is the depth of `tree` in an outer tree."""
     if not isinstance(tree, (dict, list, tuple)):
         return None if tree is None else function(tree)
     below = _next_level(level)
@@ -49,13 +49,13 @@ def mapped(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any:
 
 
 def filled(tree: Any, leaves: list[Any]) -> Any:
-    """Return `tree` with its leaves replaced by `leaves`, in order."""
+    """Return `tree` with the leaves replaced by `leaves`, in order."""
     rest = iter(leaves)
     return mapped(lambda _: next(rest), tree)
 
 
 def outline(tree: Any, level: int = 0) -> Any:
-    """Return a value that is equal for trees of equal nesting and keys. `level` is the depth at which `tree` was found in an outer tree."""
+    """Return a value that is equal for trees of equal nesting and keys. `level` is the depth of `tree` in an outer tree."""
     if not isinstance(tree, (dict, list, tuple)):
         return tree is None
     below = _next_level(level)
@@ -81,7 +81,7 @@ def naming(op: str) -> Iterator[None]:
 
 
 def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Raise ArgumentError if `function` cannot be called with these arguments, as far as its signature is known."""
+    """Raise ArgumentError if `function` cannot be called with the given arguments, as far as the signature is known."""
     from inspect import signature
 
     try:

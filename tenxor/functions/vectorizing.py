@@ -1,4 +1,4 @@
-"""`vmap`: a function vectorized over a batch, as one computation."""
+"""`vmap`: a function vectorized over a batch, as a single computation."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ __all__ = ["vmap"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-BEHIND = 16  # batch elements from which the batch axis stays last; fewer would not fill vector registers
+BEHIND = 16  # batch elements; with fewer the batch axis does not stay last, as they would not fill vector registers
 
 
 def vmap(
     function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0, randomness: str = "error"
 ) -> Callable[P, T]:
-    """Return a function that applies `function` to each element of a batch, as one computation.
+    """Return a function that applies `function` to each element of a batch, in a single computation.
 
-    `in_axes` gives the batch axis of each argument, or None for an argument that is common to all batch elements; a single value is for all
-    arguments. Arguments and results may be nested; an axis then holds for all tensors of an argument. `out_axes` gives the position of the
-    batch axis in the results. If the batch axis is the last axis (-1) of all arguments, and has size 16 or more, batch elements are
+    `in_axes` gives the batch axis of each argument, or None for an argument common to the batch elements; a single value is for every
+    argument. Arguments and results may be nested; an axis then holds for every tensor of an argument. `out_axes` gives the position of the
+    batch axis in the results. If the batch axis is the last axis (-1) of every argument, and has size 16 or more, batch elements are
     computed side by side in vector lanes. This is faster than one after another if each element is small.
 
-    `function` is called once, with tensors of one batch element's shape, whose values are not known: an `if` on them raises TraceError.
-    Indexing (where `k` depends on the batch element, `x[k]` is a new tensor, not a view), writes in place and derivatives work. A captured
-    tensor to which `function` writes batched values has no value afterwards. Raises ShapeError for batches of different sizes.
+    `function` is called once, with tensors of a batch element's shape and without values: an `if` on them raises TraceError. Indexing
+    (where `k` depends on the batch element, `x[k]` is a new tensor, not a view), writes in place and derivatives work. A captured tensor to
+    which `function` writes batched values has no value afterwards. Raises ShapeError for batches of different sizes.
 
-    `randomness` defines the draws from `tx.random`. With "different" each batch element has its own numbers, from one draw of shape (batch,
-    *shape). With "same" all elements have the same numbers. With "error" (the default) a draw raises TraceError. A generator that
-    `function` seeds itself gives the same numbers to all elements, as in a loop.
+    `randomness` defines the draws from `tx.random`. With "different" each batch element has separate numbers, from a single draw of shape
+    (batch, *shape). With "same" the elements have the same numbers. With "error" (the default) a draw raises TraceError. A generator seeded
+    by `function` itself gives the same numbers to every element, as in a loop.
 
     >>> import tenxor as tx
     >>> rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
@@ -75,15 +75,14 @@ def vmap(
 
 
 class _Batch:
-    """The batched arguments of a function, and the placeholder of one batch element for each."""
+    """The batched arguments of a function, and a placeholder for a batch element of each."""
 
     def __init__(self) -> None:
         self.size: int | None = None
         self.given: dict[Node, tuple[Tensor, int]] = {}  # maps a placeholder to the batched tensor and its batch axis
 
     def member(self, x: Any, axis: Any) -> Tensor:
-        """Return a placeholder tensor for one batch element of `x` along `axis`. Raise ShapeError if the size differs from the other
-        batches.
+        """Return a placeholder tensor for a batch element of `x` along `axis`. Raise ShapeError if the size differs from earlier batches.
         """
         t = asarray(x)
         place = axis_of("vmap", axis, t.ndim)
@@ -99,12 +98,12 @@ class _Batch:
 
     @property
     def behind(self) -> bool:
-        """True if the batch axis is the last of all arguments, and large enough for vector lanes."""
+        """True if the batch axis is last in every argument, and large enough for vector lanes."""
         assert self.size is not None
         return self.size >= BEHIND and all([0 < place == t.ndim - 1 for t, place in self.given.values()])
 
     def results(self, value: Any, out_axes: int | Sequence[int], more: dict[Node, Node]) -> Any:
-        """Return the results of the function for the whole batch, given its traced results `value`. `more` maps further placeholders, for
+        """Return the results of the function for the whole batch, given the traced results `value`. `more` maps further placeholders, for
         random draws, to batches.
         """
         assert self.size is not None
@@ -130,7 +129,7 @@ class _Batch:
 
 
 def _whole(t: Tensor) -> Node:
-    """Return a node whose content is the elements of `t`, in row-major order."""
+    """Return a node with the elements of `t`, in row-major order, as content."""
     whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
     own = t if whole else t.copy()
     return (own if own.layout.is_contiguous() else own.reshape(own.shape)).node

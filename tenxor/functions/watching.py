@@ -1,4 +1,4 @@
-"""`check_nan`: find the operation that computed the first NaN."""
+"""`check_nan`: find the operation with the first NaN."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["check_nan"]
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 _Line = tuple[str, int] | None  # file and line number; None if unknown
-# The line at which each observed tape node was created. An entry is removed with its tape node, by a C function.
+# The line of creation of each observed tape node. An entry is removed with the tape node, by a C function.
 _lines: dict[ref[Past], _Line] = {}
-_traced: dict[ref[Node], tuple[_Line, Past | None]] = {}  # likewise for traced nodes, whose batches are computed later
+_traced: dict[ref[Node], tuple[_Line, Past | None]] = {}  # likewise for traced nodes; their batches are computed later
 
 
 @contextmanager
@@ -34,9 +34,9 @@ def check_nan() -> Iterator[None]:
     """Raise NotANumber, inside this context, at the first operation that computes NaN from operands without NaN.
 
     The error gives the operation's name, the shape of the result and the source line. Derivatives are checked, too: their operations are
-    named after the operation they belong to, and the error also gives the line where that one was computed.
+    named after the differentiated operation, and the error also gives the line where the differentiated operation was computed.
 
-    Inside the context everything is computed operation by operation, so programs run much slower. The context applies to all threads.
+    Inside the context everything is computed operation by operation, so programs run much slower. The context applies to every thread.
 
     >>> import tenxor as tx
     >>> with tx.check_nan():
@@ -57,11 +57,11 @@ def check_nan() -> Iterator[None]:
 def _look(
     begun: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: Past | None = None, like: Node | None = None
 ) -> None:
-    """Compute and check a new node and those of its pending operands created since number `begun`. Raise NotANumber for the first with a
-    NaN whose operands have none.
+    """Compute and check a new node, with the pending operands created since number `begun`. Raise NotANumber for the first node with a NaN
+    but without NaN in the operands.
 
     A result not computed from nodes is described by `name` and `sources`. A node of a derivative belongs to the tape node `of`. A batch
-    belongs to the line of `like`, the traced node of one batch element.
+    belongs to the line of `like`, the traced node of a batch element.
     """
     line = _line()
     if like is not None:
@@ -108,7 +108,7 @@ def _check(node: Node, name: str, sources: Sequence[Node], line: _Line, of: Past
 
 
 def _steps(node: Node, begun: int) -> list[Node]:
-    """Return `node` and its pending operands created since number `begun`, operands first."""
+    """Return `node` and the pending operands created since number `begun`, operands first."""
     found: dict[Node, None] = {}
     stack = [(node, False)]
     while stack:
@@ -130,7 +130,7 @@ def _has_nan(node: Node) -> bool:
 
 
 def _line() -> _Line:
-    """Return the line of the user's program that is running."""
+    """Return the current line of the user's program."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

@@ -178,7 +178,7 @@ _PLACE = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowere
 
 
 def _class_axis(op: str, input: Tensor) -> int:
-    """Return the axis of the classes: 1, or 0 for a single example, which has no other axis."""
+    """Return the axis of the classes: 1, or 0 for a single example without a batch axis."""
     if input.ndim == 0:
         raise ShapeError(f"{op}: input is 0-d; it must have an axis of classes: (classes,), (N, classes) or (N, classes, ...)")
     return min(input.ndim - 1, 1)
@@ -243,16 +243,16 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Return minus the logarithm of the probability that `softmax` of the input gives the target.
+    """Return minus the logarithm of the target's probability, for probabilities softmax(input).
 
     `input` are logits (N, classes), (N, classes, d1, ...) or (classes,): classes are on axis 1, as in PyTorch. `target` are integer
-    classes, with the shape of the other axes, or probabilities of the input's shape. `weight`, a number for each class, multiplies the loss
-    of that class. `label_smoothing` is the part of each target spread evenly over all classes. Where the class is `ignore_index` the loss
-    is 0. `reduction` is "none", "sum" or "mean". A mean over classes is divided by the sum of their weights, a mean over probabilities by
-    their number.
+    classes, with the shape of the remaining axes, or probabilities of the input's shape. `weight`, a number for each class, multiplies the
+    loss of the class. `label_smoothing` is the part of each target spread evenly over the classes. Where the class is `ignore_index` the
+    loss is 0. `reduction` is "none", "sum" or "mean". A mean over classes is divided by the sum of their weights, a mean over probabilities
+    by their number.
 
-    Raises DTypeError and ShapeError for other targets, and ArgumentError for an `ignore_index` with probabilities. Raises IndexOutOfRange,
-    when the loss or its gradient is computed, for an index of no class, including -1.
+    Raises DTypeError and ShapeError for invalid targets, and ArgumentError for an `ignore_index` with probabilities. Raises
+    IndexOutOfRange, when the loss or the gradient is computed, for an index of no class, including -1.
 
     >>> import tenxor as tx
     >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)

@@ -47,10 +47,10 @@ class IncompatibleKeys(NamedTuple):
 
 @kind("a module")
 class Module:
-    """A function with parameters, defined by its method `forward`.
+    """A function with parameters, defined by the method `forward`.
 
-    Attributes are found automatically, also in lists, tuples and dicts: tensors that require gradients are parameters, other tensors are
-    buffers, and modules are submodules.
+    Attributes are found automatically, also in lists, tuples and dicts: tensors that require gradients are parameters, the remaining
+    tensors are buffers, and modules are submodules.
 
     >>> import tenxor as tx
     >>> class Line(tx.nn.Module):
@@ -66,7 +66,7 @@ class Module:
     training = True
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """Compute the module's result. Subclasses must define it."""
+        """Compute the module's result. Subclasses must define this method."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one, or use a module that has")
 
     if MYPY:
@@ -79,7 +79,7 @@ class Module:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property that raised: raise its own error again
+            if hasattr(type(self), name):  # a property raised AttributeError: raise the property's own error again
                 return object.__getattribute__(self, name)
             from ..spellings import of_an_object
 
@@ -234,7 +234,7 @@ class Module:
 if TYPE_CHECKING:
 
     class Layer(Module):
-        """A module of one tensor: what other type checkers know of those here."""
+        """A module whose `forward` takes and returns a single tensor, for type checkers except mypy."""
 
         def forward(self, x: Tensor) -> Tensor: ...
         def __call__(self, x: Tensor) -> Tensor: ...
@@ -302,8 +302,8 @@ class ModuleList(Module):
 
 @checked
 def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
-    """Return the result of a module with some tensors replaced by name. So the module becomes a function of its parameters, for `tx.grad`
-    and `tx.hessian`.
+    """Return the result of a module with tensors replaced by name. So the module becomes a function of the parameters, for `tx.grad` and
+    `tx.hessian`.
 
     A tensor held under several names, such as tied weights, is replaced under every name. The module is restored afterwards. Raises
     ArgumentError for an unknown name.
@@ -333,7 +333,8 @@ def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, *
 def _exchange(
     name: str, holder: Any, key: Any, by_name: Mapping[str, Tensor], of_own: Mapping[int, Tensor], before: list[tuple[Any, Any, Any]]
 ) -> None:
-    """Replace tensors held by `holder[key]`, also nested in containers, and append what was there to `before`, to restore it later.
+    """Replace tensors held by `holder[key]`, also nested in containers, and append the replaced values to `before`, so that they can be
+    restored.
 
     `by_name` has the replacements by name, and `of_own` by the id of the replaced tensor, for tensors held under several names.
     """

@@ -1,7 +1,7 @@
 """Recurrent layers with PyTorch's arguments, shapes and names of parameters: `RNN`, `LSTM` and `GRU`.
 
-Layer k has the parameters `weight_ih_lk` and `bias_ih_lk` for its input, `weight_hh_lk` and `bias_hh_lk` for its state. Those of the second
-direction have the suffix `_reverse`.
+Layer k has the parameters `weight_ih_lk` and `bias_ih_lk` for the input, `weight_hh_lk` and `bias_hh_lk` for the state. The names for the
+second direction have the suffix `_reverse`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .module import Module, Parameter
 __all__ = ["GRU", "LSTM", "RNN"]
 
 _op = elementwise.FUNCTIONS
-MAX_UNROLLED_STEPS = 16  # steps; fewer take less time one by one than tracing a step for `scan`
+MAX_UNROLLED_STEPS = 16  # steps; a loop over fewer takes less time than tracing a step for `scan`
 Weights = dict[str, Tensor | None]
 
 
@@ -95,8 +95,8 @@ class _Recurrent(Module):
         raise NotImplementedError
 
     def _run(self, x: Tensor, given: Sequence[Tensor | None], widths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
-        """Return the results of all steps, and the last states, one tensor for each of the `widths`. `given` are the initial states, None
-        for zeros.
+        """Return the results of the steps, and the last states, a tensor for each of the `widths`. `given` are the initial states, None for
+        zeros.
         """
         name, unbatched, axis = type(self).__name__, x.ndim == 2, 1 if self.batch_first else 0
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
@@ -150,13 +150,13 @@ class _Recurrent(Module):
         return found
 
     def _along(self, weights: Weights, state: Any, x: Tensor, axis: int, backwards: bool) -> tuple[Tensor, Any]:
-        """Return the results of all steps along `axis` of a sequence in one direction, and the last state."""
+        """Return the results of the steps along `axis` of a sequence in a single direction, and the last state."""
         step: Callable[[Any, Any], tuple[Any, Tensor]] = lambda state, x: self._step(weights, state, x)  # noqa: E731
         if not 0 < x.shape[axis] < MAX_UNROLLED_STEPS:
             last, states = scan(lambda state, x: step(state, _from_input(weights, x)), state, x, axis=axis, reverse=backwards)
             return states, last
         results = []
-        steps = _from_input(weights, x).unbind(axis)  # one matrix product for all steps
+        steps = _from_input(weights, x).unbind(axis)  # a single matrix product for the whole sequence
         for each in reversed(steps) if backwards else steps:
             state, result = step(state, each)
             results.append(result)

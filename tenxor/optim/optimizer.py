@@ -36,8 +36,8 @@ _LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that 
 
 
 class _Move(NamedTuple):
-    """The update of one parameter: the parameter, its gradient, its optimiser state, the settings of its group, and the number of the
-    update for this parameter.
+    """The update of a parameter: the parameter, the gradient, the optimiser state, the settings of the group, and the number of the update
+    for this parameter.
     """
 
     x: Tensor
@@ -51,10 +51,10 @@ class _Move(NamedTuple):
 class Optimizer:
     """The base class of optimisers.
 
-    `params` are tensors that require gradients, or dicts with such tensors as "params" and settings for them, such as "lr". `groups` are
-    these dicts. `steps` is the number of steps taken, and `counts` the number of steps in which each parameter had a gradient.
+    `params` are tensors that require gradients, or dicts, each with such tensors as "params" and with settings for them, for instance "lr".
+    `groups` are these dicts. `steps` is the number of steps taken, and `counts` the number of steps with a gradient for each parameter.
 
-    A subclass defines the update of one parameter. `_update` returns the new value, from the tensors that it `_keeps` in `state`, and from
+    A subclass defines the update of a parameter. `_update` returns the new value, from the tensors named by `_keeps` in `state`, and from
     `_numbers`. State is float32 for float16 and bfloat16 parameters, whose precision is too low for averages over a thousand steps.
     """
 
@@ -85,7 +85,8 @@ class Optimizer:
         self.counts = [0 for _ in self.parameters]
 
     def _group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
-        """Return a parameter group with its own settings, or else the common ones in `numbers`. Raise ArgumentError for invalid settings.
+        """Return a parameter group with the common settings `numbers`, unless overridden in the group. Raise ArgumentError for invalid
+        settings.
         """
         op = type(self).__name__
         check(op, "each group", group, "Mapping")
@@ -106,7 +107,7 @@ class Optimizer:
                 raise ArgumentError(f"{op}: betas are {group['betas']!r}; each is from 0 on and below 1")
 
     def zero_grad(self) -> None:
-        """Set the gradients of all parameters to None, including parameters that no longer require gradients."""
+        """Set the gradients of the parameters to None, including parameters that no longer require gradients."""
         for t in self.parameters:
             watch = watch_of(t.storage)
             if watch is not None:
@@ -130,7 +131,7 @@ class Optimizer:
         with no_grad():
             if len({move.x.storage for move in moves}) == len(moves):
                 self._make(moves)
-            else:  # parameters that share memory are updated one after the other
+            else:  # parameters with shared memory are updated in turn
                 for move in moves:
                     self._make([move])
         kept = [t for state in self.state for t in state.values()]
@@ -144,7 +145,7 @@ class Optimizer:
         key: list[object] = [type(self)]
         # For a group, dtype and count of updates: the slice of `given` with the settings, and the names of the state tensors.
         of_group: dict[tuple[int, DType, int], tuple[slice, Sequence[str]]] = {}
-        places: list[tuple[int, slice]] = []  # for each update, the start of its nodes in `given`, and the slice of its settings
+        places: list[tuple[int, slice]] = []  # for each update, the start of the nodes in `given`, and the slice of the settings
         changing: list[Tensor] = []
         for x, gradient, state, group, count in moves:
             known = of_group.get((id(group), x.dtype, count))
@@ -233,8 +234,8 @@ class Optimizer:
 
 
 def _put(t: Tensor, new: Seen) -> None:
-    """Write new elements into a tensor. `new` has no other references. If its layout is the tensor's, its node becomes the content of the
-    storage, without a copy.
+    """Write new elements into a tensor. `new` has no further references. If the layouts are equal, the node of `new` becomes the content of
+    the storage, without a copy.
     """
     storage, layout, spec = t.storage, new.layout, t.spec
     whole = storage.node.recipe.size == spec.size and layout.form is spec.form and t.offset == layout.offset == 0
@@ -246,7 +247,7 @@ def _put(t: Tensor, new: Seen) -> None:
         revalue(storage, new.node)
 
 
-# The elementwise formulas of the updates, each as one operation, so that a step has few nodes.
+# The elementwise formulas of the updates. Each is a single operation, so that a step has few nodes.
 _FORMULAS: dict[str, Callable[..., Expr]] = {
     "averaged": lambda mean, g, keep, more: mean * keep + g * more,
     "averaged_square": lambda mean, g, keep, more: mean * keep + g * conj(g) * more,
@@ -266,7 +267,7 @@ def _operation(name: str, dtype: DType) -> Op:
 
 
 def _applied(name: str, *operands: Seen | Scalar) -> Seen:
-    """Apply one of the formulas to tensors and numbers."""
+    """Apply a formula to tensors and numbers."""
     dtype = operands[0].dtype
     return computed(_operation(name, dtype), operands, dtype)
 
@@ -422,8 +423,8 @@ class Lion(Optimizer):
 
 @checked
 def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
-    """Return the norm of all gradients together, as a new tensor. If it exceeds `max_norm`, scale the gradients down in place, to this
-    norm.
+    """Return the norm of the gradients together, as a new tensor. If the norm exceeds `max_norm`, scale the gradients down in place, to
+    this norm.
 
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([3.0, 4.0])
@@ -445,7 +446,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
 
 @checked
 def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
-    """Clip each element of all gradients to [-`max_value`, `max_value`], in place."""
+    """Clip each element of the gradients to [-`max_value`, `max_value`], in place."""
     with no_grad():
         bound = float(max_value)
         for gradient in _gradients("clip_grad_value", params):
@@ -453,7 +454,7 @@ def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
 
 
 def _gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
-    """Return the gradients of those parameters that have one."""
+    """Return the gradients of the parameters, leaving out parameters without a gradient."""
     given = list(params)
     for k, t in enumerate(given):
         check(op, f"parameter {k}", t, "Tensor")

@@ -18,14 +18,14 @@ __all__ = ["Run"]
 
 
 class Run:
-    """A training run whose parts (modules, optimisers, schedules, generators) are saved in a file, so that the run can be interrupted at
-    any time.
+    """A training run with its parts (modules, optimisers, schedules, generators) saved in a file, so that the run can be interrupted at
+    every moment.
 
     `steps(count)` continues from the saved state, and saves every `every` steps and at the end. Inside `with`, Ctrl-C stops after the
     present step, and the state is saved; a second Ctrl-C raises KeyboardInterrupt at once. A continued run gives the same bits as an
-    uninterrupted one, provided that random numbers come from generators among the parts.
+    uninterrupted run, provided that random numbers come from generators among the parts.
 
-    The file is written by `tx.files.save_state`: a path that ends in .npz needs no other package.
+    The file is written by `tx.files.save_state`: a path with the ending .npz needs no further package.
 
     >>> import tempfile, tenxor as tx
     >>> model = tx.nn.Linear(2, 1)
@@ -63,12 +63,12 @@ class Run:
         self.step = state["step"]
 
     def save(self) -> None:
-        """Save the present state of the parts. The file is replaced once the new one is complete."""
+        """Save the present state of the parts. The old file is replaced once the new file is complete."""
         parts = {name: part.state_dict() for name, part in self.parts.items()}
         files.save_state(self.path, {"step": self.step, "parts": parts})
 
     def steps(self, count: int) -> Iterator[int]:
-        """Yield the numbers of the steps from the present one up to `count`, saving regularly. Stop early after Ctrl-C."""
+        """Yield the numbers of the steps from the present step up to `count`, saving regularly. Stop early after Ctrl-C."""
         check("steps", "count", count, "int")
         return self._steps(count)
 

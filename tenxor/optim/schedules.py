@@ -73,7 +73,7 @@ def constant_with_warmup(optimizer: Optimizer, warmup: Count) -> Schedule:
 
 @checked
 def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
-    """Return a schedule that falls linearly from 1 to `end` within `total` steps, with a warm-up of `warmup` of these steps."""
+    """Return a schedule that falls linearly from 1 to `end` within `total` steps, after a warm-up of `warmup` of these steps."""
     return Schedule(
         optimizer, lambda step: _warm(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0))
     )
@@ -81,7 +81,7 @@ def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count =
 
 @checked
 def cosine(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
-    """Return a schedule that falls from 1 to `end` within `total` steps along half a cosine, with a warm-up of `warmup` of these steps (I.
+    """Return a schedule that falls from 1 to `end` within `total` steps along half a cosine, after a warm-up of `warmup` of these steps (I.
     Loshchilov, F. Hutter, 2017, arXiv:1608.03983).
     """
 
