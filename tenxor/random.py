@@ -348,6 +348,7 @@ forgetting.append(_few_places.cache_clear)
 
 
 def _float(op: str, dtype: object) -> DType:
+    """Return the dtype of a draw. Raise DTypeError unless it is float32 or float64."""
     d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if d.kind != "float" or d.bits < 32:
         raise DTypeError(f"{op}: draws float32 or float64, not {d}; cast the result with astype")
@@ -355,6 +356,7 @@ def _float(op: str, dtype: object) -> DType:
 
 
 def _number(op: str, name: str, value: Any) -> float:
+    """Return a finite real number as a float, or raise ArgumentError."""
     if type(value) is float and isfinite(value):
         return value
     try:
@@ -369,6 +371,7 @@ def _number(op: str, name: str, value: Any) -> float:
 
 
 def _integer(op: str, name: str, value: Any) -> int:
+    """Return an integer, or raise ArgumentError."""
     try:
         return as_int(value)
     except TypeError:

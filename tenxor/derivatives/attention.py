@@ -72,6 +72,7 @@ def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
 
 
 def _plain(op: Attention, operands: Sequence[Seen]) -> Seen:
+    """Return attention computed by ordinary operations."""
     return _product(_weights(op, operands[0], operands[1], operands[3:]), operands[2])
 
 
@@ -156,6 +157,9 @@ def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield the cotangents of queries, keys and values, block by block. With many blocks each block is computed immediately, unless `g` is
+    traced.
+    """
     if not has_many_blocks(past.recipe) or g.node.traced:
         for cut in _blocks_of(past.recipe):
             yield from _pulled_in(past, g, wanted, cut)

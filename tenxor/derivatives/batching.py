@@ -64,6 +64,9 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behi
 
 
 def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Seen | None]:
+    """Return a batch for each of `count` roots, replayed if `key` is in the cache. None stands for a root that does not depend on the
+    placeholders.
+    """
     own = _unshared(given)
     found: list[Seen | None] = [None] * count
     with tracked() if tracking.get() is False else nullcontext():
@@ -159,6 +162,7 @@ def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
 
 
 def _has_tables(layout: Layout) -> bool:
+    """Return whether a layout, or a layout further down its view chain, has offset tables."""
     return layout.tables is not None or (layout.base is not None and _has_tables(layout.base))
 
 

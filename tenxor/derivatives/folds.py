@@ -246,6 +246,9 @@ class Fold(NamedTuple):
 
 @lru_cache(MAX_KNOWN)
 def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
+    """Return the derivatives of a reduction's step. Raise DerivativeError if the state has several parts or no derivative, or is not the
+    result.
+    """
     states = reduction.states(dtype)
     from_first = len(states) == 2 and states[0] is boolean
     state, element = Arg(0, states[-1]), Arg(1, dtype)
@@ -340,6 +343,7 @@ def _pairs(slopes: Seen, more: Seen) -> Seen:
 
 
 def _recurrence(wide: DType) -> Reduction:
+    """Return the reduction y = slope y + more. Each element is a complex number: `slope` the real part, `more` the imaginary part."""
     step = call("imag", Arg(1, wide)) + call("real", Arg(1, wide)) * Arg(0, wide.part)
     return reduction_in_order(step, Const(0.0, wide.part))
 

@@ -51,6 +51,7 @@ class Panels:
         self.program.steps = [step._replace(sources=tuple(map(self._source, step.sources))) for step in steps]
 
     def _source(self, s: int | Scalar) -> int | Scalar:
+        """Return a source of a rewritten step: panel `~s` for a negative number `s`, else the new number of `s`."""
         return s if type(s) is not int else self._count + ~s if s < 0 else self.number(s)
 
     def number(self, k: int) -> int:

@@ -137,6 +137,7 @@ def _push_reinterpreted(past: Making, given: Tangents, result: Node | None) -> S
 
 
 def _check_parts(one: DType, other: DType) -> None:
+    """Raise DerivativeError unless two dtypes are a complex dtype and the dtype of its parts, or equal."""
     if one.part is not other.part:
         raise DerivativeError(
             f"view: the bytes of {one} as {other} have no derivative; only complex numbers and their own parts have; use x.astype({other})"
@@ -151,6 +152,7 @@ def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _indices(past: Making, first: int) -> list[Seen]:
+    """Return the indices of a gather or scatter: the sources from number `first` on."""
     return [value_of(past, k) for k in range(first, len(past.sources))]
 
 

@@ -29,6 +29,7 @@ _RULES: dict[object, Rule] = {
 
 
 def _of_kind(op: Any) -> Rule | None:
+    """Return the rule for the kind of an operation, or None."""
     return _RULES.get(op if type(op) is Special else type(op))
 
 

@@ -124,6 +124,7 @@ class Term:
 
 
 def _repeats(layout: Layout, axis: int) -> bool:
+    """Return whether an axis of a layout is broadcast."""
     return layout.strides[axis] == 0 and (layout.tables is None or layout.tables[axis] is None)
 
 

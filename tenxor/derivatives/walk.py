@@ -29,7 +29,8 @@ Left = Callable[[Sequence[Past]], None]
 
 
 def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: Left) -> None:
-    """Run the backward pass over `graph`, starting with the cotangents in `parts`, which is changed in place.
+    """Run the backward pass over `graph`, starting with the cotangents in `parts`. Visited tape nodes are removed from `parts` and
+    `graph.nodes`.
 
     `told(past, g)` is called with the cotangent of each tape node in `asked`, and returns the cotangent to continue with. The returned
     value matters only for tape nodes with hooks, which are visited alone. `left(segment)` is called once the cotangents of the sources of a

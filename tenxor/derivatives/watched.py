@@ -126,6 +126,7 @@ def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
 
 
 def _its_watch(past: Past | None, make: bool) -> Watch | None:
+    """Return the watch of a tape node, or None. With `make`, a missing watch is created."""
     if past is not None and past.watch is None and make:
         past.watch = Watch(kept=False)
     return None if past is None else past.watch

@@ -290,6 +290,9 @@ class _Scope:
         tracking.set(self._before)
 
     def _leaf(self, x: Any) -> Tensor:
+        """Return a new tensor on a new leaf, with the elements of the argument `x`. Raise DTypeError if no derivative with respect to `x`
+        exists.
+        """
         t = asarray(float(x) if type(x) is int else x)
         if not is_smooth(t.dtype):
             raise DTypeError(
@@ -354,6 +357,7 @@ def _first(op: str, found: Any) -> Any:
 
 
 def _results(op: str, value: Any) -> list[Tensor]:
+    """Return the tensors of a function's value. Raise DTypeError unless each is floating-point or complex."""
     found = leaves_of(value)
     for t in found:
         if not isinstance(t, Tensor) or not is_smooth(t.dtype):
@@ -365,12 +369,14 @@ def _results(op: str, value: Any) -> list[Tensor]:
 
 
 def _check_scalar(op: str, value: Any) -> None:
+    """Raise ShapeError unless the value of a function is a single real number."""
     if not isinstance(value, Tensor) or value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
         told = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
         raise ShapeError(f"{op}: the function gave {told}; it is to give one real number, for example x.sum(); tx.vjp takes any")
 
 
 def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:
+    """Return `argnums` as a sequence. Raise ArgumentError if it does not consist of integers, or if `function` is not callable."""
     check_called(op, function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
     if not all(isinstance(k, int) for k in numbers):

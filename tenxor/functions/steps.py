@@ -187,6 +187,7 @@ def _matched(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
 
 
 def _cotangent(c: Any, t: Tensor) -> Seen:
+    """Return the user's cotangent for the argument `t`, in the dtype of `t`. Raise ShapeError if the shapes differ."""
     c = asarray(c)
     if c.shape != t.shape:
         raise ShapeError(

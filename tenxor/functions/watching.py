@@ -98,6 +98,7 @@ def _note(node: Node, begun: int, line: _Line) -> None:
 
 
 def _check(node: Node, name: str, sources: Sequence[Node], line: _Line, of: Past | None) -> None:
+    """Raise NotANumber if a node has a NaN and none of `sources` has."""
     if _has_nan(node) and not any(map(_has_nan, sources)):
         belongs = ""
         if of is not None:
@@ -122,6 +123,7 @@ def _steps(node: Node, begun: int) -> list[Node]:
 
 
 def _has_nan(node: Node) -> bool:
+    """Return whether a node has a NaN, computing the node if pending. False for a traced node."""
     if node.traced or not (node.dtype.is_float or node.dtype.is_complex):
         return False
     realize(node)

@@ -76,6 +76,7 @@ class MultiHeadAttention(Module):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
+        """Return the attention of `query` over `key` and `value`, (N, L, embed_dim)."""
         key = query if key is None else key
         value = key if value is None else value
         q, k, v = self._heads(self.to_query(query)), self._heads(self.to_key(key)), self._heads(self.to_value(value))

@@ -316,7 +316,8 @@ def embedding(input: Operand, weight: Tensor) -> Tensor:
 
 @explained
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: random.Generator | None = None) -> Tensor:
-    """Return `input` with each element set to 0 with probability `p`, else divided by 1 - p. Return `input` itself if not `training`.
+    """Return `input` with each element set to 0 with probability `p`, else divided by 1 - p. Return `input` itself if not `training`, or if
+    `p` is 0.
 
     Without a `generator` the mask is drawn from the default generator of `tx.random`.
     """
@@ -386,6 +387,7 @@ def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Te
 
 
 def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+    """Return `x` normalised to mean 0 and variance 1 over `axes`. `eps` is added to the variance."""
     apart, _, variance = centred(x, axes)
     return apart * (variance + eps).rsqrt()
 

@@ -57,6 +57,7 @@ def _check_nodes(op: str, x: Tensor) -> None:
 
 
 def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
+    """Return the source nodes and the target nodes of a list of edges. Raise an error unless it is an integer tensor (2, E)."""
     if edges is None:
         raise ArgumentError(f"{op}: there are no edges; give them as (2, E), from where and to where, or adjacency=matrix")
     edges = asarray(edges)
@@ -86,6 +87,7 @@ class GCN(Module):
 
     @explained
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
+        """Return the new features of each node."""
         _check_nodes("GCN", x)
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:

@@ -47,6 +47,7 @@ def _written(t: Tensor, values: Operand) -> Tensor:
 
 
 def _fans(op: str, t: Tensor) -> tuple[int, int]:
+    """Return fan_in and fan_out of a weight. Raise ShapeError for fewer than 2 axes."""
     if t.ndim < 2:
         raise ShapeError(f"{op}: a tensor of shape {t.shape} has no fan-in and fan-out; it needs at least 2 axes")
     kernel = prod(t.shape[2:])

@@ -127,7 +127,9 @@ class Conv2d(_Convolution):
 
 
 class Flatten(Layer):
-    """Flattening of the axes from `start_dim` to `end_dim`, inclusive, to one axis; by default of every axis but the first."""
+    """Flattening of the axes from `start_dim` to `end_dim`, inclusive, to one axis; by default of every axis but the first. With the
+    defaults, (N,) becomes (N, 1).
+    """
 
     @checked
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:

@@ -40,6 +40,7 @@ _op = elementwise.FUNCTIONS
 
 
 def _reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
+    """Return the loss reduced by "mean" or "sum", or unchanged for "none"."""
     how = one_of(op, "reduction", reduction, "mean", "sum", "none")
     return loss if how == "none" else loss.mean() if how == "mean" else loss.sum()
 
@@ -185,6 +186,7 @@ def _class_axis(op: str, input: Tensor) -> int:
 
 
 def _check_classes(op: str, input: Tensor, target: Tensor, axis: int) -> None:
+    """Raise ShapeError unless `target` has the shape of `input` without the axis of classes."""
     wanted = (*input.shape[:axis], *input.shape[axis + 1 :])
     if target.shape != wanted:
         advice = "; use input.moveaxis(-1, 1) where classes are on the last axis" if target.shape == input.shape[:-1] else ""
@@ -195,6 +197,7 @@ def _check_classes(op: str, input: Tensor, target: Tensor, axis: int) -> None:
 
 
 def _class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> None:
+    """Raise ShapeError or DTypeError unless `weight` is None, or has a number for each class in the input's dtype."""
     if weight is not None:
         if weight.shape != (input.shape[axis],):
             raise ShapeError(f"{op}: weight has shape {weight.shape}; it must be ({input.shape[axis]},), a number for each class")

@@ -369,6 +369,7 @@ def _held(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _item(op: str, items: list[T], k: int) -> T:
+    """Return item `k` of a list of modules. Raise IndexOutOfRange if there is none."""
     check(op, "the number of a module", k, "int")
     if not -len(items) <= k < len(items):
         raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")

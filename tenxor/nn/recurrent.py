@@ -55,6 +55,7 @@ class _Recurrent(Module):
         generator: Source,
         proj_size: int = 0,
     ) -> None:
+        """Check the arguments and create the parameters. Gates, layers and directions follow PyTorch's names."""
         name = type(self).__name__
         if not 0.0 <= dropout <= 1.0:
             raise ArgumentError(f"{name}: dropout is {dropout}; it must be a probability, from 0 to 1")

@@ -24,6 +24,7 @@ def _unpooled(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
+    """Write maxima back over the last `space` axes. The arguments are those of `max_unpool2d`."""
     x, places = asarray(input), asarray(indices)
     if not places.dtype.is_integer:
         raise BadIndex(f"{op}: indices must be integers, not {places.dtype}; max_pool gives them with return_indices=True")

@@ -41,6 +41,9 @@ class LBFGS(Optimizer):
         self._steps: list[tuple[Any, Any, float]] = []  # step, change of the gradient, and 1 / (inner product of both)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move the parameters to a point of lower loss, in place, and return the loss before. `closure` computes the loss, several times in
+        a step.
+        """
         if closure is None:
             raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
         check("LBFGS", "closure", closure, "Callable")

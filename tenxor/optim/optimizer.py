@@ -96,6 +96,7 @@ class Optimizer:
         return found
 
     def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
+        """Raise ArgumentError for invalid settings of a group."""
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check(op, key, group[key], kinds[key])
@@ -188,7 +189,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
-        """Return the new value of a parameter, and of each of its state tensors in `kept`: new nodes, computed from these arguments alone.
+        """Return the new value of a parameter, and of each of the state tensors in `kept`: new nodes, computed from these arguments alone.
         """
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
@@ -261,6 +262,7 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 
 @cache
 def _operation(name: str, dtype: DType) -> Op:
+    """Return a formula as an operation on operands of a dtype."""
     formula = _FORMULAS[name]
     args = [Arg(k, dtype) for k in range(formula.__code__.co_argcount)]
     return custom(name, formula(*args), tuple([dtype] * len(args)))

@@ -91,6 +91,7 @@ class Run:
             self._before = None
 
     def _heard(self, number: int, frame: Any) -> None:
+        """Handle Ctrl-C: stop after the present step, or raise KeyboardInterrupt the second time."""
         if self.stopped:
             raise KeyboardInterrupt
         self.stopped = True
