@@ -173,7 +173,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     tensor has new memory; with None the other library may copy if nothing can be shared, and with False the library must not copy.
 
     Memory shared as read-only is never written: the first write moves the tensor to new memory. Raises ArgumentError for an object
-    without DLPack or on another device, DTypeError for an unsupported dtype or if the library refuses, and NotShared, which is also a
+    without DLPack or on another device, and DTypeError for an unsupported dtype or if the library refuses. Raises NotShared, also a
     BufferError, if the library cannot share. (Array API 2025.12, `from_dlpack`.)
 
     >>> import numpy as np, tenxor as tx

@@ -1,7 +1,7 @@
 """The autograd tape: a record of how nodes were computed, kept as long as derivatives may be requested.
 
 A node with an operand on the tape gets a tape node (`Past`, in PyTorch `grad_fn`) at creation. The tape node holds the recipe, the tape
-nodes of the operands, and only the operand values needed by the derivative (the residuals). So derivatives do not depend on when a node is
+nodes of the operands, and only the operand values needed by the derivative (the residuals). Derivatives do not depend on when a node is
 computed or whether memory is reused, and a value not needed by a derivative is freed as early as without derivatives. A tape node never
 refers to its own graph node. Where the derivative reads the result, the tape nodes of readers hold the graph node in place of its tape
 node.

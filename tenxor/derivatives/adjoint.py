@@ -69,10 +69,10 @@ def adjoint(layout: Layout, term: Term, size: int) -> Part:
 
 
 def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
-    """Return the layout and the term of overlapping windows, gathered by element instead of by window, or None if the layout is no such
+    """Return the layout and the term of overlapping windows, gathered by element instead of by window. Return None if the layout is no such
     case.
 
-    Each window must be shifted by one element from the window before. Window `y` reads element `y + k` at position `k`, so element `p` gets
+    Each window must be shifted by one element from the window before. Window `y` reads element `y + k` at position `k`. So element `p` gets
     the sum over `k` of the contributions of window `p - k` at position `k`. Beyond the first and last window the term is 0. If the term is
     a product of two operands, the result is again a single product: the gradient of a convolution is a convolution.
     """
@@ -103,8 +103,8 @@ def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term
 
 
 def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
-    """Return the layout and the term of overlapping windows at a distance of `s > 1` elements, gathered by element, or None if the layout
-    is no such case.
+    """Return the layout and the term of overlapping windows at a distance of `s > 1` elements, gathered by element. Return None if the
+    layout is no such case.
 
     Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions split into `s`
     phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase `r`.
@@ -117,7 +117,7 @@ def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[La
             apart[k], y = min(wider)
             if any(isinstance(x, Seen) and x.layout.strides[y] and x.layout.strides[k] for x in term.operands):
                 return None  # The operand varies with window and position, so phases would save nothing.
-    short = {k: -shape[k] % s for k, s in apart.items()}  # positions padded with zeros, so that all phases have equal length
+    short = {k: -shape[k] % s for k, s in apart.items()}  # the number of zero positions to add, so that phases have equal length
     operands: list[Operand] = []
     filled: set[int] = set()
     for x in term.operands:
@@ -137,7 +137,8 @@ def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[La
     layout, term = slid
     order = sorted([k for k in live if layout.strides[k]], key=lambda k: -layout.strides[k])
     dead = [k for k in live if not layout.strides[k]]
-    # The product is computed with the phases as separate leading axes. Only its result is permuted, so that phases interleave.
+    # The product is computed with each phase axis moved in front of the axis next to it, an image for each phase. Only the result is
+    # permuted, so that phases interleave.
     phases = [k for k in order if layout.strides[k] in [steps[own] for own in apart]]
     first = order.index(phases[0]) - 1
     made = [*order[:first], *phases, *[k for k in order[first:] if k not in phases]]

@@ -48,11 +48,10 @@ attention = lru_cache(1 << 8)(Attention)  # interned, as recipes compare operati
 
 
 def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
-    """Return for each query (..., L, E) the mean of the values (..., S, V), weighted by the softmax of the query's scaled products with the
-    keys (..., S, E).
+    """Return attention: for each query, the mean of the values, weighted by the softmax of the scaled products of the query with the keys.
 
-    The result has shape (..., L, V). A mask (..., L, S) may be the fourth operand. Attention is recorded as a single step of the tape,
-    unless the mask is on the tape or an operand is traced by `vmap`.
+    `operands` are queries (..., L, E), keys (..., S, E), values (..., S, V) and optionally a mask (..., L, S). The result has shape (...,
+    L, V). Attention is recorded as a single step of the tape, unless the mask is on the tape or an operand is traced by `vmap`.
     """
     pasts = [past_of(x.node) for x in operands]
     is_one_step = tracking.get() and any(pasts[:3]) and not any(pasts[3:]) and not any([x.node.traced for x in operands])

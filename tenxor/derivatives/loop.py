@@ -70,7 +70,7 @@ NONE = Made([], [], {})
 
 
 class Body(NamedTuple):
-    """One traced iteration: `carries` and `xs` are placeholders for the carried values and sequence elements, `nexts` and `ys` are distinct
+    """One traced iteration. `carries` and `xs` are placeholders for the carried values and sequence elements. `nexts` and `ys` are distinct
     nodes for the results, and `made` holds the nodes between.
     """
 
@@ -82,8 +82,10 @@ class Body(NamedTuple):
 
     @staticmethod
     def of(carries: list[Node], xs: list[Node], nexts: Sequence[Seen], ys: Sequence[Seen]) -> Body | None:
-        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration. This is so if a
-        value is missing, if an operation is not a kernel's, or if a tape node is watched or has an operation with a rule of its own.
+        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
+
+        None means that a value is missing, that an operation runs outside kernels, or that a tape node is watched or has an operation with
+        a rule of its own.
         """
         given = {*carries, *xs}
         roots: list[Node] = []
@@ -175,8 +177,8 @@ class Program:
     def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
         """Create the nodes from new inputs. Return the values by number: the nodes of the inputs, then the new nodes.
 
-        With `copies`, an in-place write copies its operand first if the operand is an input or has several readers, as a repeated plan
-        cannot check for later reads.
+        With `copies`, an in-place write copies its operand first if the operand is an input or has several readers: a repeated plan cannot
+        check for later reads.
         """
         every = [seen.node for seen in given]
         read = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()

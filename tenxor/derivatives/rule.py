@@ -1,9 +1,9 @@
 """Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules.
 
-A rule has three functions. `needs` determines the residuals. `pull` (VJP) takes a tape node, the cotangent of its content in the content's
-shape, the indices of the wanted sources, and the graph node if the rule reads the result. It yields the sources' cotangents with the
-indices. `push` (JVP) takes the tangents of sources, by index, in the sources' shapes, and returns the tangent of the content. A linear
-operation is applied to the tangent in the same way as to the value.
+A rule has three functions. `needs` determines the residuals. `pull` (VJP) takes a tape node and the cotangent of its content in the
+content's shape. Further arguments are the indices of the wanted sources, and the graph node if the rule reads the result. It yields the
+sources' cotangents with the indices. `push` (JVP) takes the tangents of sources, by index, in the sources' shapes, and returns the tangent
+of the content. A linear operation is applied to the tangent in the same way as to the value.
 """
 
 from __future__ import annotations

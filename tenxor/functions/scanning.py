@@ -41,7 +41,7 @@ def scan(
     this axis. With `reverse` the loop runs from the last `x` to the first, and the result for the last `x` still stands last.
 
     `step` is called once, with tensors of the shapes of one iteration and without values. The traced step then runs for every iteration
-    without Python in between, and is a single step for derivatives. So an `if` on values raises TraceError, side effects such as printing
+    without Python in between, and is a single step for derivatives. An `if` on values raises TraceError, side effects such as printing
     happen once, and a captured tensor that the step writes to has no value afterwards. Random numbers of `tx.random` are drawn for each
     iteration, the same as in a Python loop. A step cannot be compiled so if it delegates operations to NumPy, looks up elements at index
     tensors, seeds a generator, or runs inside `tx.vmap`. Then `step` is called for each iteration. The results are new tensors, already

@@ -185,9 +185,9 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
 class RNN(_Recurrent):
     """Recurrent layers `h = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with relu for `nonlinearity="relu"` (J. Elman, 1990).
 
-    `forward(x, hx=None)` returns all hidden states of the last layer, (L, N, directions * hidden_size), and the last hidden states of all
-    layers and directions, (num_layers * directions, N, hidden_size). The arguments are those of `LSTM`, without `proj_size` and with a
-    single state `hx`.
+    `forward(x, hx=None)` returns the hidden states of the last layer at every step, (L, N, directions * hidden_size), and the last hidden
+    states. The latter are those of each layer and direction, (num_layers * directions, N, hidden_size). The arguments are those of `LSTM`,
+    without `proj_size` and with a single state `hx`.
 
     >>> import tenxor as tx
     >>> states, last = tx.nn.RNN(3, 4)(tx.ones((5, 2, 3), dtype=tx.float32))

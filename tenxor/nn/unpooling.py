@@ -73,9 +73,9 @@ def max_unpool2d() -> None:
     """Return the maxima of `tx.max_pool2d` with `return_indices`, written back at their `indices` over the last two axes; 0 elsewhere.
 
     `input` and `indices` are (N, C, H, W) or (C, H, W); `kernel_size`, `stride` and `padding` are those of the pooling. The result has
-    `(n - 1) * stride - 2 * padding + kernel_size` elements along each spatial axis, unless `output_size` is given, as several sizes are
-    pooled to the same size. Of several maxima for a position the last is kept. Raises ShapeError for unequal shapes, BadIndex for indices
-    that are not integers, IndexOutOfRange for indices beyond the result, and ArgumentError for an impossible `output_size`.
+    `(n - 1) * stride - 2 * padding + kernel_size` elements along each spatial axis. `output_size` replaces this default, as several sizes
+    are pooled to the same size. Of several maxima for a position the last is kept. Raises ShapeError for unequal shapes, BadIndex for
+    indices that are not integers, IndexOutOfRange for indices beyond the result, and ArgumentError for an impossible `output_size`.
 
     >>> import tenxor as tx
     >>> values, indices = tx.max_pool2d(tx.arange(16).reshape(1, 4, 4), 2, return_indices=True)
