@@ -114,7 +114,7 @@ class Generator:
         return {"seed": self._key, "draws": self._draws}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore a state that `state_dict` returned. Raises ArgumentError for anything else."""
+        """Restore a state that `state_dict` returned. Raises ArgumentError unless `state` has integers "seed" and "draws"."""
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
             raise ArgumentError(f"load_state_dict: {described(state)} is not where a generator stands; give what state_dict() gave")
         note_seeding(self, True)
