@@ -1,4 +1,4 @@
-"""New tensors: from data, from a rule, or from another tensor's shape."""
+"""Constructors of tensors: from data, from a rule, or with another tensor's shape."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ Shape = int | Sequence[int]
 
 
 def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
-    """The sizes of a shape that was given, one number or several."""
+    """Return a shape, given as an integer or several, as a tuple. Raise ShapeError for a negative size."""
     if type(shape) is int and 0 <= shape <= MAX_SIZE:  # as mostly
         return (shape,)
-    if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):  # 2**48 elements at most
+    if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):  # at most 2**48 elements
         return shape
     sizes = ints(op, (shape,))
     for axis, n in enumerate(sizes):
@@ -79,15 +79,14 @@ def _device(op: str, device: str | None) -> None:
 
 
 def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the elements of `obj`: a number, nested lists, a NumPy array, a tensor, or what has a buffer or
-    speaks DLPack.
+    """Return a tensor with the elements of `obj`: a number, nested lists, a NumPy array, a tensor, or an object with a buffer or DLPack.
 
-    A NumPy array is copied, unless it is read-only for good. `copy=False` shares its very memory: each side sees what
-    the other writes; what is read-only is never written, so the first write to such a tensor gives it memory of its own.
-    `copy=True` always copies. A tensor is given back as it is if its dtype fits. Lists of elements that all have a dtype
-    (NumPy's scalars, tensors) keep it; numbers of Python's are bool, int64 or float64.
+    A NumPy array is copied, unless permanently read-only. `copy=False` shares the array's memory, and writes to either side are visible
+    in both. Read-only memory is never written: the first write moves the tensor to new memory. `copy=True` always copies. A tensor with
+    the wanted dtype is returned itself. Lists of elements with a dtype (NumPy scalars, tensors) keep that dtype; Python numbers become
+    bool, int64, float64 or complex128.
 
-    Raises ShapeError for ragged lists, OutOfBounds for numbers that the dtype cannot hold, DTypeError for what are no numbers.
+    Raises ShapeError for ragged lists, OutOfBounds for numbers beyond the dtype's range, and DTypeError for elements that are not numbers.
 
     >>> import tenxor as tx
     >>> tx.asarray([[1, 2], [3, 4]]).sum().item()
@@ -146,7 +145,7 @@ of_values.append(_of_dtype)
 
 
 def _as_others_say(op: str, obj: Any, how: Callable[[], Any]) -> Any:
-    """What another library makes of its object for NumPy; what it cannot, such as PyTorch's sparse tensors, is an error of ours."""
+    """Return `how()`, which exports `obj` from another library. Raise DTypeError if the export fails, NotShared for a BufferError."""
     try:
         return how()
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
@@ -159,23 +158,23 @@ def _as_others_say(op: str, obj: Any, how: Callable[[], Any]) -> Any:
 
 
 def _has_buffer(obj: Any) -> bool:
-    """Whether an object shows numbers in memory, as Python's own arrays do (bytes are text)."""
+    """Return whether an object exports memory through the buffer protocol, as Python's arrays do. Bytes count as text."""
     if isinstance(obj, bytes):
         return False
     try:
         memoryview(obj)
-    except (TypeError, BufferError):  # JAX's bfloat16 has a buffer, and does not show it
+    except (TypeError, BufferError):  # JAX's bfloat16 arrays have a buffer but do not export it
         return False
     return True
 
 
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of whatever speaks DLPack; each side sees what the other writes. With `copy=True` its
-    own; with None the other library may give a copy, where it has nothing to share, and with False it must not.
+    """Return a tensor over the memory of an object that exports DLPack; writes to either side are visible in both. With `copy=True` the
+    tensor has new memory; with None the other library may copy if nothing can be shared, and with False the library must not copy.
 
-    Memory that is shared as read-only is never written: the first write gives the tensor memory of its own. Raises ArgumentError for
-    what does not speak DLPack or is on another device, DTypeError for a dtype that we have not, and where the library refuses; where it
-    says that it cannot share, that is NotShared, which is a BufferError as well. (Array API 2025.12, `from_dlpack`.)
+    Memory shared as read-only is never written: the first write moves the tensor to new memory. Raises ArgumentError for an object
+    without DLPack or on another device, and DTypeError for an unsupported dtype or if the library refuses. Raises NotShared, also a
+    BufferError, if the library cannot share. (Array API 2025.12, `from_dlpack`.)
 
     >>> import numpy as np, tenxor as tx
     >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()
@@ -188,7 +187,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
 
 
 def _is_bfloat16(x: Any) -> bool:
-    """Whether another library calls the dtype of what it exports bfloat16."""
+    """Return whether the dtype of another library's object is called bfloat16."""
     return str(getattr(x, "dtype", "")).endswith("bfloat16")
 
 
@@ -208,7 +207,7 @@ def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tens
 
 
 def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
-    """New tensor of another dtype, as `Tensor.astype`; with `copy=False` `x` itself if it has that dtype."""
+    """Return a new tensor of another dtype, like `Tensor.astype`. With `copy=False`, return `x` itself if `x` has the dtype."""
     _device("astype", device)
     return asarray(x).astype(dtype, copy=copy)
 
@@ -217,7 +216,7 @@ def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | 
 
 
 def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
+    """Decorate a function of the arguments alone, so that the fast path records and replays calls."""
     name = own.__name__
 
     @wraps(own)
@@ -234,7 +233,7 @@ def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
 @made_again
 @spelled
 def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor filled with one number.
+    """Return a new tensor of the given shape filled with `fill_value`. By default it has the dtype of `fill_value`.
 
     >>> import tenxor as tx
     >>> tx.full((2, 2), 7).tolist()
@@ -266,72 +265,72 @@ def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: s
 @made_again
 @spelled
 def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor of zeros, float64 unless a dtype is given."""
+    """Return a new tensor of zeros; the dtype defaults to float64."""
     return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @made_again
 @spelled
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor of ones, float64 unless a dtype is given."""
+    """Return a new tensor of ones; the dtype defaults to float64."""
     return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @made_again
 @spelled
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor whose elements are whatever its memory held."""
+    """Return a new tensor with uninitialised elements; the dtype defaults to float64."""
     _device("empty", device)
     return Tensor._of(Node.of(EMPTY, shape_of("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
 @spelled
 def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor of `x`'s shape and dtype filled with one number."""
+    """Return a new tensor filled with `fill_value`, with the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
     return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
 @spelled
 def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor of zeros of `x`'s shape and dtype."""
+    """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
     return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
 @spelled
 def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor of ones of `x`'s shape and dtype."""
+    """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
     return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
 @spelled
 def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """New tensor of `x`'s shape and dtype, its elements undefined."""
+    """Return a new tensor with uninitialised elements, the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
 @made_again
 def positions(shape: tuple[int, ...]) -> Tensor:
-    """The row-major number of each element, as int64; it takes no memory until it must."""
+    """Return the row-major flat index of each element, as int64. The tensor is lazy and takes no memory until computed."""
     return Tensor._of(Node.of(POSITION, shape, DEFAULT_INT))
 
 
 @made_again
 def _counted(count: int) -> Tensor:
-    """The same of a vector, as floats."""
+    """Return the vector 0, 1, ..., `count` - 1, as float64."""
     return positions((count,)).astype(DEFAULT_FLOAT)
 
 
 def is_followed(x: Any) -> TypeGuard[Tensor]:
-    """Whether derivatives may be taken by a number: it is to stay a tensor."""
+    """Return whether `x` is a 0-d tensor on the tape. Such an `x` must remain a tensor, as it may have a derivative."""
     return isinstance(x, Tensor) and x.ndim == 0 and x._has_past()
 
 
 def _real(op: str, x: Any) -> float:
-    """A number that has no imaginary part."""
+    """Return `x` as a real number. Raise DTypeError if complex."""
     if type(x) is int or type(x) is float or is_size(x):
         return x  # type: ignore[no-any-return]
     value = number_of(x, op)
@@ -352,7 +351,7 @@ def arange(
     end: float | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """New 1-D tensor of `start`, `start + step`, ... before `stop`; with one argument from 0 to it.
+    """Return a new 1-D tensor of `start`, `start + step`, ... before `stop`; a single argument is `stop`, and `start` is 0.
 
     >>> import tenxor as tx
     >>> tx.arange(3).tolist(), tx.arange(1, 0, -0.5).tolist()
@@ -369,7 +368,7 @@ def arange(
     count: Any
     try:
         count = -(-(stop - start) // step) if integral else (stop - start) / step
-    except OverflowError:  # an integer that no float holds, and a float
+    except OverflowError:  # an integer beyond the range of floats
         count = inf
     if not integral:
         if not isfinite(count):
@@ -380,13 +379,13 @@ def arange(
     d = dtype_of((DEFAULT_INT if integral else DEFAULT_FLOAT) if dtype is None else dtype)
     if integral and d.is_integer and count:
         for x in (start, start + (count - 1) * step):
-            if d is not DEFAULT_INT or not is_size(x):  # with 64 bits these are counted, too
+            if d is not DEFAULT_INT or not is_size(x):  # a symbolic size is an int64 itself
                 check_fits(x, d, "arange")
     if not integral:
         first, each = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]
         return (_counted(count) * each + first).astype(d, copy=False)
     found = positions((count,))
-    if d.kind == "uint":  # modulo 2**64 all comes out right, whatever the sign of the step
+    if d.kind == "uint":  # arithmetic modulo 2**64 is exact for either sign of the step
         found, start, step = found.astype(uint64), start % 2**64, step % 2**64
     if step != 1:
         found *= step
@@ -408,9 +407,9 @@ def linspace(
     endpoint: bool = True,
     steps: int | None = None,
 ) -> Tensor:
-    """New 1-D tensor of `num` evenly spaced numbers from `start` to `stop`, which is the last one if `endpoint`.
+    """Return a new 1-D tensor of `num` evenly spaced numbers from `start` to `stop`, with `stop` as the last number if `endpoint`.
 
-    They are complex if one of both is.
+    The numbers are complex if `start` or `stop` is.
 
     >>> import tenxor as tx
     >>> tx.linspace(0, 1, 5).tolist()
@@ -427,7 +426,7 @@ def linspace(
     counted = _counted(count)
     scale = 1.0 if isinstance(first, Tensor) or isinstance(last, Tensor) else scale_of_steps(first, last)
     step = (last * scale - first * scale) / gaps if gaps > 0 else 0.0
-    # By operations, as operators do not take what stands for numbers that sizes have (`sizes.py`).
+    # Operators do not accept numbers that depend on symbolic sizes (`sizes.py`), so operations are named.
     found: Tensor = counted._with(OPS["multiply"], step) + first * scale
     if scale != 1:
         found *= 1 / scale
@@ -437,7 +436,7 @@ def linspace(
 
 
 def _ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
-    """Both ends of a line, as floats, or as complex numbers if one is, or as tensors that derivatives follow; and that dtype."""
+    """Return both ends as floats, complex numbers, or tensors on the tape; and the default dtype."""
     if type(start) is float and type(stop) is float:  # as mostly
         return start, stop, DEFAULT_FLOAT
     given: list[Any] = [x if is_followed(x) else number_of(x, "linspace") for x in (start, stop)]
@@ -450,7 +449,7 @@ def _ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
 
 
 def scale_of_steps(start: complex, stop: complex) -> float:
-    """By what power of two to multiply both ends, so that their distance is a float, and a step of it has all its digits."""
+    """Return a power of two. Scaled by it, both ends have a finite distance, and a step keeps full precision."""
     distance = stop - start
     if type(distance) is float and 2.0**-900 <= abs(distance) < inf:
         return 1.0
@@ -465,7 +464,7 @@ def scale_of_steps(start: complex, stop: complex) -> float:
 def eye(
     n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None
 ) -> Tensor:
-    """New matrix with ones on diagonal `k` and zeros elsewhere."""
+    """Return a new matrix with ones on diagonal `k` and zeros elsewhere; the dtype defaults to float64."""
     _device("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
     n_rows, n_cols = shape_of("eye", (n_rows, n_cols))
@@ -475,7 +474,7 @@ def eye(
 
 
 def _diagonal(op: str, k: int, rows: int, columns: int) -> int:
-    """The number of a diagonal; those far outside of the matrix are all alike."""
+    """Return the number of a diagonal, clamped to just outside of the matrix."""
     return max(-rows - 1, min(checked_int(op, "k", k), columns + 1))
 
 
@@ -485,16 +484,16 @@ def _triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
     rows, columns = positions((x.shape[-2],)).expand_dims(1), positions((x.shape[-1],))
     k = _diagonal(op, k, *x.shape[-2:])
-    return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # 0 of any dtype
+    return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # False becomes 0 of any dtype
 
 
 @called_again
 def tril(x: Operand, /, k: int = 0) -> Tensor:
-    """New tensor: the matrices of `x` with zeros above diagonal `k`."""
+    """Return a new tensor: the matrices in the last two axes of `x`, with zeros above diagonal `k`."""
     return _triangle("tril", x, k, "less_equal")
 
 
 @called_again
 def triu(x: Operand, /, k: int = 0) -> Tensor:
-    """New tensor: the matrices of `x` with zeros below diagonal `k`."""
+    """Return a new tensor: the matrices in the last two axes of `x`, with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")

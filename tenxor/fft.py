@@ -1,12 +1,12 @@
 """Fourier transforms: the extension `fft` of the Python array API standard 2025.12, and NumPy's for two axes.
 
-The transforms are NumPy's, on our memory, along one axis after the other; of long rows of real numbers half is found, and mirrored.
-They compute in the precision of what they are given: float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers and bools
-become float64; float16 and bfloat16 are computed in float32, and stay so, as there are no narrower complex numbers.
+The transforms are NumPy's, on our memory, axis by axis. For long rows of real numbers, half of the result is computed and the rest is
+mirrored. The precision is that of the input: float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers and bools become
+float64. float16 and bfloat16 are converted to float32, and results stay in 32 bits: no narrower complex dtype exists.
 
-`norm` says where results are divided by the number of elements `n`: "backward" by the inverse transforms, "forward" by the others,
-"ortho" by both, by the root of `n`. `n` (or `s`, one for each axis) crops the axis to that many elements, or fills it up with zeros.
-With `out` the result is written into that tensor, which is given back.
+`norm` says which transforms divide by the number of elements `n`: with "backward" the inverse transforms, with "forward" the forward
+transforms, and with "ortho" both divide by sqrt(n). `n` (or `s`, a size for each axis) crops the axis to `n` elements, or pads the axis
+with zeros. With `out` the result is written into this tensor, which is returned.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ Sizes = Sequence[int] | None
 Axes = int | Sequence[int] | None
 Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
-FEW = 1 << 9  # elements that NumPy transforms along all axes sooner than it is asked for each
-FEW_REAL = 1 << 14  # the same of real numbers that become complex
-LONG = 1 << 9  # elements along an axis of which half is found of real numbers, and mirrored, sooner than all of complex ones
+FEW = 1 << 9  # elements; below, a single call of NumPy for several axes is faster than a call for each
+FEW_REAL = 1 << 14  # elements; the limit for real input, converted to complex
+LONG = 1 << 9  # elements of a real axis; from here on computing half and mirroring is faster than a complex transform
 
 
 # --- along one axis ---------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ LONG = 1 << 9  # elements along an axis of which half is found of real numbers, 
 def fft(
     x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: the discrete Fourier transform along an axis, of which `n` elements are taken.
+    """Return the discrete Fourier transform along an axis, cropped or padded to `n` elements, as a new complex tensor.
 
     Raises AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.fft`.)
 
@@ -93,7 +93,9 @@ def fft(
 def ifft(
     x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: the inverse of `fft` along an axis; errors as there. (Array API 2025.12, `fft.ifft`.)
+    """Return the inverse of `fft` along an axis, as a new complex tensor.
+
+    Raises AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.ifft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifft(tx.asarray([10.0, -2 + 2j, -2.0, -2 - 2j])).tolist()
@@ -107,9 +109,10 @@ def ifft(
 def rfft(
     x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: the first `n // 2 + 1` elements of the Fourier transform of real numbers; the others are their conjugates.
+    """Return the first `n // 2 + 1` elements of the Fourier transform of real numbers, as a new complex tensor. The remaining elements are
+    their conjugates.
 
-    Raises DTypeError for complex numbers, and errors as `fft`. (Array API 2025.12, `fft.rfft`.)
+    Raises DTypeError for complex numbers, AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.rfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.rfft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
@@ -123,10 +126,10 @@ def rfft(
 def irfft(
     x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New real tensor: the inverse of `rfft`, of `n` elements along the axis, by default an even number, twice the size less 1.
+    """Return the inverse of `rfft`, `n` elements along the axis, as a new real tensor. The default of `n` is even: twice (the size less 1).
 
-    The imaginary part of the first element, and of the last for an even `n`, is not looked at. Errors as of `fft`.
-    (Array API 2025.12, `fft.irfft`.)
+    The imaginary part of the first element, and of the last for an even `n`, is ignored. Raises AxisError, ShapeError for no elements, and
+    ArgumentError. (Array API 2025.12, `fft.irfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.irfft(tx.asarray([10.0, -2 + 2j, -2.0])).tolist()
@@ -140,10 +143,10 @@ def irfft(
 def hfft(
     x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New real tensor: the Fourier transform, of `n` elements along the axis, of a signal of which every later half
-    is the conjugate of the given one.
+    """Return the Fourier transform of a Hermitian signal, given by its first half, as a new real tensor of `n` elements along the axis.
 
-    By default `n` is twice the size less 1. Errors as of `fft`. (Array API 2025.12, `fft.hfft`.)
+    The default of `n` is twice (the size less 1). Raises AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12,
+    `fft.hfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
@@ -157,9 +160,9 @@ def hfft(
 def ihfft(
     x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: the inverse of `hfft`, the first `n // 2 + 1` elements. Raises DTypeError for complex
-    numbers, and errors as `fft`.
-    (Array API 2025.12, `fft.ihfft`.)
+    """Return the inverse of `hfft`, the first `n // 2 + 1` elements, as a new complex tensor.
+
+    Raises DTypeError for complex numbers, AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.ihfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
@@ -177,9 +180,9 @@ def ihfft(
 def fftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: the Fourier transform along several axes, by default all, or as many of the last as `s` has sizes.
+    """Return the Fourier transform along several axes, as a new complex tensor. The default is every axis, or the last `len(s)` axes.
 
-    A size of -1 leaves an axis as it is. Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.fftn`.)
+    A size of -1 leaves an axis unchanged. Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.fftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.fftn(tx.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -193,7 +196,9 @@ def fftn(
 def ifftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: the inverse of `fftn`; arguments and errors as there. (Array API 2025.12, `fft.ifftn`.)
+    """Return the inverse of `fftn`, as a new complex tensor. The arguments are those of `fftn`.
+
+    Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.ifftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifftn(tx.asarray([[10.0, -2.0], [-4.0, 0.0]])).tolist()
@@ -207,10 +212,10 @@ def ifftn(
 def rfftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: the Fourier transform of real numbers along several axes, half of it along the last; as
-    `rfft` there, and then as `fftn`.
+    """Return the Fourier transform of real numbers along several axes, as a new complex tensor: `rfft` along the last axis, then `fftn`
+    along the others.
 
-    Raises DTypeError for complex numbers, and errors as `fftn`. (Array API 2025.12, `fft.rfftn`.)
+    Raises DTypeError for complex numbers, AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.rfftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.rfftn(tx.ones((2, 2))).tolist()
@@ -220,7 +225,7 @@ def rfftn(
     sizes, places = _sizes("rfftn", x, s, axes)
     if not places:
         raise ArgumentError("rfftn: give at least one axis, the one that is halved")
-    names = ["rfft"] + ["fft"] * (len(places) - 1)  # as fftn goes; an axis may be named twice
+    names = ["rfft"] + ["fft"] * (len(places) - 1)  # in the order of fftn, as an axis may be named twice
     return into("rfftn", out, _in_steps("rfftn", x, list(zip(names, sizes[::-1], places[::-1], strict=True)), norm))
 
 
@@ -229,8 +234,10 @@ def rfftn(
 def irfftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New real tensor: the inverse of `rfftn`; `s` is the shape of the result along the axes, by default twice the
-    last size less 1, and the others as they are. Errors as of `fftn`. (Array API 2025.12, `fft.irfftn`.)
+    """Return the inverse of `rfftn`, as a new real tensor. `s` is the shape of the result along the axes; by default it is twice (the size
+    less 1) along the last axis, and unchanged along the others.
+
+    Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.irfftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.irfftn(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
@@ -248,7 +255,7 @@ def irfftn(
 def fft2(
     x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: `fftn` along two axes, by default the last.
+    """Return `fftn` along two axes, by default the last two, as a new complex tensor.
 
     >>> import tenxor as tx
     >>> tx.fft.fft2(tx.ones((2, 2))).tolist()
@@ -261,7 +268,7 @@ def fft2(
 def ifft2(
     x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: `ifftn` along two axes, by default the last.
+    """Return `ifftn` along two axes, by default the last two, as a new complex tensor.
 
     >>> import tenxor as tx
     >>> tx.fft.ifft2(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
@@ -274,7 +281,7 @@ def ifft2(
 def rfft2(
     x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New complex tensor: `rfftn` along two axes, by default the last.
+    """Return `rfftn` along two axes, by default the last two, as a new complex tensor.
 
     >>> import tenxor as tx
     >>> tx.fft.rfft2(tx.ones((2, 3))).shape
@@ -287,7 +294,7 @@ def rfft2(
 def irfft2(
     x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """New real tensor: `irfftn` along two axes, by default the last.
+    """Return `irfftn` along two axes, by default the last two, as a new real tensor.
 
     >>> import tenxor as tx
     >>> tx.fft.irfft2(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
@@ -300,9 +307,10 @@ def irfft2(
 
 
 def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """New 1-D tensor, float64 unless a dtype is given: the frequencies of the `n` elements of `fft`, for samples that are `d` apart.
+    """Return the frequencies of the `n` elements of `fft`, for samples with distance `d`, as a new 1-D tensor. The dtype defaults to
+    float64.
 
-    Raises ArgumentError for no elements. (Array API 2025.12, `fft.fftfreq`.)
+    Raises ArgumentError for `n` below 1. (Array API 2025.12, `fft.fftfreq`.)
 
     >>> import tenxor as tx
     >>> tx.fft.fftfreq(5, d=0.2).tolist()
@@ -315,9 +323,10 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device
 
 
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """New 1-D tensor, float64 unless a dtype is given: the frequencies of the elements of `rfft` of `n` samples that are `d` apart.
+    """Return the frequencies of the elements of `rfft` of `n` samples with distance `d`, as a new 1-D tensor. The dtype defaults to
+    float64.
 
-    Raises ArgumentError for no elements. (Array API 2025.12, `fft.rfftfreq`.)
+    Raises ArgumentError for `n` below 1. (Array API 2025.12, `fft.rfftfreq`.)
 
     >>> import tenxor as tx
     >>> tx.fft.rfftfreq(5, d=0.2).tolist()
@@ -346,8 +355,8 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
 
 @spelled
 def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
-    """New tensor: `x` with the frequency 0, which `fft` puts first, in the middle of the axes, by default all. Raises AxisError.
-    (Array API 2025.12, `fft.fftshift`.)
+    """Return a new tensor: `x` with the frequency 0, which `fft` puts first, moved to the middle of the axes, by default of every axis.
+    Raises AxisError. (Array API 2025.12, `fft.fftshift`.)
 
     >>> import tenxor as tx
     >>> tx.fft.fftshift(tx.asarray([0, 1, 2, -2, -1])).tolist()
@@ -358,7 +367,7 @@ def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
 
 @spelled
 def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
-    """New tensor: the inverse of `fftshift`. Raises AxisError. (Array API 2025.12, `fft.ifftshift`.)
+    """Return a new tensor: the inverse of `fftshift`. Raises AxisError. (Array API 2025.12, `fft.ifftshift`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifftshift(tx.asarray([-2, -1, 0, 1, 2])).tolist()
@@ -374,7 +383,7 @@ def _shifted(op: str, x: Operand, axes: Axes, back: int) -> Tensor:
     return roll(x, shifts, places) if places else x.copy()
 
 
-# --- what they have in common -----------------------------------------------------------------------------------------
+# --- shared helpers ---------------------------------------------------------------------------------------------------
 
 
 def _real(op: str, x: Any) -> Tensor:
@@ -392,7 +401,7 @@ def _norm(op: str, norm: str | None) -> str:
 
 
 def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
-    """One transform along one axis, for the function `op`."""
+    """Return a transform along a single axis. `name` is the transform and `op` the public function, for errors."""
     op = op or name
     norm = _norm(op, norm)
     place = axis_of(op, axis, x.ndim)
@@ -406,7 +415,7 @@ def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op:
         if n >= LONG:
             return _mirrored(x, name, n, place, norm, op)
         return _one_of_several(x.astype(complex_of(x.dtype)), name, n, place, norm, op)
-    if not size:  # what fills it up begins here: NumPy's irfft reads an element that there is not
+    if not size:  # pad an empty axis with one zero here, as NumPy's irfft reads the first element
         x = concat([x, zeros([1 if k == place else m for k, m in enumerate(x.shape)], dtype=x.dtype)], axis=place)
     kept = n // 2 + 1 if name == "rfft" else n
     (found,) = hosted(name, x.moveaxis(place, -1), sizes={"k": kept}, n=n, norm=norm)
@@ -414,7 +423,7 @@ def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op:
 
 
 def _mirrored(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Tensor:
-    """The transform of real numbers, of which the later half is the conjugate of the other, from the end on."""
+    """Return the transform of real numbers by `rfft`: the second half is the conjugate of the first, reversed."""
     half = _one_of_several(x, "rfft", n, axis, norm if name == "fft" else TURNED[norm], op).moveaxis(axis, -1)
     rest = half[..., 1 : (n + 1) // 2].flip(-1)
     parts = [half, rest.conj()] if name == "fft" else [half.conj(), rest]
@@ -423,7 +432,7 @@ def _mirrored(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Te
 
 @called_again
 def _one_of_several(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str) -> Tensor:
-    """The same, remembered by itself."""
+    """Return a transform along a single axis. This is a separate function, so that the fast path records and replays each axis."""
     return _along(x, name, n, axis, norm, op)
 
 
@@ -434,7 +443,7 @@ def _along_all(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | 
 
 
 def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
-    """Transforms, by name, one after the other, each with a size along an axis."""
+    """Apply transforms in order; a step is a name, a size and an axis."""
     sizes, places = [size for _, size, _ in steps], {axis for *_, axis in steps}
     few = FEW if x.dtype.is_complex or steps[0][0] == "rfft" else FEW_REAL
     if len(steps) == len(places) > 1 and 0 < min(sizes) <= max(sizes) < few:
@@ -448,7 +457,7 @@ def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: s
 
 
 def _of_few(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[Array]:
-    """The same by NumPy alone."""
+    """Apply transforms to a small array by NumPy alone, in order; a step is a name, a size and an axis."""
     with np.errstate(all="ignore"):
         for name, size, axis in steps:
             x = getattr(np.fft, name)(x, size, axis, norm)
@@ -456,7 +465,9 @@ def _of_few(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[
 
 
 def _sizes(op: str, x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
-    """The size of each axis that is transformed, and the axes; one that was `halved` is the last."""
+    """Return the size of each transformed axis, and the axes. With `halved`, the last axis has the result of `rfft`, and gets the size
+    before.
+    """
     given = None if s is None else ints(op, (s,))
     if axes is None:
         count = x.ndim if given is None else len(given)

@@ -1,11 +1,12 @@
-"""What is kept of how a node was made, for as long as somebody may ask for derivatives.
+"""The autograd tape: a record of how nodes were computed, kept as long as derivatives may be requested.
 
-A node that reads one with a past gets one, when it is made: its recipe, the pasts of what it reads, and those values alone that
-its derivative reads. So nothing depends on when a node is computed, or whether its memory is used again; a value that no
-derivative reads dies as it does without derivatives. A past never refers to its own node. Where its derivative reads the result, whoever
-reads that node keeps the node itself instead of its past.
+A node with an operand on the tape gets a tape node (`Past`, in PyTorch `grad_fn`) at creation. The tape node holds the recipe, the tape
+nodes of the operands, and only the operand values needed by the derivative (the residuals). Derivatives do not depend on when a node is
+computed or whether memory is reused, and a value not needed by a derivative is freed as early as without derivatives. A tape node never
+refers to its own graph node. Where the derivative reads the result, the tape nodes of readers hold the graph node in place of its tape
+node.
 
-What a derivative reads is known to those who make derivatives (`derivatives/`), which are loaded before there is any past.
+The package `derivatives/` determines the residuals. It is loaded before the first tape node exists.
 """
 
 from __future__ import annotations
@@ -21,35 +22,39 @@ Kept = Any  # Past | Node | Scalar | None
 
 
 class Needs(NamedTuple):
-    """What a derivative reads: of each source whether its value, and whether the result. That follows from the operation and the dtypes, so
-    recipes of several sizes may share what is known of it.
+    """The residuals of a recipe: for each source whether the derivative reads its value, and whether the derivative reads the result. They
+    follow from the operation and the dtypes, so recipes of several sizes may share a `Needs`.
     """
 
     sources: tuple[bool, ...]
     result: bool
 
 
-NOTHING = Needs((), False)  # of what has no derivatives
+NOTHING = Needs((), False)  # the residuals of an operation without derivatives
 
 
 class Deriving(NamedTuple):
-    """What a derivative reads of a recipe, where those sources have a past whose bits are set; and a node with the content and the past
-    of one that others may write.
+    """Two functions provided by `derivatives/` to this module.
+
+    `needs(recipe, tracked)` returns the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on the tape.
+    `own_copy(node)` returns a node with the content and the tape node of `node`, in memory that is not externally shared.
     """
 
     needs: Callable[[Recipe, int], Needs]
     own_copy: Callable[[Node], Node]
 
 
-deriving: list[Deriving] = []  # one, or none yet
+deriving: list[Deriving] = []  # empty until `derivatives/` is loaded, then one element
 
 
 class Again(NamedTuple):
-    """What machine code does of derivatives (`shortcut/code/follow.py`, `pasts.py`, `batches.py`): append the nodes of steps
-    (`derivatives/again.py`) to a list, as far as it can; say what is known of nodes (`derivatives/reverse.py`), what a stretch of pasts
-    consists of (`derivatives/outline.py`), and how nodes were made of what stands for a batch's members (`derivatives/batching.py`), with
-    a list for what else is given; or None. `found` are the steps that go through a stretch that is new, by what was learnt of those of
-    other sizes (`shortcut/stretches.py`).
+    """Functions of the fast path for derivatives (`shortcut/code/follow.py`, `pasts.py`, `batches.py`).
+
+    `make(nodes, steps)` appends the nodes of replay steps (`derivatives/again.py`) to `nodes`, as far as possible. `known(roots, first)`
+    collects a slice of the tape (`derivatives/reverse.py`). `outlined` encodes the signature of a tape segment (`derivatives/outline.py`).
+    `batched` encodes how nodes were computed from the placeholders of a batch, and appends the remaining inputs to the last argument
+    (`derivatives/batching.py`). `known`, `outlined` and `batched` return None to decline. `found(outline, make)` returns the replay steps
+    of a new tape segment, if possible from a segment of different sizes (`shortcut/stretches.py`).
     """
 
     make: Callable[[list[Any], Sequence[Any]], None]
@@ -59,15 +64,18 @@ class Again(NamedTuple):
     found: Callable[[Any, Callable[..., Any]], Any]
 
 
-short_again: list[Again] = []  # one, or none
+short_again: list[Again] = []  # empty, or one element while the fast path is installed
 
 
 class Past:
-    """How a node was made. `sources` are what its recipe reads: a past, or a node with one if its value is needed; of what has no
-    past a node or a number if that is needed, else None. What has no sources is where derivatives end: a leaf.
+    """A node of the autograd tape: how a graph node was computed. In PyTorch this is a `grad_fn`.
 
-    `reads_result` tells that the derivative reads the value of the node. `number` is larger than those of all that it reads.
-    `watch` has what is to be done with the cotangent, if anything. `traced` is as in `node.py`.
+    `sources` has an entry for each operand of the recipe. An operand on the tape is a `Node` if its value is a residual, or if its own
+    derivative reads this value; else it is a `Past`. An operand not on the tape is a `Node` or `Scalar` if the value is a residual, else
+    None. A tape node without sources is a leaf.
+
+    `reads_result` is True if the derivative reads the value of the node. `number` is larger than the numbers of the operands. `watch`
+    receives the cotangent in a backward pass, or is None. `traced` is True if the node reads an argument of a function being traced.
     """
 
     __slots__ = ("__weakref__", "number", "offsets", "reads_result", "recipe", "sources", "traced", "watch")
@@ -88,11 +96,14 @@ class Past:
         self.watch: Any = None
 
     def followed(self, node: Node, number: int) -> Any:
-        """The past of a new node that reads one with this past: none while nothing is tracked, or if there are no derivatives by it. The
-        short way does the same (`shortcut/code/follow.py`).
+        """Return the tape node of `node`, a new node that reads a node with this tape node. `number` is the serial number of the new one.
+
+        The result is `TRACED` or `CONSTANT` instead if nothing is recorded but an operand reads an argument of a function being traced. The
+        result is None if nothing is recorded, or if the operation has no derivative, and no operand is traced. The fast path does the same
+        in `shortcut/code/follow.py`.
         """
         recipe, sources = node.recipe, node.sources
-        tracked, bit, traced = 0, 1, False  # this runs for every operation
+        tracked, bit, traced = 0, 1, False  # This loop runs for every operation, so it is kept short.
         for s in sources:
             if type(s) is Node and s.past is not None:
                 traced = traced or s.past.traced
@@ -113,7 +124,7 @@ class Past:
         if needs is NOTHING:
             return TRACED if traced else None
         kept: list[Kept] = []
-        for s, needed in zip(sources, needs.sources):  # noqa: B905  # one for each
+        for s, needed in zip(sources, needs.sources):  # noqa: B905  # `needs.sources` has as many entries as `sources`
             if type(s) is not Node:
                 kept.append(s)
             elif not needed:
@@ -127,13 +138,13 @@ class Past:
 
     @property
     def layouts(self) -> tuple[Layout | None, ...]:
-        """What each source was read through; None for a number."""
+        """The layout through which each source was read; None for a number."""
         each = zip(self.recipe.forms, self.offsets)  # noqa: B905  # the last offset may be the target's
         return tuple([None if form is None else form.layout.at(offset) for form, offset in each])
 
     @property
     def target(self) -> Layout:
-        """What a store, a scatter or a scan was written through."""
+        """The layout through which a store, a scatter or a scan was written."""
         form = self.recipe.target
         assert form is not None
         found: Layout = form.layout.at(self.offsets[-1])
@@ -143,11 +154,11 @@ class Past:
         return f"Past({self.recipe.op}, {self.recipe.shape})"
 
 
-GONE: tuple[Kept, ...] = (None,)  # the sources of a past that has let go of what it kept
+GONE: tuple[Kept, ...] = (None,)  # the sources of a tape node whose residuals were freed
 
 
 def past_of(kept: Kept) -> Past | None:
-    """The past that something kept has, or is."""
+    """Return the tape node of `kept`: a graph node, a tape node, a number or None. Return None if no tape node exists."""
     if type(kept) is Node:
         kept = kept.past
     return kept if type(kept) is Past else None

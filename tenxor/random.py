@@ -1,12 +1,12 @@
 """Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused.
 
-Element `n` of draw number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an expression like any
-other: lazy, fused into what reads it, never stored if it need not be; and a new seed compiles nothing.
+Element `n` of draw number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an ordinary expression: lazy, fused into
+its readers, and not stored unless necessary. A new seed needs no new kernel.
 
-The layout of the counters is part of the promise that a seed gives the same numbers tomorrow. A Philox block has four
-words of 32 bits; the block of an element has `n` as words 0 and 1 of its counter, `d` as words 2 and 3, and the seed as
-its key, low words first. Words 0 and 1 of the block are the element's 64 random bits, of which the upper ones are used.
-Only normal numbers and integers in a range take words 2 and 3 too. No two draws share a block.
+The layout of the counters is stable across versions, so that a seed always gives the same numbers. A Philox block has four words of
+32 bits. The block of an element has `n` as words 0 and 1 of the counter, `d` as words 2 and 3, and the seed as the key, low words first.
+Words 0 and 1 of the block are the element's 64 random bits, and the upper ones are used. Only normal numbers and integers in a range
+take words 2 and 3, too. No two draws share a block.
 
 Inside transforms of functions (`vmap`, `scan`, `checkpoint`) the seed, `d` and `n` pass through scopes (`functions/draws.py`).
 
@@ -59,18 +59,18 @@ if not TYPE_CHECKING:
     __getattr__ = public_getattr(globals())
 
 sorting = Late("tenxor.functions.sorting")
-FEW = 1 << 8  # elements whose numbers are kept in memory: so few that who reads them may wait (`HEAVY`)
+FEW = 1 << 8  # elements whose indices are kept in memory; below `HEAVY`, so that readers may remain pending
 
 Shape = int | Sequence[int]
 
-_counting = reentrant()  # so that threads that share a generator never get the same draw
+_counting = reentrant()  # threads that share a generator must never get the same draw
 
 
 @kind("a tx.random.Generator")
 class Generator:
-    """A source of random tensors: draws that never overlap, the same for the same seed (0 to 2**64 - 1; None for any).
+    """A source of random tensors: draws never overlap, and equal seeds (0 to 2**64 - 1; None for a random one) give equal numbers.
 
-    A copy goes on where the original stands, as does one that was pickled. Methods take `size` for `shape` too, as NumPy.
+    A copied or unpickled generator continues where the original stood. Methods accept `size` for `shape`, as in NumPy.
 
     >>> import tenxor as tx
     >>> first, again = tx.random.Generator(7), tx.random.Generator(7)
@@ -97,7 +97,7 @@ class Generator:
         return f"Generator(seed={self._key}, after {self._draws} draws)"
 
     def seed(self, seed: int | None) -> None:
-        """Start anew from a seed, 0 to 2**64 - 1, or from any for None; else ArgumentError.
+        """Restart from a seed, 0 to 2**64 - 1, or from a random seed for None. Raises ArgumentError for any other seed.
 
         >>> import tenxor as tx
         >>> g = tx.random.Generator(1); a = g.random(2).tolist(); g.seed(1); g.random(2).tolist() == a
@@ -110,26 +110,26 @@ class Generator:
         self._key, self._draws = key, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Where it stands, as numbers: what `load_state_dict` goes on from."""
+        """Return the state as numbers, for `load_state_dict`."""
         return {"seed": self._key, "draws": self._draws}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on from where another stood. ArgumentError for what `state_dict` does not give."""
+        """Restore a state that `state_dict` returned. Raises ArgumentError unless `state` has integers "seed" and "draws"."""
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
             raise ArgumentError(f"load_state_dict: {described(state)} is not where a generator stands; give what state_dict() gave")
         note_seeding(self, True)
         self._key, self._draws = state["seed"], state["draws"]
 
     def __setstate__(self, state: tuple[None, dict[str, int]]) -> None:
-        """Take over the state of the generator that was copied or pickled."""
+        """Restore the state of the generator that was copied or pickled."""
         note_seeding(self, True)
         self._state = state[1]["_key"], state[1]["_draws"]
 
     @spelled
     def random(self, shape: Shape = (), dtype: DTypeLike | None = None, *, size: Shape | None = None) -> Tensor:
-        """New tensor of numbers from 0 on and below 1, each equally likely: multiples of 2**-53 (float32: of 2**-24).
+        """Return a new tensor of uniform numbers in [0, 1): multiples of 2**-53 (float32: of 2**-24).
 
-        Of `dtype` float64 or float32. ShapeError for a negative size, DTypeError for another dtype.
+        The dtype is float64 (the default) or float32. Raises ShapeError for a negative size, and DTypeError for another dtype.
 
         >>> import tenxor as tx
         >>> tx.random.Generator(0).random(3).shape
@@ -147,9 +147,9 @@ class Generator:
         dtype: DTypeLike | None = None,
         size: Shape | None = None,
     ) -> Tensor:
-        """New tensor of numbers from `low` on and below `high`, each equally likely, float64 or float32.
+        """Return a new tensor of uniform numbers in [`low`, `high`), float64 (the default) or float32.
 
-        ArgumentError where `low` is above `high`, OutOfBounds where the dtype cannot hold them or their distance.
+        Raises ArgumentError if `low` is above `high`, and OutOfBounds if the dtype cannot hold both or their difference.
 
         >>> import tenxor as tx
         >>> x = tx.random.Generator(0).uniform(-1, 1, (100, 2))
@@ -162,7 +162,7 @@ class Generator:
             raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
         if max(abs(first), abs(last), last - first) > d.highest:
             raise OutOfBounds(f"uniform: {d} cannot hold low {low}, high {high} and their distance; scale the result")
-        # Rounding may reach `high`, which is out.
+        # Rounding may reach `high`, which is excluded.
         below = nextafter(last, first) if d is float64 else float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))
         return (self._unit(sizes, d) * (last - first) + first)._with(OPS["minimum"], below)
 
@@ -170,10 +170,10 @@ class Generator:
     def normal(
         self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: DTypeLike | None = None, size: Shape | None = None
     ) -> Tensor:
-        """New tensor of normally distributed numbers, float64 or float32, by the Box-Muller transform in float64.
+        """Return a new tensor of normally distributed numbers, float64 (the default) or float32, by the Box-Muller transform in float64.
 
-        Each is made of 53 bits for the radius and 53 for the angle, so none is further out than 8.6 `std`. ArgumentError
-        for a negative `std`.
+        Each number uses 53 bits for the radius and 53 for the angle, so its deviation is at most 8.6 `std`. Raises ArgumentError for a
+        negative `std`.
 
         >>> import tenxor as tx
         >>> x = tx.random.Generator(0).normal(shape=10_000)
@@ -200,12 +200,11 @@ class Generator:
         *,
         size: Shape | None = None,
     ) -> Tensor:
-        """New tensor of integers from `low` on and below `high` (from 0 and below `low` if there is no `high`).
+        """Return a new tensor of uniform integers in [`low`, `high`), or in [0, `low`) without `high`.
 
-        With `endpoint` the last may be `high` itself. Each is the upper part of 128 random bits times the number of
-        choices: the probability of a choice differs from 1 / choices by less than 2**-128, which is a relative
-        difference below 2**-64. ArgumentError where there is nothing to choose from, OutOfBounds where `dtype`
-        (int64 if not given) cannot hold a choice.
+        With `endpoint`, `high` is included. Each integer is the upper part of 128 random bits times the number of choices. So the
+        probability of a choice differs from 1 / choices by less than 2**-128, a relative difference below 2**-64. Raises ArgumentError for
+        an empty range, and OutOfBounds if `dtype` (by default int64) cannot hold a choice.
 
         >>> import tenxor as tx
         >>> x = tx.random.Generator(0).integers(1, 7, 1000)
@@ -226,14 +225,14 @@ class Generator:
         count = last - first + 1
         found = self._drawn("random_bits", sizes) if count == 2**64 else self._drawn("random_below", sizes, count)
         if first:
-            found += first % 2**64  # modulo 2**64, so negative ones come out right
+            found += first % 2**64  # arithmetic modulo 2**64 is exact for negative numbers
         return found.astype(d, copy=False)
 
     def permutation(self, x: Operand) -> Tensor:
-        """New tensor: the integers below `x` in random order, or the rows of a tensor (its axis 0) in random order.
+        """Return a new tensor: the integers below `x` in random order, or the rows of a tensor (along axis 0) in random order.
 
-        `x` is an int, or a tensor or what `tx.asarray` takes. The order is that of 64 random bits for each row; it is
-        found at the call. ShapeError for a negative number and for a 0-d tensor, which has no rows.
+        `x` is an int, a tensor, or data for `tx.asarray`. The order is found by sorting 64 random bits for each row, at the call. Raises
+        ShapeError for a negative number, and for a 0-d tensor, which has no rows.
 
         >>> import tenxor as tx
         >>> sorted(tx.random.Generator(0).permutation(5).tolist())
@@ -244,7 +243,7 @@ class Generator:
         return order if rows is None else rows[order]
 
     def shuffle(self, x: Tensor) -> None:
-        """Write the rows of a tensor (its axis 0) in random order over themselves, as through any view.
+        """Permute the rows of a tensor (along axis 0) in place, at random. Views of its storage see the change.
 
         >>> import tenxor as tx
         >>> t = tx.arange(6); tx.random.Generator(0).shuffle(t[:3]); sorted(t[:3].tolist()), t[3:].tolist()
@@ -257,9 +256,10 @@ class Generator:
 
     @spelled
     def choice(self, x: Operand, shape: Shape = (), replace: bool = True, *, size: Shape | None = None) -> Tensor:
-        """New tensor of the given shape: integers below `x`, or rows of a tensor (its axis 0), each equally likely.
+        """Return a new tensor of uniformly chosen integers below `x`, or rows of a tensor (along axis 0).
 
-        `x` is as in `permutation`. Without `replace` none comes twice; then ArgumentError for more than there are.
+        `x` is an int, a tensor, or data for `tx.asarray`; `shape` is the shape of the choices. Without `replace` no element is chosen
+        twice, and ArgumentError is raised for more choices than elements.
 
         >>> import tenxor as tx
         >>> sorted(tx.random.Generator(0).choice([2, 3, 5], 3, replace=False).tolist())
@@ -277,11 +277,11 @@ class Generator:
             chosen = self._order(count)[:wanted].reshape(sizes)
         return chosen if rows is None else rows[chosen]
 
-    # What they are made of
+    # Implementation
 
     @property
     def _state(self) -> tuple[int, int]:
-        """The seed, and the number of draws since."""
+        """The seed, and the number of draws taken from it."""
         return getattr(self, "_key", 0), getattr(self, "_draws", 0)
 
     @_state.setter
@@ -289,30 +289,32 @@ class Generator:
         self._key, self._draws = value
 
     def _reserve(self, count: int) -> Draw:
-        """Take the next `count` draws, which no other caller gets."""
+        """Take the next `count` draws, for this caller alone."""
         with _counting:
             key, first = self._key, self._draws
             self._draws = first + count
         return Draw(key, first, 0)
 
     def _give_back(self, draw: Draw, count: int) -> None:
-        """Undo `_reserve`, unless something was drawn since."""
+        """Undo `_reserve`, unless another draw followed."""
         with _counting:
             if (self._key, self._draws) == (draw.seed, draw.stream + count):
                 self._draws -= count
 
     def _drawn(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
-        """The next draw: bits or numbers for each element. Draw, key and further `numbers` are arguments of the kernel, not part of it."""
+        """Return the next draw, computed by the operation `op` for each element. Stream, key and `numbers` are run-time arguments of the
+        kernel.
+        """
         key, stream, counter = next_draw(self, prod(shape))
         places = _places(shape)
         return (places + counter if isinstance(counter, Tensor) else places)._with(OPS[op], stream, key, *numbers)
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
-        """As many random bits as the dtype has digits, as a fraction."""
+        """Return uniform numbers in [0, 1), with as many random bits as the dtype has digits."""
         return self._drawn("random_fraction" if dtype is float64 else "random_single", shape)
 
     def _order(self, count: int) -> Tensor:
-        """The integers below `count` in random order."""
+        """Return the integers below `count` in random order."""
         keys = self._drawn("random_bits", (count,))
         return sorting.argsort(keys) if keys.node.traced else asarray(np.argsort(keys.to_numpy(), kind="stable"))
 
@@ -324,7 +326,7 @@ Source: TypeAlias = Generator | None
 
 
 def _places(shape: tuple[int, ...]) -> Tensor:
-    """The number of each element: for a few in memory, which to plan would take longer than to draw."""
+    """Return the flat index of each element. For a few elements the indices are in memory, as planning would take longer than drawing."""
     count = prod(shape)
     if count > FEW:
         return _many_places(shape)
@@ -346,6 +348,7 @@ forgetting.append(_few_places.cache_clear)
 
 
 def _float(op: str, dtype: object) -> DType:
+    """Return the dtype of a draw. Raise DTypeError unless it is float32 or float64."""
     d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if d.kind != "float" or d.bits < 32:
         raise DTypeError(f"{op}: draws float32 or float64, not {d}; cast the result with astype")
@@ -353,6 +356,7 @@ def _float(op: str, dtype: object) -> DType:
 
 
 def _number(op: str, name: str, value: Any) -> float:
+    """Return a finite real number as a float, or raise ArgumentError."""
     if type(value) is float and isfinite(value):
         return value
     try:
@@ -367,6 +371,7 @@ def _number(op: str, name: str, value: Any) -> float:
 
 
 def _integer(op: str, name: str, value: Any) -> int:
+    """Return an integer, or raise ArgumentError."""
     try:
         return as_int(value)
     except TypeError:
@@ -374,7 +379,7 @@ def _integer(op: str, name: str, value: Any) -> int:
 
 
 def _rows(op: str, x: Any) -> tuple[int, Tensor | None]:
-    """How many rows there are, and the tensor that has them: None where they are the integers below a number."""
+    """Return the number of rows, and the tensor that holds them. The tensor is None if `x` is an integer."""
     if isinstance(x, (Tensor, np.ndarray)) or not hasattr(type(x), "__index__"):
         rows = asarray(x)
         if rows.ndim == 0:
@@ -401,10 +406,10 @@ choice = _default.choice
 
 
 def rand(*shape: int | Sequence[int]) -> Tensor:
-    """New tensor of numbers in [0, 1), the sizes given one by one as in NumPy and PyTorch."""
+    """Return a new tensor of uniform numbers in [0, 1). The sizes are separate arguments, as in NumPy and PyTorch."""
     return _default._unit(shape_of("rand", ints("rand", shape)), DEFAULT_FLOAT)
 
 
 def randn(*shape: int | Sequence[int]) -> Tensor:
-    """New tensor of standard normal numbers, the sizes given one by one as in NumPy and PyTorch."""
+    """Return a new tensor of standard normal numbers. The sizes are separate arguments, as in NumPy and PyTorch."""
     return _default.normal(shape=ints("randn", shape))

@@ -1,7 +1,7 @@
-"""Derivatives, as nodes made of nodes.
+"""Automatic differentiation. Derivatives are nodes computed from nodes, so they are lazy, fused, and differentiable themselves.
 
-A node that reads one with a *past* has one, too (`past.py`): how it was made, and what its derivative reads. Reverse mode
-(`reverse.py`) takes cotangents back through pasts, and forward mode (`forward.py`) tangents on, by one rule for each kind of
-recipe (`rules.py`, `folds.py`). A read through a layout is linear (`adjoint.py`), and a write is a node that reads the old one.
-So views and writes are no cases of their own, and what gives a derivative has derivatives.
+A node with an operand on the tape gets a *tape node* (`past.py`): the recipe, and the values needed by the derivative. Reverse mode
+(`reverse.py`) passes cotangents back over the tape, and forward mode (`forward.py`) passes tangents on. Both use the same rule for each
+kind of recipe (`rules.py`, `folds.py`, `parts.py`). A read through a layout is linear (`adjoint.py`), and a write is a node that reads the
+old content. So views and writes need no special cases, and derivatives have derivatives.
 """

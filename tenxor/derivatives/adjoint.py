@@ -1,6 +1,7 @@
-"""From the positions of a view back to the elements that it reads: each takes the sum of the cotangents of all positions that read it.
+"""The adjoint of a read through a layout: each element of the content receives the sum of the cotangents of its positions in the layout.
 
-Cotangents of a content are added up as they come. Those of all of it are tensors; those of a part are written into their place.
+Cotangents of a content are added up as they arrive. A cotangent of the whole content is a tensor; a partial cotangent is written into a
+region of the sum.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from ..records import NamedTuple
 from .seen import Operand, Seen, Shape, Term, added, of_number, scattered, stored
 
 _MULTIPLY = OPS["multiply"]
-FEW = 64  # positions that meet at one element, up to which each is added by a write of its own
+FEW = 64  # positions that share one element; up to here each is added by a separate write, above by a scatter
 _ADDING = scatter("gradient", REDUCTIONS["sum_in_width"], (0,), True)
 
 
 class Placed(NamedTuple):
-    """Cotangents of those elements that a layout reads, all others being 0. Through one that is not `apart`, positions share elements."""
+    """A partial cotangent: `values` belong to the elements read through `layout`, and every other element has the cotangent 0.
+
+    `apart` is True if the layout is injective. Otherwise several positions share an element, and their values add up.
+    """
 
     values: Seen
     layout: Layout
@@ -38,19 +42,19 @@ Part = Seen | Placed
 
 
 def seen_of(part: Part) -> Seen:
-    """The values of a part, wherever they belong."""
+    """Return the values of a whole or partial cotangent."""
     return part if isinstance(part, Seen) else part.values
 
 
 def adjoint(layout: Layout, term: Term, size: int) -> Part:
-    """The cotangent of a content of `size` elements of which that of what a layout reads is given."""
+    """Return the cotangent of a content of `size` elements, given the cotangent `term` of the elements read through `layout`."""
     if layout.offset == 0 and layout.size == size and layout.is_contiguous():
         return term.seen()
     axes = layout.axes()
     live = [k for k, axis in enumerate(axes) if axis.size != 1]
     dead = [k for k in live if axes[k].stride == 0 and axes[k].table is None]
     kept = [k for k in live if k not in dead]
-    if layout.base is None and layout.tables is None:  # so the sums lie in memory as the elements do
+    if layout.base is None and layout.tables is None:  # The sums get the memory order of the elements.
         kept.sort(key=lambda k: -abs(layout.strides[k]))
     if layout.base is None and layout.tables is None and term.op in (None, _MULTIPLY):
         slid = _slid(layout, term, kept) or _slid_in_phases(layout, term, kept)
@@ -65,11 +69,12 @@ def adjoint(layout: Layout, term: Term, size: int) -> Part:
 
 
 def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
-    """The same where windows overlap, each a step of one element from the one before, from the elements' side: what window `y`
-    sees at place `k` is element `y + k`, so element `p` takes what windows `p - k` give it, for all `k`, and beyond the first and
-    last window there is 0.
+    """Return the layout and the term of overlapping windows, gathered by element instead of by window. Return None if the layout is no such
+    case.
 
-    Of a product of two this is one product again: the gradient of a convolution is a convolution.
+    Each window must be shifted by one element from the window before. Window `y` reads element `y + k` at position `k`. So element `p` gets
+    the sum over `k` of the contributions of window `p - k` at position `k`. Beyond the first and last window the term is 0. If the term is
+    a product of two operands, the result is again a single product: the gradient of a convolution is a convolution.
     """
     axes = sorted([(layout.strides[k], layout.shape[k], k) for k in kept if layout.strides[k] > 0])
     pairs = {y: (k, places - 1) for (step, places, k), (other, _, y) in pairwise(axes) if step == other}
@@ -77,7 +82,7 @@ def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term
         return None
     shape = tuple([n + pairs[axis][1] if axis in pairs else n for axis, n in enumerate(layout.shape)])
     operands: list[Operand] = []
-    ends: set[int] = set()  # the axes beyond whose ends something is 0
+    ends: set[int] = set()  # the window axes along which an operand is padded with zeros
     for x in term.operands:
         if not isinstance(x, Seen) or x.layout.base is not None or x.layout.tables is not None:
             return None
@@ -98,19 +103,21 @@ def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term
 
 
 def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
-    """The same where windows overlap that are several elements apart, say `s`: places `k`, `k + s`, `k + 2 s`, ... of windows see the same
-    elements, as windows do that are a step apart. So there are `s` such phases, each with every `s`-th place of a window, and
-    elements `r`, `r + s`, `r + 2 s`, ... take what phase `r` gives.
+    """Return the layout and the term of overlapping windows at a distance of `s > 1` elements, gathered by element. Return None if the
+    layout is no such case.
+
+    Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions split into `s`
+    phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase `r`.
     """
     shape, steps = layout.shape, layout.strides
-    apart: dict[int, int] = {}  # by the axis of places: the first that the next window sees, too
+    apart: dict[int, int] = {}  # for each axis of positions, the position at which the next window begins
     for k in kept:
         wider = [(steps[y] // steps[k], y) for y in kept if steps[y] > steps[k] > 0 and not steps[y] % steps[k]]
         if wider and min(wider)[0] < shape[k]:
             apart[k], y = min(wider)
             if any(isinstance(x, Seen) and x.layout.strides[y] and x.layout.strides[k] for x in term.operands):
-                return None  # no product of windows with places: phases would save nothing
-    short = {k: -shape[k] % s for k, s in apart.items()}  # places more, for as many in each phase, which are 0
+                return None  # The operand varies with window and position, so phases would save nothing.
+    short = {k: -shape[k] % s for k, s in apart.items()}  # the number of zero positions to add, so that phases have equal length
     operands: list[Operand] = []
     filled: set[int] = set()
     for x in term.operands:
@@ -130,7 +137,8 @@ def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[La
     layout, term = slid
     order = sorted([k for k in live if layout.strides[k]], key=lambda k: -layout.strides[k])
     dead = [k for k in live if not layout.strides[k]]
-    # The product is one of results of so many kinds, each an image, and only what comes of it lies phase by phase.
+    # The product is computed with each phase axis moved in front of the axis next to it, an image for each phase. Only the result is
+    # permuted, so that phases interleave.
     phases = [k for k in order if layout.strides[k] in [steps[own] for own in apart]]
     first = order.index(phases[0]) - 1
     made = [*order[:first], *phases, *[k for k in order[first:] if k not in phases]]
@@ -140,8 +148,10 @@ def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[La
 
 
 def _without_ends(layout: Layout, values: Seen, ends: Sequence[tuple[int, int, int]]) -> tuple[Layout, Term] | None:
-    """The same without the last elements, so many of them, along axes that are cut into phases, so many of them, with this step."""
-    if ends:  # copied, so that two axes are one again
+    """Merge axes split into phases, and drop the padding. Each of `ends` gives the stride of a phase axis, the number of phases, and the
+    number of padded elements to drop at the end. Return None if the axes are not adjacent.
+    """
+    if ends:  # A copy makes the two axes mergeable.
         empty = Seen(Node.of(EMPTY, (layout.size,), values.dtype))
         values = stored(empty, Layout.contiguous(layout.shape), values).reshaped(layout.shape)
     for step, phases, count in ends:
@@ -158,7 +168,9 @@ def _without_ends(layout: Layout, values: Seen, ends: Sequence[tuple[int, int, i
 
 
 def _phased(layout: Layout, apart: Mapping[int, int]) -> Layout:
-    """A layout with some axes of places, as many as there are phases or more, as two: the number within the phase, and the phase."""
+    """Split some axes of positions in two: the index within the phase, and the phase. `apart` maps an axis to its number of phases. The
+    extent within a phase is rounded up.
+    """
     sizes, steps = list(layout.shape), list(layout.strides)
     for k in sorted(apart, reverse=True):
         s = apart[k]
@@ -168,7 +180,7 @@ def _phased(layout: Layout, apart: Mapping[int, int]) -> Layout:
 
 
 def _padded(x: Seen, more: Mapping[int, tuple[int, int]]) -> Seen:
-    """Its elements with so many zeros before and after them along some axes."""
+    """Return `x` with zeros before and after its elements. `more` maps an axis to both counts."""
     steps, shape = x.layout.strides, x.shape
     own = x.moved(lambda its: its.index(tuple([slice(None) if step else slice(0, 1) for step in steps])))
     ends = [more.get(axis, (0, 0)) for axis in range(len(shape))]
@@ -181,14 +193,14 @@ def _padded(x: Seen, more: Mapping[int, tuple[int, int]]) -> Seen:
 
 
 def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
-    """The sum of cotangents of one content, in its shape."""
+    """Return the sum of the cotangents `parts` of one content, in its shape."""
     found: Seen | None = None
     for part in parts:
         if isinstance(part, Seen):
             found = part.reshaped(shape) if found is None else added(found, part.reshaped(shape))
     placed = [part for part in parts if isinstance(part, Placed) and part.layout.size]
     size = prod(shape)
-    fresh, others = list[Placed](), list[Placed]()  # those where nothing was before, and those where something is by then
+    fresh, others = list[Placed](), list[Placed]()  # parts stored over zeros, and parts added to earlier values
     for part in placed:
         is_fresh = found is None and part.apart and all(part.layout.disjoint(other.layout) for other in fresh)
         (fresh if is_fresh else others).append(part)
@@ -203,8 +215,10 @@ def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
 
 
 def part_at(node: Node, start: int, size: int) -> Seen:
-    """Some elements of a total, in one axis: the very part of which they were made if they lie in one, and what it begins with, as where
-    that is 0, if they lie in none.
+    """Return `size` elements of a sum of cotangents, from element `start` on, as one axis.
+
+    If the sum was stored from several values, return the stored value with these elements, or the content before the stores if no store
+    touches them. So no copy is made, and a zero stays recognizable.
     """
     while node.buffer is None and node.op is STORE:
         old, value = node.sources
@@ -223,7 +237,9 @@ def part_at(node: Node, start: int, size: int) -> Seen:
 
 
 def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
-    """By the number of each source that something was given for, the cotangent of its content, of which `like` has the shape and dtype."""
+    """Return the cotangent of the content of each source, by index: the sum of the cotangents `pulled`. `like[k]` has the shape and dtype
+    of source k.
+    """
     parts: dict[int, list[Part]] = {}
     for k, part in pulled:
         parts.setdefault(k, []).append(part)
@@ -231,12 +247,12 @@ def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
 
 
 def root(node: Node, layout: Layout, g: Seen) -> tuple[Node, Seen]:
-    """A node with the cotangent of its content, given that of what a layout reads of it."""
+    """Return `node` with the cotangent of the node's content, given the cotangent `g` of the elements read through `layout`."""
     return node, total([adjoint(layout, Term.of(g), node.size)], node.shape, g.dtype)
 
 
 def _accumulated(found: Seen, part: Placed) -> Seen:
-    """What is there with values added to it through a layout."""
+    """Return `found` with a partial cotangent added."""
     values, layout = part.values, part.layout
     for at in _apart(layout) if not part.apart else [()]:
         if at is None:
@@ -247,7 +263,7 @@ def _accumulated(found: Seen, part: Placed) -> Seen:
 
 
 def _apart(layout: Layout) -> list[tuple[int | slice, ...] | None]:
-    """Keys that cut a layout into few parts in which no two positions share an element; None if there are no such."""
+    """Return index keys that cut a layout into at most `FEW` parts, each of them injective, or `[None]` if no such keys are found."""
     if layout.base is not None or layout.tables is not None:
         return [None]
     cut: list[int] = []
@@ -263,7 +279,7 @@ def _apart(layout: Layout) -> list[tuple[int | slice, ...] | None]:
 
 
 def _scattered(found: Seen, part: Placed) -> Seen:
-    """The same by a table of where each value goes."""
+    """Return `found` with a partial cotangent added by one scatter, with a table of the target element of each value."""
     offsets = np.ascontiguousarray(part.layout.offsets().ravel())
     count, size = offsets.size, found.layout.size
     buffer = allocate(offsets.nbytes, "gradient", (count,), int64)

@@ -1,7 +1,7 @@
-"""What was made of nodes before is made again of others like them, node by node, without asking how.
+"""Replay of recorded derivative computations: record the nodes created by a rule once, and later create the same nodes from new inputs.
 
-What a rule gives follows from recipes, layouts and shapes alone. So it is done once with nodes that stand for those that it is
-given; what it made is written down, and found again by all that it depends on.
+The nodes of a rule follow from recipes, layouts and shapes alone. So the rule runs once with placeholders for its inputs, and the created
+nodes are recorded as `Steps`. A cache finds the steps by a key of everything the steps depend on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Pulled = Sequence[tuple[int, Part]]
 
 
 class Step(NamedTuple):
-    """A node: its recipe, the numbers of what it reads, and its offsets."""
+    """One recorded node: the recipe, the indices of the sources in the list of values, and the offsets of the layouts."""
 
     recipe: Recipe
     sources: tuple[int, ...]
@@ -31,7 +31,10 @@ class Step(NamedTuple):
 
 
 class Output(NamedTuple):
-    """One thing that was given: for source `k`, node `number` seen through a layout; placed through another, or not."""
+    """One recorded result, for source `k`: node number `number` seen through `layout`.
+
+    `place` and `apart` describe a partial cotangent (`Placed`). `place` is None for a cotangent of the whole source.
+    """
 
     k: int
     number: int
@@ -41,7 +44,7 @@ class Output(NamedTuple):
 
 
 class Steps:
-    """What was made. Nodes and numbers have numbers: first the constants, then what is given, then what is made, in order."""
+    """A recorded computation. Values are numbered: first the constants, then the inputs, then one value for each step, in order."""
 
     __slots__ = ("constants", "outputs", "steps")
 
@@ -50,7 +53,7 @@ class Steps:
 
     @classmethod
     def of(cls, given: Sequence[Node | Scalar], outputs: Pulled) -> Steps:
-        """Those that gave this for some nodes and numbers."""
+        """Return the computation that led from the nodes and numbers `given` to `outputs`."""
         number_of: dict[int, int] = {id(x): k for k, x in enumerate(given)}
         constants: list[Node | Scalar] = []
         order: list[Node] = []
@@ -77,7 +80,7 @@ class Steps:
         return cls(constants, steps, [_output(k, part, number_of) for k, part in outputs])
 
     def run(self, given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
-        """The same of others."""
+        """Return the results of the computation for new inputs. The new nodes are pending."""
         every = [*self.constants, *given]
         first = len(every)
         for short in short_again:
@@ -92,7 +95,7 @@ class Steps:
 
     @property
     def nbytes(self) -> int:
-        """The memory of its constants."""
+        """The memory of the constants, in bytes."""
         return sum([x.recipe.nbytes for x in self.constants if type(x) is Node])
 
 
@@ -104,15 +107,17 @@ def _output(k: int, part: Part, number_of: dict[int, int]) -> Output:
 
 _known: Remembered[Steps] = Remembered(MAX_STEPS, MAX_BYTES)
 _known_of = _known.get
-_tracing: ContextVar[bool] = ContextVar("_tracing", default=False)  # whether sizes are only stood for: then nothing is remembered
+_tracing: ContextVar[bool] = ContextVar("_tracing", default=False)  # True while sizes are symbolic; nothing is cached then
 Make = Callable[[Sequence[Node | Scalar]], Pulled]
 
 
 def made_again(
     key: Hashable, given: Sequence[Node | Scalar], make: Make, found: Callable[[], Steps] | None = None
 ) -> list[tuple[int, Part]]:
-    """What `make` gives for some nodes and numbers; the key says all that it depends on but these. Who knows better how the steps are
-    `found` says so.
+    """Return the results of `make(given)`, replayed from recorded steps if `key` is in the cache.
+
+    `key` must hold everything the results depend on, except for the identities of `given`. On a miss, the steps come from `found()`, if
+    given; otherwise `make` is recorded with placeholders.
     """
     if _tracing.get():
         return list(make(given))
@@ -124,7 +129,11 @@ def made_again(
 
 
 def steps_for(given: Sequence[Node | Scalar], make: Make, numbers: Traced | None = None) -> Steps:
-    """The steps by which `make` makes what it gives of nodes and numbers; where `numbers` stand for their sizes, of what has these."""
+    """Record the computation of `make` from the nodes and numbers `given`, and return the steps.
+
+    `make` is called with placeholders of the same shapes, or of symbolic sizes if `numbers`, a map from numbers to symbolic sizes, is
+    given. With symbolic sizes nothing is cached.
+    """
 
     def stand_in(x: Node | Scalar) -> Node | Scalar:
         if type(x) is not Node:
@@ -135,7 +144,7 @@ def steps_for(given: Sequence[Node | Scalar], make: Make, numbers: Traced | None
     stand_ins = list(map(stand_in, given))
     before = _tracing.get()
     try:
-        _tracing.set(numbers is not None)  # in here, as a signal may be heard as soon as that is done
+        _tracing.set(numbers is not None)  # inside `try`, as a signal may be delivered right after this line
         with untracked():
             return Steps.of(stand_ins, make(stand_ins))
     finally:

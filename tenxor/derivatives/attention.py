@@ -1,7 +1,7 @@
-"""Attention, and its derivative: in blocks of queries, so that the weights of all pairs of queries and keys are never in memory together.
+"""Attention and its derivative, computed in blocks of queries, so that the weights of all query-key pairs are never in memory at once.
 
-With weights `w` = softmax(scores) and the cotangent `g` of the result, the scores have `w (g v' - sum(w (g v')))`, so all that is
-kept are queries, keys and values; the weights are made again, block by block.
+With weights `w` = softmax(scores) and the cotangent `g` of the result, the cotangent of the scores is `w (g v' - sum(w (g v')))`. So only
+queries, keys and values are saved; the backward pass recomputes the weights, block by block.
 
 T. Dao et al.: FlashAttention, 2022 (arXiv:2205.14135).
 """
@@ -27,13 +27,13 @@ _DIVIDE, _EQUAL, _EXP, _LESS_EQUAL, _MULTIPLY, _SUBTRACT, _WHERE, _WHERE_SEEN = 
     OPS[name] for name in ("divide", "equal", "exp", "less_equal", "multiply", "subtract", "where", "where_seen")
 )
 _MAX = REDUCTIONS["max"]
-BLOCK_BYTES = 1 << 19  # of the weights in a block, about: they are read again and again, and should stay in a cache
-FEWEST = 64  # queries of a block
-MANY = 64  # blocks, from which they are computed one after the other as the derivative is asked for
+BLOCK_BYTES = 1 << 19  # weights in a block, about; they are read several times and should stay in the cache
+FEWEST = 64  # queries in a block, at least
+MANY = 64  # blocks; from this number on the backward pass computes each block immediately
 
 
 class Attention:
-    """What a past says of how attention was made of queries, keys, values, and a mask if there is one."""
+    """The operation of a tape node for attention over queries, keys, values, and an optional mask."""
 
     __slots__ = ("is_causal", "kind", "name", "scale")
 
@@ -44,12 +44,14 @@ class Attention:
         return self.name
 
 
-attention = lru_cache(1 << 8)(Attention)  # the same object again, as recipes are compared by it
+attention = lru_cache(1 << 8)(Attention)  # interned, as recipes compare operations by identity
 
 
 def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
-    """The values (..., S, V), weighted for each of the queries (..., L, E) by its products with the keys (..., S, E), and by a mask
-    (..., L, S) if there is one. Derivatives take it in one step, unless they are asked for by the mask, or for a batch.
+    """Return attention: for each query, the mean of the values, weighted by the softmax of the scaled products of the query with the keys.
+
+    `operands` are queries (..., L, E), keys (..., S, E), values (..., S, V) and optionally a mask (..., L, S). The result has shape (...,
+    L, V). Attention is recorded as a single step of the tape, unless the mask is on the tape or an operand is traced by `vmap`.
     """
     pasts = [past_of(x.node) for x in operands]
     is_one_step = tracking.get() and any(pasts[:3]) and not any(pasts[3:]) and not any([x.node.traced for x in operands])
@@ -69,11 +71,12 @@ def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
 
 
 def _plain(op: Attention, operands: Sequence[Seen]) -> Seen:
+    """Return attention computed by ordinary operations."""
     return _product(_weights(op, operands[0], operands[1], operands[3:]), operands[2])
 
 
 def _weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first: int = 0) -> Seen:
-    """The weights of keys for queries, of which the first is so far from the first of all."""
+    """Return the weights of the keys for each query. `first` is the position of the first query among all queries, for the causal mask."""
     *batch, length = q.shape[:-1]
     count = k.shape[-2]
     shape = (*batch, length, count)
@@ -89,9 +92,9 @@ def _weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first: int =
     def to_all(x: Seen) -> Seen:
         return x.along((len(shape) - 1,), (count,))
 
-    with untracked():  # what is subtracted makes no difference
+    with untracked():  # the subtracted maximum does not affect the result
         highest = reduced(_MAX, scores, len(shape) - 1)
-        if mask:  # 0 where nothing takes part: all is -inf
+        if mask:  # 0 where the mask excludes every key, so that the row is -inf
             highest = computed(_WHERE, [computed(_EQUAL, [highest, nothing]), Scalar(0.0, q.dtype), highest])
     powers = computed(_EXP, [computed(_SUBTRACT, [scores, to_all(highest)])])
     sums = reduced(SUM, powers, len(shape) - 1)
@@ -105,7 +108,7 @@ def _weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first: int =
 
 
 def _turned(x: Seen) -> Seen:
-    """Its last two axes the other way round."""
+    """Return a view with the last two axes exchanged."""
     last = len(x.shape) - 1
     return x.moved(lambda own: own.permute((*range(last - 1), last, last - 1)))
 
@@ -115,7 +118,7 @@ def _cut(x: Seen, key: tuple[slice, ...]) -> Seen:
 
 
 def _pairs(x: Seen, y: Seen) -> Term:
-    """The products of rows (..., n, k) with columns (..., k, m), each by each: (..., n, m, k)."""
+    """Return the products of rows (..., n, k) with columns (..., k, m), without the sum over k: (..., n, m, k)."""
     n, m, axis = x.shape[-2], y.shape[-1], len(x.shape) - 2
     operands = [x.along((axis + 1,), (m,)), _turned(y).along((axis,), (n,))]
     return Term(_MULTIPLY, operands, operands[0].shape, x.dtype)
@@ -130,7 +133,9 @@ def _product(x: Seen, y: Seen) -> Seen:
 
 @lru_cache(1 << 8)
 def _blocks_of(recipe: Recipe) -> tuple[Cut, ...]:
-    """The blocks, those that see most first: so all keys have something before the others add to it."""
+    """Return the blocks of queries, sorted by the number of visible keys, largest first. So the first block stores a cotangent for every
+    key, and later blocks add to it.
+    """
     (*before, length, _), (*_, steps, _) = _shapes(recipe)[:2]
     op: Attention = recipe.op  # type: ignore[assignment]
     found = list(cuts(before, length, steps, recipe.dtype.itemsize, 0 if op.is_causal else None, BLOCK_BYTES, FEWEST))
@@ -142,7 +147,7 @@ def _shapes(recipe: Recipe) -> list[Shape]:
 
 
 def has_many_blocks(recipe: Recipe) -> bool:
-    """Whether a derivative is computed block by block when it is asked for."""
+    """Return whether the backward pass computes block by block instead of staying lazy."""
     return len(_blocks_of(recipe)) >= MANY
 
 
@@ -151,6 +156,9 @@ def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield the cotangents of queries, keys and values, block by block. With many blocks each block is computed immediately, unless `g` is
+    traced.
+    """
     if not has_many_blocks(past.recipe) or g.node.traced:
         for cut in _blocks_of(past.recipe):
             yield from _pulled_in(past, g, wanted, cut)
@@ -167,7 +175,7 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
 
 
 def _pulled_in(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulled:
-    """What one block of queries gives."""
+    """Yield the contributions of a block of queries to the cotangents."""
     op: Attention = past.recipe.op  # type: ignore[assignment]
     rows, steps = (*cut.before, cut.rows), (*cut.before, slice(0, cut.steps))
     q, g = _cut(value_of(past, 0), rows), _cut(g, rows)
@@ -190,14 +198,16 @@ def _pulled_in(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulled
 
 
 def _centred(weights: Seen, x: Seen) -> Seen:
-    """`w (x - sum(w x))`, the derivative of softmax, along the steps."""
+    """Return `w (x - sum(w x))` along the keys: the derivative of softmax."""
     last = len(x.shape) - 1
     sums = reduced(SUM, computed(_MULTIPLY, [weights, x]), last)
     return computed(_MULTIPLY, [weights, computed(_SUBTRACT, [x, sums.along((last,), x.shape[last:])])])
 
 
 def _each(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Term:
-    """Each pair of a row and a step times the vector of its row, or of its step: (..., rows, steps, width)."""
+    """Return each weight (..., rows, steps) times the vector (..., width) of the row, or of the step if `of_steps`, as a term (..., rows,
+    steps, width).
+    """
     step = len(pairs.shape) - 1
     axis = step - 1 if of_steps else step
     operands = [pairs.along((step + 1,), vectors.shape[-1:]), vectors.along((axis,), (pairs.shape[axis],))]

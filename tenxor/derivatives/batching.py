@@ -1,8 +1,9 @@
-"""The same for each of a batch: what was made of a few nodes, made again of batches of them, with one more axis in every layout.
+"""Vectorization over a batch (`tx.vmap`): replay the nodes traced for a single batch element on whole batches, with a new axis in every
+layout.
 
-In memory members lie one after another, so the axis is in front; or, where that is wanted and all are elementwise operations, reductions
-and stores, each element of all members lies side by side with the next, so it is behind: what is the same for all members is then one
-number for each row of theirs, and what is reduced is reduced row by row.
+The batch axis is first in memory: the batch elements are contiguous. If requested, and if the nodes are elementwise operations, reductions
+and stores, the batch axis is last instead. Then a value common to the batch is a single number per vector of batch elements, and reductions
+run over rows.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ Make = Callable[[Sequence[Node | Scalar]], list[tuple[int, Part]]]
 
 
 def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[Seen | None]:
-    """For some nodes a batch of each, seen with an axis in front, given those for placeholders; None for what does not depend on these.
+    """Return a batch of each root, viewed with the batch axis first, given batches for the placeholders. None stands for a root that does
+    not depend on them.
 
-    If `behind`, those that are given have the axis of their members last, and so have those that are found, if that can be.
+    `size` is the number of batch elements. With `behind`, the given batches have the batch axis last in memory, and so have the results if
+    possible.
     """
     for short in short_again:
         more: list[Node | Scalar] = []
@@ -61,6 +64,9 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behi
 
 
 def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Seen | None]:
+    """Return a batch for each of `count` roots, replayed if `key` is in the cache. None stands for a root that does not depend on the
+    placeholders.
+    """
     own = _unshared(given)
     found: list[Seen | None] = [None] * count
     with tracked() if tracking.get() is False else nullcontext():
@@ -70,20 +76,22 @@ def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count
 
 
 def _unshared(given: Iterable[Node | Scalar]) -> dict[int, Node]:
-    """Copies of nodes in memory that others may write, by the ids of the nodes: what is pending must not read such memory."""
+    """Return copies of nodes in externally shared memory, by the ids of the nodes. Pending nodes must not read such memory."""
     return {id(x): own_copy(x) for x in given if type(x) is Node and is_pinned(x)}
 
 
 class _Outline:
-    """What nodes that lead to some are, but for the very nodes and numbers that they read, which are `given`: so the same batches can be
-    made once more, node by node.
+    """The signature of the nodes between placeholders and roots: everything except for the identities of the nodes and numbers they read.
+
+    `key` is the hashable signature, and `given` lists the inputs. Equal signatures share a recorded computation of the batches.
     """
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool) -> None:
         self.batches, self.size, self.behind = batches, size, behind
-        number_of = self._number_of = {id(stand_in): k for k, stand_in in enumerate(batches)}  # those of what else is given are below 0
+        # inputs other than placeholders get negative numbers
+        number_of = self._number_of = {id(stand_in): k for k, stand_in in enumerate(batches)}
         self.given: list[Node | Scalar] = list(batches.values())
-        self.order: list[Node] = []  # those that depend on the members
+        self.order: list[Node] = []  # nodes that depend on the placeholders
         depending = set(batches)
         key: list[object] = [size, behind, *[node.recipe for node in batches]]
         for node in order:
@@ -92,7 +100,7 @@ class _Outline:
             depending.add(node)
             self.order.append(node)
             key += (node.recipe, node.offsets)
-            for source in node.sources:  # this runs for all that is made for a batch
+            for source in node.sources:  # This loop visits every node of a batch.
                 number = number_of.get(id(source))
                 if number is None:
                     number = number_of[id(source)] = ~len(self.given)
@@ -105,7 +113,7 @@ class _Outline:
         self.key = tuple(key)
 
     def made(self, stand_ins: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
-        """The batches of nodes that stand for those that are given."""
+        """Compute the batches of the roots from `stand_ins` for `given`. Return them with the indices of the roots."""
         known: dict[Node, Node] = dict(zip(self.batches, stand_ins, strict=False))  # type: ignore[arg-type]
         instead = {x: stand_ins[~number] for x, number in self._number_of.items() if number < 0}
         behind = self.behind and _goes_behind(self.order, known)
@@ -121,7 +129,9 @@ class _Outline:
 
 
 def _goes_behind(order: Sequence[Node], members: Collection[Node]) -> bool:
-    """Whether the axis of members can be behind those of each node, and what is summed up are products as kernels know them."""
+    """Return whether the batch axis can be last for each node. Every operation must be elementwise, a reduction or a store, without offset
+    tables. A reduction of products must remain a matrix product that kernels recognize.
+    """
     depending = set(members)
     for node in order:
         plain = type(node.op) is Op or type(node.op) is Reduction or stores(node.op)
@@ -133,8 +143,10 @@ def _goes_behind(order: Sequence[Node], members: Collection[Node]) -> bool:
 
 
 def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
-    """Whether no product that is reduced is one of two batches, which is one for each member, nor two are added that are different:
-    each of a batch that is the same along some axes, and not the same ones.
+    """Return whether a reduction stays a single matrix product with the batch axis last.
+
+    This fails if a summand multiplies two batches, so that each batch element has its own product. It also fails if two summands read
+    batches broadcast along different axes.
     """
     read: Any = node.sources[0]
     same = set[tuple[bool, ...]]()
@@ -150,26 +162,30 @@ def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
 
 
 def _has_tables(layout: Layout) -> bool:
+    """Return whether a layout, or a layout further down its view chain, has offset tables."""
     return layout.tables is not None or (layout.base is not None and _has_tables(layout.base))
 
 
 def _in_front(member: Node, batch: Node, size: int) -> Node:
-    """A batch with its axis in front, of one that has it behind."""
+    """Return a copy of a batch with the batch axis first, given a batch with the batch axis last."""
     layout = trailed(Layout.contiguous(member.shape), size, True, 0)
     return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
 
 
 def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
-    """The same where not all follows from recipes, or somebody looks at each step."""
+    """Return a batch of each root, computed node by node without a cache, for nodes that do not follow from recipes, or while nodes are
+    observed.
+    """
     own = _unshared([*batches.values(), *[source for node in order for source in node.sources]])
     known: dict[Node, Node] = {member: own.get(id(batch), batch) for member, batch in batches.items()}
-    computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
-    steps: dict[Past, Past] = {}  # what stands for a function with a derivative of its own
+    computed: dict[tuple[object, ...], Sequence[Node]] = {}  # results of operations outside kernels
+    steps: dict[Past, Past] = {}  # maps the tape node of a function with a rule of its own to the tape node of the batch
     for node in order:
         step = _step_of(node)
         if node in known or not any([source in known for source in (*node.sources, *(step.sources if step else ()))]):
-            continue  # what does not depend on the members is the same for all
-        # What was tracked in the function is, whatever holds where it was called; what was not, nowhere.
+            continue  # a node that does not depend on the placeholders is common to the batch
+        # A node recorded on the tape inside the function is recorded here, whatever the setting at the call of `vmap`. A node computed
+        # under `no_grad` is not.
         constant = step is not None or node.past is CONSTANT
         with untracked() if constant else tracked() if tracking.get() is False else nullcontext():
             op = node.op
@@ -181,14 +197,14 @@ def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: M
                 steps[step] = _step_of_batch(step, known, batches, size)
             its = steps[step]
             if found.traced or any([past_of(kept) is not None for kept in its.sources]):
-                its.traced = its.traced or found.traced  # by what the function captures
+                its.traced = its.traced or found.traced  # the function may capture a traced value
                 found.past = part_of(its, found, size * node.past.offsets[0])  # type: ignore[union-attr]
     return [Seen(known[node], Layout.contiguous((size, *node.shape))) if node in known else None for node in roots]
 
 
 def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
-    """All pending nodes that lead to some and read a placeholder, each after what it reads, but for those of which there are `batches`; and
-    whether what is made of them follows from recipes alone.
+    """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether the
+    batches follow from recipes alone.
     """
     found: dict[Node, None] = {}
     follows = True
@@ -213,14 +229,14 @@ def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node]
 
 
 def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], behind: bool = False) -> Node:
-    """A batch of a node, given those of what it reads, or what stands `instead` of others of these."""
-    flat = writes(node.op) or node.op is REINTERPRET  # what they make has one axis
+    """Return a batch of a node. `known` maps sources to their batches; `instead` maps the ids of unbatched sources to replacements."""
+    flat = writes(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
     layouts: list[Layout | None] = []
     for k, (source, layout) in enumerate(zip(node.sources, node.layouts, strict=True)):
         own = known.get(source) if type(source) is Node else None
         source = instead.get(id(source), source)
-        if type(source) is Node and own is None and flat and k == 0:  # each writes to one of its own
+        if type(source) is Node and own is None and flat and k == 0:  # each batch element writes to a copy of its own
             every = Layout((source.size, size), (1, 0)) if behind else Layout((size, source.size), (0, 1))
             own = Node.of(_POSITIVE, (every.size,), source.dtype, (source,), (every.reshape((every.size,)),))
         sources.append(source if own is None else own)
@@ -240,7 +256,8 @@ def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[i
 
 
 def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, computed: dict[tuple[object, ...], Sequence[Node]]) -> Node:
-    """One of several results, which are computed at once."""
+    """Return the batch of a result of an operation outside kernels, which computes several results at once. `computed` caches the results.
+    """
     key = (op.compute, *node.sources)
     if key not in computed:
         batches = [known.get(source) if type(source) is Node else None for source in node.sources]
@@ -253,17 +270,17 @@ def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, compu
 
 
 def _step_of(node: Node) -> Past | None:
-    """The past of a function with a derivative of its own, if this is one of its results."""
+    """Return the tape node of the function with `node` as a result, if the function has a rule of its own, else None."""
     past = node.past
     step = past.sources[0] if isinstance(past, Past) and past.sources else None
     return step if isinstance(step, Past) and isinstance(step.recipe.op, Called) else None
 
 
 def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
-    """That of the same function for a batch: what it is for each member, its way back is for each, too."""
+    """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP."""
     op: Any = step.recipe.op
     own = {source: known[source] for source in step.sources if source in known}
-    given = {**batches, **own}  # what the way back reads
+    given = {**batches, **own}  # inputs of the VJP
 
     def pull(_: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
         stand_ins = [Node.of(PLACEHOLDER, shape, dtype) for shape, dtype, _ in op.forms]
@@ -273,7 +290,7 @@ def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node
             all_of_it = seen_in_batch(x, batch, size)
             if step.sources[k] in own:
                 yield k, all_of_it
-            else:  # one for all members takes what comes from each
+            else:  # a source common to the batch gets the sum over the batch
                 axes = (*range(1, len(all_of_it.shape)), 0)
                 yield k, Term.of(all_of_it.moved(lambda its, axes=axes: its.permute(axes))).summed(len(axes) - 1)  # type: ignore[misc]
 
@@ -284,7 +301,9 @@ def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node
 
 
 def led(layout: Layout, size: int, step: int) -> Layout:
-    """A layout with an axis in front, from each index of which to the next there are `step` elements of what it reads."""
+    """Return a layout with a new first axis of the given size and stride, for a source of `size` batch elements, one after another. `step`
+    is 0 if the source is common to the batch.
+    """
     tables = None if layout.tables is None else (None, *layout.tables)
     if layout.base is None:
         return Layout((size, *layout.shape), (step, *layout.strides), layout.offset, tables)
@@ -292,7 +311,9 @@ def led(layout: Layout, size: int, step: int) -> Layout:
 
 
 def trailed(layout: Layout, size: int, differ: bool, place: int) -> Layout:
-    """A layout with an axis in a place, of what has an axis of this size behind all others if the members differ in it, else none."""
+    """Return a layout with the batch axis at position `place`. The source has the batch axis last if `differ`, else the source is common to
+    the batch.
+    """
     base = None if layout.base is None else trailed(layout.base, size, differ, layout.base.ndim)
     step, apart = (1, size) if differ or base is not None else (0, 1)
     strides = [apart * stride for stride in layout.strides]
@@ -301,7 +322,9 @@ def trailed(layout: Layout, size: int, differ: bool, place: int) -> Layout:
 
 
 def seen_in_batch(x: Seen, batch: Seen | None, size: int) -> Seen:
-    """What is seen of a node, of each of a batch, with an axis in front; or of the node, the same for all."""
+    """Return a view of a whole batch with the batch axis first, given the view `x` of the node of a batch element. `batch` is the batch of
+    this node, or None if the node is common to the batch.
+    """
     if batch is None:
         return Seen(x.node, led(x.layout, size, 0))
     one_by_one = led(x.layout, size, x.node.size)

@@ -1,6 +1,7 @@
-"""Whole functions as one step of what derivatives know: their results have one past, with a rule of its own.
+"""Functions recorded as a single step of the tape, with a rule of their own: `custom_derivative`, `checkpoint`, `scan`.
 
-The results lie one after another in one content, in one dtype, of which each is a part.
+The differentiable results of a call share a tape node. Its content is their concatenation in one dtype, and each result is a part of the
+content.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ Pull = Callable[[Making, list[Seen], Sequence[int]], Iterable[tuple[int, Part]]]
 
 
 class Called:
-    """The operation of a function that is one step. `pull` takes its past, the cotangents of its results, and which of its sources' are
-    wanted. If it makes `again` what the function made, all that waits is computed before: so what others made again can go.
+    """The operation of a function recorded as a single step of the tape.
+
+    `pull` takes the tape node, the cotangents of the results, and the indices of the wanted sources, and gives the sources' cotangents. If
+    `again` is set, `pull` calls the function again. Then the backward pass first computes the pending cotangents, so that nodes recomputed
+    for earlier calls can be freed.
     """
 
     __slots__ = ("again", "forms", "kind", "name", "pull", "rule")
@@ -46,7 +50,9 @@ class Called:
             yield from pull(past, each, wanted)
 
         def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
-            """The way back is linear in the cotangents, and its own way back is the way forward."""
+            """Return the tangent of the results by two backward passes: `pull` is linear in the cotangents, and the VJP of `pull` is the
+            JVP.
+            """
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
                 back = totals(pull(past, [Seen(node) for node, _ in inputs], list(given)), given)
@@ -63,7 +69,9 @@ class Called:
 
 
 def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
-    """DerivativeError for cotangents that are not 0, and of which nothing tells how they were made of those of the results."""
+    """Raise DerivativeError if a cotangent is not 0 and has no tape node, so that the dependence on the results' cotangents is unknown.
+    Cotangents without a tape node are computed for this, unless traced.
+    """
     for x in cotangents:
         if past_of(x.node) is not None:
             continue
@@ -80,9 +88,13 @@ def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
 
 
 def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pull, *, again: bool = False) -> list[Node]:
-    """Nodes with the content of the results of a function, made of sources with a past in one step: see `Called`."""
+    """Return nodes with the contents of `results`, recorded on the tape as one step from `sources`.
+
+    `pull` computes the sources' cotangents (see `Called`). Return `results` unchanged if nothing is to be recorded or no result has a
+    differentiable dtype.
+    """
     asked = tracking.get()
-    of_a_member = any(type(kept) is Node and kept.traced for kept in sources)  # who makes the batch may ask
+    of_a_member = any(type(kept) is Node and kept.traced for kept in sources)  # `vmap` may ask for the derivative of the whole batch
     if asked is False or not (of_a_member or (asked and any(past_of(kept) is not None for kept in sources))):
         return list(results)
     smooth = [node for node in results if is_smooth(node.dtype)]
@@ -105,13 +117,13 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
 
 
 def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) -> Past:
-    """The past of all results of a function together."""
+    """Return the tape node of the results of a function together."""
     total = sum([prod(shape) for shape, _, _ in op.forms])
     return Past(Recipe(op, (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
 
 
 def part_of(step: Past, node: Node, start: int) -> Past:
-    """That of one of the results, which begins there."""
+    """Return the tape node of `node`, a result that begins at element `start` of the content of `step`."""
     part = Layout.contiguous(node.shape, start)
     recipe = recipe_of(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,))
     return Past(recipe, (step,), (start,), traced=step.traced)

@@ -1,9 +1,9 @@
 """Derivatives of reductions and running reductions.
 
-Sums, largest and least elements and products have formulas of their own. Any other reduction is taken element by element: with
-states s(k + 1) = f(s(k), x(k)), cotangents go back by l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k + 1)), which is a running
-reduction from the end, and x(k) gets l(k) df/dx(s(k), x(k)). Tangents go on by the same, from the start. The derivatives of such a
-recurrence are recurrences.
+Sums, extrema and products have formulas of their own. Each further reduction is differentiated element by element. Let the states be s(k +
+1) = f(s(k), x(k)), and g(k) the given cotangent of s(k + 1). The total cotangent of s(k + 1) is l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k
++ 1)), a running reduction from the end. The cotangent of x(k) is l(k) df/dx(s(k), x(k)). Tangents follow the same recurrence from the
+start. The derivatives of these recurrences are recurrences again.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ def _push_reduction(past: Making, given: Tangents, result: Node | None) -> Seen 
 
 
 def _spread(x: Seen, layout: Layout, kept: int) -> Seen:
-    """What belongs to results, for each of the elements that they are made of."""
+    """Broadcast the values of results to the shape of the reduced elements, `layout.shape`."""
     return x.along(range(kept, layout.ndim), layout.shape[kept:])
 
 
 def _ties(x: Seen, result: Node, kept: int) -> Seen:
-    """How many elements are the largest, or the least."""
+    """Return how many elements equal the extremum, for each result."""
     hit = computed(_EQUAL, [x, _spread(Seen(result), x.layout, kept)])
     return reduced(_SUM, hit.cast(x.dtype), kept)
 
@@ -104,7 +104,7 @@ def _pull_product(x: Seen, g: Seen) -> Seen:
 
 
 def _others(x: Seen) -> Seen:
-    """For each element the product of all others along the last axis: of those before and of those behind it."""
+    """Return, for each element, the product of the remaining elements along the last axis: of those before times those behind."""
     before = _shifted(running_of(running("prod", x.dtype), x), 1.0)
     behind = _shifted(running_of(running("prod", x.dtype), _reversed(x)), 1.0)
     return computed(_MULTIPLY, [before, _reversed(behind)])
@@ -119,7 +119,7 @@ def _reversed(x: Seen) -> Seen:
 
 
 def _shifted(x: Seen, first: Number | None, by: int = 1) -> Seen:
-    """All but the last elements along the last axis, with a number in front."""
+    """Return `x` shifted by `by` positions along the last axis. The front is filled with `first`, or with 0 if `first` is None."""
     shape, last = x.shape, len(x.shape) - 1
     whole = of_number(0.0 if first is None else first, shape, x.dtype)
     if shape[-1] <= by:
@@ -130,7 +130,7 @@ def _shifted(x: Seen, first: Number | None, by: int = 1) -> Seen:
 
 
 def running_of(reduction: Reduction, x: Seen) -> Seen:
-    """A running reduction along the last axis."""
+    """Return a running reduction along the last axis."""
     whole = Layout.contiguous(x.shape)
     found = Node.of(_scan(reduction), x.shape, reduction.result(x.dtype), (x.node,), (x.layout,), whole)
     return Seen(found)
@@ -141,7 +141,7 @@ def running_of(reduction: Reduction, x: Seen) -> Seen:
 
 def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
-    g = g.reshaped((past.recipe.size,)).through(past.target)  # in the order of the source's axes
+    g = g.reshaped((past.recipe.size,)).through(past.target)  # in the axis order of the source
     if op.reduction.name in SUMS:
         found = _reversed(running_of(running("sum", g.dtype), _reversed(g)))
     else:
@@ -160,13 +160,13 @@ def _push_scan(past: Making, given: Tangents, result: Node | None) -> Seen:
 
 
 def _states(past: Making, result: Node | None) -> Seen:
-    """What a running reduction gave, in the order of its source's axes."""
+    """Return the result of a running reduction, in the axis order of its source."""
     assert result is not None
     return Seen(result).reshaped((past.recipe.size,)).through(past.target)
 
 
 def _pull_fold(past: Making, x: Seen, g: Seen) -> Seen:
-    """A reduction is the last of a running one."""
+    """Return the cotangents of the elements of a reduction, as the last element of a running reduction."""
     op: Any = past.recipe.op
     if not x.shape[-1]:
         return of_number(0, x.shape, x.dtype)
@@ -177,7 +177,7 @@ def _pull_fold(past: Making, x: Seen, g: Seen) -> Seen:
 
 
 def _pull_running(reduction: Reduction, x: Seen, states: Seen, g: Seen) -> Seen:
-    """The cotangents of the elements of a running reduction along the last axis."""
+    """Return the cotangents of the elements `x` of a running reduction along the last axis, given the cotangents `g` of its `states`."""
     dtype = states.dtype
     if reduction in _recurrences.values():
         after = _from_the_end(computed(_REAL, [x]), g)
@@ -186,7 +186,7 @@ def _pull_running(reduction: Reduction, x: Seen, states: Seen, g: Seen) -> Seen:
         return computed(_MULTIPLY, [_from_the_end(_conjugate(x), g), _conjugate(_shifted(states, 1.0))])
     fold = _fold_of(reduction, x.dtype)
     before = _shifted(states, fold.initial)
-    slopes = _applied(fold.by_state, [before, x], x.shape, dtype)  # of each state by that before it
+    slopes = _applied(fold.by_state, [before, x], x.shape, dtype)  # derivative of each state by the state before
     if dtype.is_complex:
         own, turned = _turned(slopes, _applied(fold.by_turned, [before, x], x.shape, dtype))
         after = _reversed(_recurrent_turned(_shifted(_reversed(own), 0.0), _shifted(_reversed(turned), 0.0), _reversed(g)))
@@ -196,7 +196,7 @@ def _pull_running(reduction: Reduction, x: Seen, states: Seen, g: Seen) -> Seen:
 
 
 def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) -> Seen:
-    """The tangents of the states of a running reduction along the last axis."""
+    """Return the tangents of the `states` of a running reduction along the last axis, given the tangents of the elements `x`."""
     dtype = states.dtype
     if reduction in _recurrences.values():
         own = computed(_MULTIPLY, [computed(_REAL, [tangent]), _shifted(states, 0.0)])
@@ -214,7 +214,7 @@ def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) ->
 
 
 def _from_first(fold: Fold, each: Seen, first: Seen) -> Seen:
-    """What belongs to each element; of the first it is what belongs to the state, if that is the element."""
+    """Return `each`, with the first element along the last axis taken from `first` if the reduction's first state is the first element."""
     if fold.initial is not None or not each.shape[-1]:
         return each
     one = (*(slice(None),) * (len(each.shape) - 1), slice(0, 1))
@@ -223,15 +223,18 @@ def _from_first(fold: Fold, each: Seen, first: Seen) -> Seen:
 
 
 def _turned(of_one: Seen, of_unit: Seen) -> tuple[Seen, Seen]:
-    """What goes back through a step of complex numbers as `a g + b conj(g)`, given what it makes of 1 and of 1j."""
+    """Return the coefficients a and b of the real-linear map `a g + b conj(g)`, given the values of the map at 1 and at 1j."""
     turned = computed(_MULTIPLY, [of_unit, Scalar(1j, of_unit.dtype)])
     return tuple([computed(_MULTIPLY, [computed(op, [of_one, turned]), Scalar(0.5, of_one.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
 
 class Fold(NamedTuple):
-    """How a state follows from that before and an element: the number that it starts with, unless that is the first element; the derivative
-    by the state, and the cotangent of the state before of 1j; the cotangent of the element, of the two and that of the state; and the
-    tangent of the state, of the two and that of the element. None of them for 0.
+    """The derivatives of a reduction step, which maps the state before and an element to the new state.
+
+    `initial` is the initial state, or None if the first element is the initial state. `by_state` computes the derivative by the state
+    before. `by_turned`, for complex states, is the cotangent of the state before for the cotangent 1j. `by_element` computes the element's
+    cotangent from the state before, the element and the new state's cotangent. `of_element` computes the new state's tangent from the state
+    before, the element and the element's tangent. None stands for 0.
     """
 
     initial: Number | None
@@ -243,6 +246,9 @@ class Fold(NamedTuple):
 
 @lru_cache(MAX_KNOWN)
 def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
+    """Return the derivatives of a reduction's step. Raise DerivativeError if the state has several parts or no derivative, or is not the
+    result.
+    """
     states = reduction.states(dtype)
     from_first = len(states) == 2 and states[0] is boolean
     state, element = Arg(0, states[-1]), Arg(1, dtype)
@@ -268,7 +274,8 @@ def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
 
 
 def _operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
-    """A formula as an operation that reads something, as it is the shape of that: a constant has the state to read."""
+    """Return a formula as an operation with at least one operand, to determine the shape. A constant formula gets the state as an operand.
+    """
     if e is None:
         return None
     found = operation(e, name)
@@ -276,19 +283,21 @@ def _operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
 
 
 def _applied(its: Partial | None, operands: Sequence[Seen], shape: Shape, dtype: DType) -> Seen:
-    """An operation on some of these operands."""
+    """Return an operation on a subset of `operands`, or zeros if `its` is None."""
     if its is None:
         return of_number(0.0, shape, dtype)
     return computed(its.op, [operands[k] for k in its.reads], dtype)
 
 
 def _from_the_end(slopes: Seen, g: Seen) -> Seen:
-    """What goes back through states of which each has this slope by that before it, and the cotangent `g` of its own."""
+    """Return the total cotangents of a sequence of states: y(k) = g(k) + slopes(k + 1) y(k + 1). `slopes` are the derivatives of each state
+    by the state before.
+    """
     return _reversed(_recurrent(_shifted(_reversed(slopes), 0.0), _reversed(g)))
 
 
 def _recurrent(slopes: Seen, more: Seen) -> Seen:
-    """The running reduction along the last axis that multiplies by a slope, and adds more."""
+    """Return y(k) = slopes(k) y(k - 1) + more(k) along the last axis, starting from 0."""
     dtype = slopes.dtype
     if dtype.is_complex:
         return _recurrent_by_doubling(slopes, more)
@@ -297,7 +306,11 @@ def _recurrent(slopes: Seen, more: Seen) -> Seen:
 
 
 def _recurrent_by_doubling(slopes: Seen, more: Seen) -> Seen:
-    """The same of complex numbers, two of which do not fit into one: after each step, of the last 1, 2, 4, ... elements."""
+    """Return y(k) = slopes(k) y(k - 1) + more(k) for complex numbers, starting from 0.
+
+    A pair of complex numbers does not fit into an element of a running reduction. So the recurrence is solved in log2(n) passes, over the
+    last 1, 2, 4, ... elements.
+    """
     done, count = 1, slopes.shape[-1]
     while done < count:
         more = added(more, computed(_MULTIPLY, [slopes, _shifted(more, 0.0, done)]))
@@ -307,7 +320,7 @@ def _recurrent_by_doubling(slopes: Seen, more: Seen) -> Seen:
 
 
 def _recurrent_turned(slopes: Seen, turned: Seen, more: Seen) -> Seen:
-    """The same where a step gives `slope y + turned conj(y) + more`."""
+    """Return y(k) = slopes(k) y(k - 1) + turned(k) conj(y(k - 1)) + more(k), starting from 0, in log2(n) passes."""
     done, count = 1, slopes.shape[-1]
     while done < count:
         more = added(more, _of_both(slopes, turned, _shifted(more, 0.0, done)))
@@ -318,18 +331,19 @@ def _recurrent_turned(slopes: Seen, turned: Seen, more: Seen) -> Seen:
 
 
 def _of_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = None) -> Seen:
-    """`slope x + turned y`, where y is the conjugate of x unless it is given."""
+    """Return `slopes x + turned y`, where y is `conjugate`, or by default the conjugate of x."""
     conjugate = _conjugate(x) if conjugate is None else conjugate
     return added(computed(_MULTIPLY, [slopes, x]), computed(_MULTIPLY, [turned, conjugate]))
 
 
 def _pairs(slopes: Seen, more: Seen) -> Seen:
-    """The two as the parts of complex numbers, as a running reduction takes one element at a time."""
+    """Return pairs of real numbers as complex numbers, as a running reduction takes one element at a time."""
     wide = complex128 if slopes.dtype is float64 else complex64
     return computed(_paired(wide.part), [slopes.cast(wide.part), more.cast(wide.part)], wide)
 
 
 def _recurrence(wide: DType) -> Reduction:
+    """Return the reduction y = slope y + more. Each element is a complex number: `slope` the real part, `more` the imaginary part."""
     step = call("imag", Arg(1, wide)) + call("real", Arg(1, wide)) * Arg(0, wide.part)
     return reduction_in_order(step, Const(0.0, wide.part))
 
@@ -339,7 +353,7 @@ _recurrences = {wide: _recurrence(wide) for wide in (complex64, complex128)}
 
 @cache
 def _paired(part: DType) -> Op:
-    """The operation that makes a complex number of its parts."""
+    """Return the operation that combines a real and an imaginary part to a complex number."""
     wide = {float32: complex64, float64: complex128}[part]
     return custom("paired", cast(Arg(0, part), wide) + cast(Arg(1, part), wide) * 1j, (part, part))
 

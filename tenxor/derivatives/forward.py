@@ -1,4 +1,4 @@
-"""Forward mode: tangents go from what varies on to results, through the same pasts."""
+"""Forward mode: pass tangents along the tape, from the independent variables to the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Known = dict[Past, Seen]
 
 
 def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen | None]:
-    """The tangents of the contents of some nodes, given those of some pasts; None for 0."""
+    """Return the tangents of the contents of `results`, given the tangents of tape nodes; None stands for 0."""
     graph = known_of(results, min([past.number for past in given], default=0))
     depends = depending(graph.order, given)
     order = [past for past in graph.order if past in depends]
@@ -33,11 +33,11 @@ def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen |
 
 
 def _go_on(known: Known, order: Sequence[Past], nodes: Mapping[Past, Node]) -> None:
-    """Through pasts in the order in which they were made."""
+    """Add the tangents of the tape nodes in `order`, oldest first, to `known`. `nodes` holds the results read by rules."""
     for past in order:
         if past not in known:
             each = {k: known[source] for k, kept in enumerate(past.sources) if (source := past_of(kept)) in known}
-            found = pushed(past, each, nodes.get(past)) if each else None  # 0 of what has none
+            found = pushed(past, each, nodes.get(past)) if each else None  # a source without an entry has the tangent 0
             if found is not None:
                 for look in watchers:
                     look(found.node, of=past)
@@ -45,7 +45,7 @@ def _go_on(known: Known, order: Sequence[Past], nodes: Mapping[Past, Node]) -> N
 
 
 def _go_on_as_before(known: Known, graph: Graph, wanted: frozenset[Past]) -> None:
-    """The same for those that are wanted, as they were made before of pasts like these."""
+    """Add the tangents of the tape nodes `wanted` to `known`, replaying the recorded computation of an equal tape segment if possible."""
     order = graph.order
     outline = Outline("forward", order, [(past, known[past]) for past in order if past in known], graph, wanted)
 

@@ -1,4 +1,6 @@
-"""Pieces put together, as one step: each takes back what comes to its place, and nothing is copied for the others."""
+"""The derivative of `concat` and `stack` as a single tape node. Each operand gets a region of the cotangent as a view, without a copy for
+the remaining operands.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from .seen import Seen, Term, of_number, stored
 
 
 class Join:
-    """What a past says of how pieces were put together: through which `layouts` they were written."""
+    """The operation of a tape node for joined operands. `layouts` are the layouts through which the operands were written into the result.
+    """
 
     __slots__ = ("kind", "layouts", "name")
 
@@ -24,19 +27,21 @@ class Join:
         self.layouts = layouts
 
     def resized(self, numbers: Traced) -> Join:
-        """The same with what stands for its sizes."""
+        """Return the operation with symbolic sizes in place of numbers."""
         return Join(tuple(map(numbers.layout, self.layouts)))
 
     def __repr__(self) -> str:
         return self.name
 
 
-_join = lru_cache(1 << 8)(Join)  # the same object again, as recipes are compared by it
+_join = lru_cache(1 << 8)(Join)  # interned, as recipes compare operations by identity
 
 
 def follow(node: Node, pieces: Sequence[Seen], places: tuple[Layout, ...]) -> None:
-    """Have a new node, which nobody else has, know that these pieces were put into these places. One that has a past is a piece itself,
-    the only one with elements.
+    """Give `node`, a new node without further references, a tape node for the join of `pieces`, written through the layouts `places`.
+
+    Do nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: the node is then itself the only
+    operand with elements.
     """
     if node.past is not None or not is_smooth(node.dtype):
         return

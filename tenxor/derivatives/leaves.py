@@ -1,4 +1,4 @@
-"""Where derivatives end, and what is to be done with the cotangents that come there."""
+"""Leaves of the tape, and the handling of the cotangents that arrive at watched tape nodes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _POSITIVE = OPS["positive"]
 
 
 class Watch:
-    """What is to be done with a cotangent: `hooks` may replace it, one after the other; if it is `kept`, it is added to `grad`, a
-    storage of as many elements as the content has. What is `retained` lives as long as who asked for it: it has no hooks, as these may
-    know that one.
+    """The actions for the cotangent of a tape node.
+
+    The `hooks` run in order, and each may replace the cotangent. If `kept`, the cotangent is added to `grad`, a storage with as many
+    elements as the content. `retained` is the watch of `retain_grad`, or None. It lives as long as the storage of the `retain_grad` call.
+    It has no hooks, because a hook may refer to this storage.
     """
 
     __slots__ = ("grad", "hooks", "kept", "retained")
@@ -32,7 +34,7 @@ class Watch:
         self.hooks: dict[int, Callable[[Seen], Seen | None]] = {}
 
     def told(self, g: Seen) -> Seen:
-        """Take note of the cotangent; what goes on from here."""
+        """Run the hooks on a cotangent, add it to `grad` if gradients are kept, and return the cotangent to continue with."""
         for hook in list(self.hooks.values()):
             g = hook(g) or g
         if self.retained is not None:
@@ -47,7 +49,7 @@ class Watch:
 
 
 def leaf(node: Node) -> tuple[Node, Past]:
-    """A node with the same content, and the past by which derivatives are taken. If the given one has a past, so has that."""
+    """Return a node with the content of `node`, and the tape node of the result: a new leaf, unless `node` is on the tape already."""
     recipe = node.recipe
     if node.buffer is None or is_pinned(node) or node.past is not None:
         same = Layout.contiguous(recipe.shape)
@@ -65,25 +67,27 @@ def leaf(node: Node) -> tuple[Node, Past]:
 
 
 def twin(node: Node) -> Node:
-    """A node with the same content, of which derivatives know nothing: in the same memory, unless others may write that."""
+    """Return a node with the content of `node` but without a tape node. It shares the memory of `node`, unless the memory is externally
+    shared.
+    """
     if node.buffer is not None and not is_pinned(node):
         return data(node.buffer, node.shape, node.dtype)
     with untracked():
         found = Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
     if is_pinned(node):
-        realize(found)  # before others write that memory
+        realize(found)  # computed now, before foreign code writes the memory
     return found
 
 
 def own_copy(source: Node) -> Node:
-    """A node with the content and the past of one that others may write."""
+    """Return a node with the content and the tape node of `source`, in memory that is not externally shared."""
     own = twin(source)
     own.past = source.past
     return own
 
 
 def _needs_of(recipe: Recipe, tracked: int) -> Needs:
-    """What the derivative of a recipe reads, where those sources have a past whose bits are set."""
+    """Return the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on the tape."""
     if not is_smooth(recipe.dtype):
         return NOTHING
     return rule_of(recipe).needs(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))

@@ -1,7 +1,7 @@
-"""A step that is done over and over along a sequence: traced once, and run from then on as one plan, turn by turn (`plans/repeated.py`).
+"""The step function of `tx.scan`: traced once, then compiled to a plan that runs for every iteration (`plans/repeated.py`).
 
-A turn takes what is carried on from the one before and its part of sequences; it gives what is carried on, and its part of other
-sequences. What it captures is the same in all.
+An iteration takes the carried values of the previous iteration and an element of each input sequence. It gives new carried values and an
+element of each output sequence. Captured values are the same in every iteration.
 """
 
 from __future__ import annotations
@@ -47,13 +47,19 @@ NOTHING = allocate(0)
 
 
 def stand_in(shape: tuple[int, ...], dtype: DType) -> Node:
-    """What stands for something that differs from turn to turn; derivatives may be taken by it, if any are followed."""
+    """Return a placeholder for a value that differs between iterations. It is a leaf of the tape if a tape is recorded and the dtype is
+    differentiable.
+    """
     node = Node.of(PLACEHOLDER, shape, dtype)
     return leaf(node)[0] if tracking.get() and is_smooth(dtype) else node
 
 
 class Made(NamedTuple):
-    """What is made on a way: its nodes, in order, what else they read, and what stands for some of that which others may have computed."""
+    """The nodes between the inputs and the results of a traced function.
+
+    `order` lists the nodes, operands first. `captured` lists the remaining nodes they read. `instead` maps a pending constant to its clone
+    in `order`, as another thread may compute the original.
+    """
 
     order: list[Node]
     captured: list[Node]
@@ -64,7 +70,9 @@ NONE = Made([], [], {})
 
 
 class Body(NamedTuple):
-    """One turn: what it is given, what it gives, each a node of its own, and all that is made between."""
+    """One traced iteration. `carries` and `xs` are placeholders for the carried values and sequence elements. `nexts` and `ys` are distinct
+    nodes for the results, and `made` holds the nodes between.
+    """
 
     carries: list[Node]
     xs: list[Node]
@@ -74,7 +82,11 @@ class Body(NamedTuple):
 
     @staticmethod
     def of(carries: list[Node], xs: list[Node], nexts: Sequence[Seen], ys: Sequence[Seen]) -> Body | None:
-        """That between stand-ins and what was made of them; None if it cannot be run turn by turn."""
+        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
+
+        None means that a value is missing, that an operation runs outside kernels, or that a tape node is watched or has an operation with
+        a rule of its own.
+        """
         given = {*carries, *xs}
         roots: list[Node] = []
         for seen in nexts:
@@ -91,12 +103,13 @@ class Body(NamedTuple):
         return Body(carries, xs, roots, own[len(roots) :], made)
 
     def program(self) -> Program:
-        """It without the nodes that it was traced with: given are what is carried, parts of sequences, and what is captured."""
+        """Return the iteration without the traced nodes. Its inputs are the carried values, the sequence elements and the captured values.
+        """
         return Program([*self.carries, *self.xs, *self.made.captured], self.made)
 
 
 def rooted(seen: Seen, others: Iterable[Node]) -> Node:
-    """A node of its own with this as its content, none of the others; its content gets memory of its own."""
+    """Return a pending node with the content of `seen`, distinct from `others`, so that the content gets a buffer of its own."""
     node = seen.flat()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.traced and node not in others:
         return node
@@ -104,8 +117,10 @@ def rooted(seen: Seen, others: Iterable[Node]) -> Node:
 
 
 def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
-    """All that is made on the way from what is given to the roots, and what else it reads: that is the same in each turn. None if
-    something has no value that is not given, or is none of a kernel's.
+    """Return the nodes on the paths from the nodes `given` to `roots`, and the captured nodes, which have the same content in each
+    iteration.
+
+    Return None if a path reads a placeholder not in `given`, or the result of an operation outside kernels (`Hosted`).
     """
     known = set(given)
     asked = set(roots)
@@ -126,7 +141,7 @@ def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
             return None
         if node.buffer is not None or not (node.traced or node in asked or not its):
             captured[node] = None
-        elif not its and not node.traced:  # a number, made anew in each turn; whoever else has the node may compute it
+        elif not its and not node.traced:  # a constant, computed in each iteration; cloned, as another thread may compute the original
             own = instead[node] = Node(recipe, sources, offsets)
             order[own] = None
         else:
@@ -136,7 +151,9 @@ def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
 
 
 class Step(NamedTuple):
-    """A node: its recipe, what it reads, by number, its offsets, and whether derivatives are not to look at it."""
+    """One node of a program: the recipe, the sources as value numbers or scalars, the offsets, and whether the result is a constant for
+    derivatives.
+    """
 
     recipe: Recipe
     sources: tuple[int | Scalar, ...]
@@ -145,7 +162,7 @@ class Step(NamedTuple):
 
 
 class Program:
-    """What makes nodes of others: first those that are given have numbers, then those that are made."""
+    """A recorded computation that creates nodes from inputs. The inputs are numbered first, then the created nodes, in order."""
 
     def __init__(self, given: Sequence[Node] = (), made: Made = NONE) -> None:
         self.number_of = {node: k for k, node in enumerate(given)}
@@ -158,15 +175,17 @@ class Program:
             self.number_of[node] = self.number_of[others.get(node, node)] = len(given) + len(self.steps) - 1
 
     def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
-        """The same of others. With `copies` nothing that is given is written over, nor what others read: a plan that runs over and over
-        cannot ask whether somebody still does.
+        """Create the nodes from new inputs. Return the values by number: the nodes of the inputs, then the new nodes.
+
+        With `copies`, an in-place write copies its operand first if the operand is an input or has several readers: a repeated plan cannot
+        check for later reads.
         """
         every = [seen.node for seen in given]
         read = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()
         moved = {k: x.layout for k, x in enumerate(given) if not is_plain(x.layout) or x.layout.size < x.node.size}
         for recipe, numbers, offsets, constant in self.steps:
             sources = [every[k] if type(k) is int else k for k in numbers]
-            flat = writes(recipe.op) or recipe.op is REINTERPRET  # these read contents as they lie
+            flat = writes(recipe.op) or recipe.op is REINTERPRET  # these operations read the whole content in order
             first = numbers[0] if numbers else None
             with untracked() if constant else nullcontext():
                 apart = flat and type(first) is int and first < len(given) and (first in moved or (copies and writes(recipe.op)))
@@ -188,23 +207,23 @@ class Program:
 
 
 def _flat(x: Seen) -> Node:
-    """A copy of what is seen, in one axis."""
+    """Return a 1-d copy of a view, pending."""
     size = (x.layout.size,)
     return Node.of(_POSITIVE, size, x.dtype, (x.node,), (x.layout.reshape(size),))
 
 
 def is_plain(layout: Layout) -> bool:
-    """Whether it reads all elements in their order, from the first on."""
+    """Return whether a layout is contiguous from offset 0."""
     return layout.offset == 0 and layout.is_contiguous()
 
 
 def is_affine(layout: Layout) -> bool:
-    """Whether it is one view, with equal steps along each axis."""
+    """Return whether a layout is a single view with a constant stride along each axis, without view chain and offset tables."""
     return layout.base is None and layout.tables is None
 
 
 class Where(NamedTuple):
-    """Where something lies in turn `t`: in the content of source `k`, seen through a layout `start + t * step` elements on."""
+    """The location of a value in iteration `t`: the content of source `k`, seen through `layout`, moved by `start + t * step` elements."""
 
     k: int
     layout: Layout
@@ -213,29 +232,31 @@ class Where(NamedTuple):
 
     @staticmethod
     def of(k: int, turns: Layout) -> Where:
-        """That of the parts of a sequence, along the first axis of what it is seen through."""
+        """Return the location of the elements of a sequence. `turns` is the layout of the whole sequence, with the iterations along the
+        first axis.
+        """
         step = turns.strides[0]
         one = Layout(turns.shape[1:], turns.strides[1:], turns.offset)
         low = (one.range() or (one.offset, 0))[0]
         return Where(k, one.at(one.offset - low), low, step)
 
     def seen(self, node: Node, turn: int) -> Seen:
-        """It in one turn."""
+        """Return the view of the value in iteration `turn`; `node` is the source."""
         return Seen(node, self.layout.at(self.layout.offset + self.start + turn * self.step))
 
     def every(self, turns: int) -> Layout:
-        """What it is seen through in all turns."""
+        """Return the layout of the values of all iterations, with the iterations along the first axis."""
         one = self.layout
         return Layout((turns, *one.shape), (self.step, *one.strides), one.offset + self.start)
 
     def stands(self, dtype: DType) -> Seen:
-        """What stands for its memory in a pattern."""
+        """Return a placeholder without memory, for the planner, of the part of the source read in an iteration."""
         reach = self.layout.range()
         shape = self.layout.shape if is_plain(self.layout) else (0 if reach is None else reach[1] + 1,)
         return Seen(data(NOTHING, shape, dtype), self.layout)
 
     def place(self, node: Node, order: np.ndarray) -> Place:
-        """Its memory, in turns that come in some order."""
+        """Return the memory that each iteration reads or writes. `order` lists the values of `t` in the order of execution."""
         assert node.buffer is not None
         reach, itemsize = self.layout.range(), node.dtype.itemsize
         starts = order * (self.step * itemsize) + self.start * itemsize if self.step else np.full(1, self.start * itemsize)
@@ -243,8 +264,8 @@ class Where(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """Memory in which something is carried on, so `many` slots: the first has what is given to the first turn, and each turn writes into
-    the next, which after the last is the first.
+    """A ring buffer of `many` slots for a carried value. The first slot holds the initial value. Iteration `t` reads slot `t % many` and
+    writes the next slot.
     """
 
     buffer: Buffer
@@ -253,25 +274,29 @@ class Slots(NamedTuple):
 
     @staticmethod
     def of(shape: tuple[int, ...], dtype: DType, turns: int, first: Node | None, *, every: bool) -> Slots:
-        """Slots for so many turns and one more, or for this and the next; in the first is a content that is in memory, or 0."""
+        """Allocate `turns + 1` slots if `every`, to keep the values of every iteration, else two. The first slot is filled from the node
+        `first`, which must be in memory, or with 0 if `first` is None.
+        """
         count, nbytes = turns + 1 if every else 2, prod(shape) * dtype.itemsize
         found = Slots(allocate(count * nbytes, "scan", (count, *shape), dtype), count, nbytes)
         found.buffer.array[:nbytes] = 0 if first is None else first.buffer.array[:nbytes]  # type: ignore[union-attr]
         return found
 
     def place(self, turns: int, later: int) -> Place:
-        """What is read in each turn, or one `later`, written."""
+        """Return, for each iteration, the slot to read (`later` 0) or to write (`later` 1)."""
         return Place(self.buffer, (np.arange(turns) + later) % self.many * self.nbytes, self.nbytes)
 
     def last(self, turns: int) -> Buffer:
-        """A copy of what the last turn wrote."""
+        """Return a copy of the slot that the last iteration wrote."""
         found, start = allocate(self.nbytes, "scan"), turns % self.many * self.nbytes
         found.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
         return found
 
 
 def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool:
-    """Run what computes the roots so many times, all that is in memory being `placed`; false, and nothing done, if it cannot be run so."""
+    """Run the plan that computes `roots` `turns` times, and return True. `placed` gives the memory of the roots, and of each node in
+    memory. Return False, having computed nothing, if the plan cannot be repeated.
+    """
     with lock:
         plan = None
         while plan is None:
@@ -284,7 +309,7 @@ def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool
 
 
 def own(node: Node) -> Node:
-    """A node in memory that nobody else may write, with the past of another."""
+    """Return a node with the content and the tape node of `node`, in memory that is not externally shared. `node` must be in memory."""
     assert node.buffer is not None
     if not is_pinned(node):
         return node

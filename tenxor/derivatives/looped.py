@@ -1,10 +1,11 @@
-"""Loops as they run: forward turn by turn, and as one step of derivatives. The way back is run turn by turn, too, the last first.
+"""The execution of scan loops: forward by iteration, recorded as a single step of the tape, and the backward pass by iteration, from the
+last to the first.
 
-What it reads of each turn lies side by side: what is carried, sequences, and what was kept. Values of a turn that follow from these by
-elementwise operations are computed once more: to keep them would cost as much. The cotangent of what is captured is added up as it
-comes; but of products what they read of each turn is put side by side, and there is one product over all turns in the end.
+The values read by the backward pass are stacked in memory over the iterations: carried values, sequences and residuals. Cheap elementwise
+values are recomputed, as keeping them would cost as much. The cotangent of a captured value is accumulated over the iterations. If this
+cotangent is a product, its operands are stacked instead, and a single product over the iterations follows at the end.
 
-What differentiates that way back itself, or goes forward, goes through all turns as the operations that they are (`Loop._unrolled`).
+A derivative of the backward pass itself, and forward mode, run through the iterations as ordinary operations (`Loop._unrolled`).
 """
 
 from __future__ import annotations
@@ -39,14 +40,16 @@ _MULTIPLY, _CAST = OPS["multiply"], OPS["cast"]
 
 
 class Looped(NamedTuple):
-    """What a loop gives: what was carried on to the end, and the sequences, led by an axis for the turns."""
+    """The results of a loop: the final carried values, and the output sequences with the iterations along the first axis."""
 
     carries: list[Node]
     ys: list[Seen]
 
 
 def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) -> Looped | None:
-    """Run a loop on what it begins with, and on sequences led by an axis for the turns. None if it cannot be run turn by turn."""
+    """Run a loop from the initial carried values, over sequences with the iterations along the first axis. Return None if the loop cannot
+    run as one plan per iteration.
+    """
     given = [*carries, *xs, *[Seen(node) for node in body.made.captured]]
     beginnings = [x.flat() for x in carries]
     realize(*[x.node for x in given], *beginnings)
@@ -87,7 +90,7 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
 
 
 def _stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
-    """Memory for something of each turn."""
+    """Return a node with uninitialised memory for a value of each iteration."""
     every = (turns, *shape)
     size = Layout.contiguous(every).size
     return data(allocate(size * dtype.itemsize, "scan", every, dtype), every, dtype)
@@ -97,7 +100,11 @@ _known: Remembered[Ready] = Remembered(1 << 7)
 
 
 def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> Ready | None:
-    """What a turn is made ready as: as it was before, if one like it was. None if derivatives follow it, and it has no way back."""
+    """Return the compiled form of an iteration, from the cache if an equal iteration was compiled before.
+
+    `follows` says which inputs of the loop are on the tape; it is empty if no tape is recorded. Return None if a derivative is needed but
+    the backward pass cannot run by iteration.
+    """
     program = body.program()
     number = program.number_of
     own = [*body.nexts, *body.ys]
@@ -125,19 +132,21 @@ def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> R
 
 
 class Track(NamedTuple):
-    """A sequence that a loop gives: which of its results has it, None if no derivative is taken there."""
+    """An output sequence: the value number of its elements, and the index of the differentiable result with the sequence, or None if no
+    cotangent is taken there.
+    """
 
     number: int
     result: int | None
 
 
 class Ready:
-    """A turn, ready to be run, without the nodes that it was traced with. What is made has numbers as in its program; `own` are what is
-    carried on, then the parts of other sequences.
+    """An iteration ready to run, without the nodes of the trace. Values have the numbers of `program`. `own` lists shape and dtype of the
+    new carried values, then of the elements of the output sequences.
 
-    Sources are what a loop begins with, its sequences and what it captures, then what is kept of all turns: what is carried, if that is
-    needed again, what is `stacked`, and `extras`, which the way back made of what is captured. Where things lie in them is `known`, but for
-    sequences that are given.
+    The sources of a loop are the initial carried values, the input sequences and the captured values. Next come values stacked over the
+    iterations: carried values needed again, and those in `stacked`. The last sources are `extras`, computed from captured values by the
+    backward pass. `known` maps value numbers to their locations in the sources, except for the input sequences.
     """
 
     def __init__(self, body: Body, program: Program, parts: Sequence[Where], back: WayBack | None) -> None:
@@ -190,7 +199,9 @@ class Ready:
         self._backs: dict[object, tuple[list[Seen], list[Node]]] = {}
 
     def way_back(self, stands: Callable[[], list[Seen]], key: object) -> tuple[list[Seen], list[Node]]:
-        """What stands for what the way back is given, and what it makes of that; the key says in which layouts."""
+        """Return the placeholders for the inputs of the backward pass, and the nodes computed from them. `key` identifies the layouts of
+        the cotangents; a new key calls `stands` to create the placeholders.
+        """
         found = self._backs.get(key)
         if found is None:
             if len(self._backs) >= MOST:
@@ -201,28 +212,30 @@ class Ready:
 
 
 NO_LAYOUT = Layout.contiguous(())
-MOST = 8  # ways that cotangents lie in
+MOST = 8  # cached layouts of cotangents
 
 
 class Loop:
-    """A loop that was run, as derivatives know it: where what it was given lies in its sources, as `layouts` of all turns, and all else."""
+    """A loop that has run, as recorded on the tape. `layouts` are those of the inputs, over all iterations; `known` maps value numbers to
+    their locations.
+    """
 
     def __init__(self, ready: Ready, layouts: list[Layout], known: dict[int, Where], turns: int) -> None:
         self.ready, self.layouts, self.known, self.turns = ready, layouts, known, turns
 
     def pull(self, past: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterable[tuple[int, Part]]:
-        """The cotangents of sources, given those of results."""
+        """Return the cotangents of the sources `wanted`, given the cotangents of the results."""
         ready = self.ready
         ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in ready.ends]
         ys = [None if its.result is None else self._sequence(gs[its.result], its.number) for its in ready.tracks]
-        if not tracking.get() and not any([g.node.traced for g in gs]):  # nor are these of a member of a batch
+        if not tracking.get() and not any([g.node.traced for g in gs]):  # and the cotangents are not traced by `vmap`
             found = self._run(past.sources, ends, ys)
             if found is not None:
                 return [(k, part) for k, part in found if k in wanted]
         return self._unrolled(past.sources, ends, ys, wanted)
 
     def _sequence(self, g: Seen, number: int) -> Seen | None:
-        """The cotangent of a sequence, of that of all that lies in memory with it; None if it is 0."""
+        """Return the cotangent of an output sequence, given the cotangent `g` of the stack with the sequence. Return None for 0."""
         layout = self.known[number].every(self.turns)
         if layout.is_contiguous() and g.layout.is_contiguous():
             g = part_at(g.node, g.layout.offset + layout.offset, layout.size).reshaped(layout.shape)
@@ -231,7 +244,11 @@ class Loop:
         return None if _is_zero(g) else g
 
     def _run(self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None]) -> list[tuple[int, Part]] | None:
-        """The same turn by turn."""
+        """Run the backward pass by iteration. Return the cotangents with the indices of their sources, or None if the plan cannot be
+        repeated.
+
+        `ends` are the cotangents of the final carried values, and `ys` those of the output sequences; None stands for 0.
+        """
         turns, ready = self.turns, self.ready
         back, panels = ready.back, ready.back_panels
         assert back is not None
@@ -258,7 +275,7 @@ class Loop:
             its = Slots.of(shape, dtype, turns, begin, every=False)
             slots.append(its)
             place = its.place(turns, 0)
-            if number is None:  # nothing comes there in any turn but the last
+            if number is None:  # only the last iteration receives a cotangent here
                 its.buffer.array[its.nbytes :] = 0
                 place = place._replace(starts=np.minimum(np.arange(turns), 1) * its.nbytes)
             places.append(place)
@@ -304,7 +321,7 @@ class Loop:
             if isinstance(how, Sum):
                 g = Seen(data(so_far[k].last(turns), *back.program.shapes[how.so_far]))
             else:
-                one = how._replace(layout=NO_LAYOUT)  # two of which are the same
+                one = how._replace(layout=NO_LAYOUT)  # equal products are computed once
                 if one not in made_once:
                     made_once[one] = _over_all(how, [self._every(sources, stacks, number) for number in how.operands], turns)
                 g = Seen(made_once[one], how.layout)
@@ -312,12 +329,12 @@ class Loop:
         return found
 
     def _part(self, sources: Sequence[Node], k: int, g: Seen) -> Part:
-        """The cotangent of a source, given that of what is seen of it."""
+        """Return the cotangent of source `k`, given the cotangent of the view that the loop reads."""
         layout = self.layouts[k]
         return adjoint(layout, Term.of(g.reshaped(layout.shape)), sources[k].size)
 
     def _every(self, sources: Sequence[Node], stacks: dict[int, Node], number: int) -> Seen:
-        """What something is in all turns."""
+        """Return a view of the values of number `number` in every iteration."""
         if number in stacks:
             return Seen(stacks[number])
         where = self.known[self.ready.read[number][0]]
@@ -326,7 +343,9 @@ class Loop:
     def _unrolled(
         self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None], wanted: Sequence[int]
     ) -> list[tuple[int, Part]]:
-        """The same through operations of which derivatives may be taken."""
+        """Return the same cotangents as `_run`, computed by differentiable operations: run all iterations again, recording a tape, and
+        differentiate them.
+        """
         ready, first = self.ready, self.ready.carries
         captured = [Seen(sources[k]) for k in range(first + ready.xs, len(self.layouts))]
         roots: list[Root] = []
@@ -349,13 +368,15 @@ class Loop:
 
 
 def _over_all(how: Product, operands: Sequence[Seen], turns: int) -> Node:
-    """One product, or sum, over all turns."""
+    """Return a cotangent computed as a single product or sum over the iterations. `operands` are views with the iterations along the first
+    axis.
+    """
     nodes: list[Node] = []
     layouts: list[Layout] = []
     forms = how.total.forms if how.product is None else how.product.forms
     for x, form, offset in zip(operands, forms, how.offsets, strict=True):
         assert form is not None
-        if not x.layout.is_contiguous() and x.layout.strides[0]:  # side by side, so that all steps are one loop
+        if not x.layout.is_contiguous() and x.layout.strides[0]:  # a contiguous copy, so that all iterations form one loop
             x = Seen(x.flat()).reshaped(x.shape)
         nodes.append(x.node)
         layouts.append(led(form.layout.at(offset + x.layout.offset), turns, x.layout.strides[0]))
@@ -369,7 +390,7 @@ def _over_all(how: Product, operands: Sequence[Seen], turns: int) -> Node:
 
 
 def _is_zero(g: Seen) -> bool:
-    """Whether a cotangent is known to be 0."""
+    """Return whether a cotangent is a constant 0. Only a pending constant is recognized."""
     node = g.node
     if node.buffer is not None or node.op is not _CAST:
         return False

@@ -1,4 +1,7 @@
-"""What a stretch of pasts consists of, but for the very nodes and numbers that it reads: so what was made of one like it is made again."""
+"""The signature of a tape segment: everything about it except for the identities of the nodes and numbers read by the segment.
+
+Segments with equal signatures have equal derivatives, so the recorded computation for the first is replayed for the second.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ from .adjoint import Part, Placed, seen_of
 from .again import Pulled, made_again
 from .seen import Seen
 
-STRETCH = 256  # pasts at most
+STRETCH = 256  # tape nodes in one segment, at most
 Given = Node | Scalar
 in_order = attrgetter("number")
 
 
 class Graph(NamedTuple):
-    """Pasts in the order in which they were made, the nodes of those whose rules read their value, and those of them that matter."""
+    """A slice of the tape. `order` lists the tape nodes, oldest first. `nodes` maps tape nodes to their graph nodes, where the rule reads
+    the result. `depends` holds the tape nodes to visit for a derivative.
+    """
 
     order: Sequence[Past]
     nodes: dict[Past, Node]
@@ -31,7 +36,11 @@ class Graph(NamedTuple):
 
 
 class Twins(NamedTuple):
-    """Pasts that stand for others, `of` each; the nodes of those whose rules read their value; and what is known of some of them."""
+    """Clones of the tape nodes of a segment, with placeholders in place of the actual inputs.
+
+    `of` maps each tape node, of the segment or outer, to the clone. `nodes` maps clones to placeholders, where the rule reads the result.
+    `parts` lists the given cotangents or tangents by clone.
+    """
 
     of: dict[Past | None, Past]
     nodes: dict[Past, Node]
@@ -39,10 +48,13 @@ class Twins(NamedTuple):
 
 
 class Outline:
-    """The outline of a stretch, in which something is known of some pasts: `parts` of their cotangents, or their tangents. `way` is what is
-    to be done with it, and some of the pasts are `asked` about.
+    """The signature of a tape segment, with the inputs of the segment's derivative.
 
-    `key` says all but what is `given`, the nodes and numbers. `outer` are other pasts that matter, which it reads.
+    `way` is "back" or "forward". `parts` lists partial cotangents, or tangents, of tape nodes in the segment. Cotangents or tangents of the
+    tape nodes `asked` are wanted.
+
+    `key` is the hashable signature. `given` lists the nodes and numbers read by the segment; the key refers to them by index. `outer` lists
+    the tape nodes outside the segment to which cotangents are passed.
     """
 
     def __init__(self, way: str, stretch: Sequence[Past], parts: list[tuple[Past, Part]], graph: Graph, asked: Collection[Past]) -> None:
@@ -66,12 +78,14 @@ class Outline:
         self.key = (*key, *self._words(place_of, graph, asked))
 
     def _words(self, place_of: dict[Past, int], graph: Graph, asked: Collection[Past]) -> list[object]:
-        """What the stretch reads and passes on, as machine code writes it down (`shortcut/code/pasts.py`)."""
+        """Return the part of the key that describes the tape nodes of the segment and their sources. The fast path encodes the same as
+        bytes (`shortcut/code/pasts.py`).
+        """
         words: list[object] = []
         for past in self.stretch:
             node = graph.nodes.get(past)
             words += (past.recipe, past.offsets, past in asked, None if node is None else self._given(node))
-            for kept in past.sources:  # this runs for all that a result was made of
+            for kept in past.sources:  # this loop visits every tape node of a result
                 if kept is None:
                     words.append(None)
                     continue
@@ -89,7 +103,7 @@ class Outline:
         return words
 
     def _given(self, x: Given) -> int:
-        """The number of something that is given."""
+        """Return the index of `x` in `given`, appending `x` if it is new."""
         number = self._number_of.get(id(x))
         if number is None:
             number = self._number_of[id(x)] = len(self.given)
@@ -97,8 +111,10 @@ class Outline:
         return number
 
     def kind(self) -> tuple[object, tuple[int, ...]] | None:
-        """What is left of the key without its numbers, but for which of them are equal, 0 or 1; and the others, each once. None if tables
-        are among them.
+        """Return a size-generic signature and the numbers left out of it, or None if a layout has offset tables.
+
+        The signature says which of the shapes, strides and offsets are equal, 0 or 1, but not their values. The second result lists the
+        distinct values except 0 and 1.
         """
         numbers: list[int] = []
         given = {id(x): k for k, x in enumerate(self.given)}
@@ -138,8 +154,10 @@ class Outline:
         return (tuple(words), equal), others
 
     def made_again(self, made: Callable[..., Pulled]) -> list[tuple[int, Part]]:
-        """What `made` gives of stand-ins for what is given, and of numbers that stand for those of the outline, if any do: as it gave it
-        before, of this outline or one of other sizes.
+        """Return the results of `made`, replayed if this signature is in the cache.
+
+        On a miss, `made` is recorded. `made` takes placeholders for `given` and, to trace with symbolic sizes, a map from numbers to
+        symbolic sizes. With the fast path, a recording for different sizes may be used instead.
         """
         found = None
         for short in short_again:
@@ -147,7 +165,9 @@ class Outline:
         return made_again(self.key, self.given, made, found)
 
     def twins(self, stand_ins: Sequence[Given], numbers: Traced | None = None) -> Twins:
-        """The same once more, of what stands for that which is given; and with `numbers` in the place of its own."""
+        """Clone the tape nodes of the segment, with `stand_ins` in place of `given`. With `numbers`, shapes, layouts and offsets of the
+        clones are symbolic.
+        """
         number_of = {id(x): k for k, x in enumerate(self.given)}
         twins: dict[Past | None, Past] = {}
         for past in self.outer:

@@ -1,7 +1,7 @@
-"""Matrices that are the same in all turns of a loop, laid out once as products read them: else each turn would pack them anew, or read
-columns that lie far apart.
+"""Matrices that are equal in every iteration of a loop, repacked once in the order in which products read them. Otherwise each iteration
+would pack them again, or read columns with large strides.
 
-The columns of a product are cut into panels, and of each panel all steps lie one after the other.
+The columns of a product are split into panels. In a panel, the rows of the matrix, a row for each summed index, follow one another.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from .loop import Program, Step, is_affine
 from .seen import SUM
 
 _MULTIPLY, _POSITIVE = OPS["multiply"], OPS["positive"]
-COLUMNS = 64  # of a panel
-ROWS = 256  # of the other side at most: with more, packing is little of the work
-APART = 1 << 11  # bytes: steps that are a multiple of that apart share few places of a cache
+COLUMNS = 64  # columns of a panel
+ROWS = 256  # rows of the other operand, at most; with more, packing is a small part of the work
+APART = 1 << 11  # bytes; multiples of this stride map to few cache sets
 
 
 class Panels:
-    """A program that reads some of what it is given from panels: `of` says of which inputs, through which layouts. They come behind the
-    others, so what is made has numbers so many higher.
+    """A program that reads matrices from panels.
+
+    `of` lists the repacked inputs, each with the layout that gathers the panels. Panels are inputs after the program's own, so the numbers
+    of created values grow by `len(of)`.
     """
 
     def __init__(self, program: Program, same: Collection[int]) -> None:
-        """That of a program, of those inputs that are the `same` in all turns."""
+        """Rewrite a program for the inputs `same`, which are equal in every iteration."""
         count = self._count = len(program.shapes)
         readers: dict[int | Scalar, list[int]] = {}
         for k, step in enumerate(program.steps):
@@ -49,14 +51,15 @@ class Panels:
         self.program.steps = [step._replace(sources=tuple(map(self._source, step.sources))) for step in steps]
 
     def _source(self, s: int | Scalar) -> int | Scalar:
+        """Return a source of a rewritten step: panel `~s` for a negative number `s`, else the new number of `s`."""
         return s if type(s) is not int else self._count + ~s if s < 0 else self.number(s)
 
     def number(self, k: int) -> int:
-        """The number of what had number `k`."""
+        """Return the number in the rewritten program of the value with number `k`."""
         return k if k < self._count else k + len(self.of)
 
     def made(self, nodes: Sequence[Node]) -> list[Node]:
-        """The panels of what is given, in memory."""
+        """Compute the panels, given the nodes of the inputs."""
         with untracked():
             found = [Node.of(_POSITIVE, its.shape, nodes[k].dtype, (nodes[k],), (its,)) for k, its in self.of]
         realize(*found)
@@ -64,7 +67,11 @@ class Panels:
 
 
 def _cut(product: Step, total: Step, same: Collection[int], panel: int) -> tuple[Step, Step, tuple[int, Layout]] | None:
-    """A product and its sum with the columns of a matrix that is the same in all turns in panels, and through what these are made of it."""
+    """Rewrite a product and the sum over it to read a matrix from panels. `panel` is the provisional, negative number of the new input.
+
+    Return both steps, the number of the matrix, and the layout that gathers the panels. Return None unless exactly one operand is in
+    `same`, or if panels would not pay.
+    """
     shape, kept = product.recipe.shape, total.recipe.shape
     forms = product.recipe.forms
     if product.recipe.op is not _MULTIPLY or len(shape) != len(kept) + 1 or any(form is None for form in forms):

@@ -1,4 +1,4 @@
-"""Derivatives of scalar formulas: what an elementwise operation does to the cotangent of its result, as operations again."""
+"""Derivatives of scalar formulas: the cotangents of the operands of an elementwise operation, as elementwise operations."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
 def is_smooth(dtype: DType) -> bool:
-    """Whether elements of this dtype can change by as little as one likes, so that there are derivatives by them."""
+    """Return whether derivatives with respect to elements of this dtype exist: whether the dtype is floating-point or complex."""
     return dtype.is_float or dtype.is_complex
 
 
 class Partial(NamedTuple):
-    """The cotangent of one operand: `op` on some of the operands, the result (whose number is theirs) and its cotangent (one more)."""
+    """The cotangent or tangent of an operand, as the operation `op` on the values numbered `reads`. With n operands, values 0 to n - 1 are
+    the operands, n is the result, and n + 1 is the result's cotangent or the operand's tangent.
+    """
 
     op: Op
     reads: tuple[int, ...]
 
 
 def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
-    """The cotangents of the `wanted` parts of a formula whose cotangent is `g`, and whose value is also known as `result`; None for 0."""
+    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`; None stands for 0.
+
+    If `result` is given, it stands for the value of `e` in the derivative.
+    """
     order: list[Expr] = []
     known: set[Expr] = set()
     for part in missing(e, known):
@@ -52,7 +57,7 @@ def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = 
 
 
 def _cotangents(part: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
-    """Those of the operands of one operation."""
+    """Return the cotangents of the operands of a call, given the call's value and cotangent `g`; None stands for 0."""
     op = part.op
     if op.pullback is not None:
         return op.pullback(g, value, *part.args)
@@ -67,7 +72,9 @@ def _cotangents(part: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
 
 
 def _cotangents_of(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
-    """Formulas over the operands, the result and its cotangent."""
+    """Return the cotangent of each operand of `op`, as a formula over the operands, the result and the result's cotangent; None stands for
+    0.
+    """
     args = [Arg(k, d) for k, d in enumerate(dtypes)]
     result, g = Arg(len(args), dtype), Arg(len(args) + 1, dtype)
     e = Call(_CAST, (args[0],), dtype) if op is _CAST else apply(op, args)
@@ -77,16 +84,19 @@ def _cotangents_of(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr
 
 @lru_cache(MAX_KNOWN)
 def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
-    """For each operand of these dtypes its cotangent, for a result of this one; None where it is 0, or there is none."""
+    """Return, for each operand, the operation that computes its cotangent, or None for 0. `dtypes` are the operands' dtypes, `dtype` is the
+    result's.
+    """
     name = f"{op.name}_pullback"
     return tuple([None if e is None else operation(e, name) for e in _cotangents_of(op, dtypes, dtype)])
 
 
 @lru_cache(MAX_KNOWN)
 def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
-    """For each operand what its tangent, which stands where the cotangent stands in `partials`, adds to that of the result.
+    """Return, for each operand, the operation that computes the operand's contribution to the tangent of the result, or None for 0.
 
-    A cotangent is linear in that of the result, and turned about is the tangent.
+    The operand's tangent has the number of the cotangent in `partials`. A cotangent is linear in the result's cotangent, so its transpose
+    is the tangent.
     """
     found: list[Partial | None] = []
     g = Arg(len(dtypes) + 1, dtype)
@@ -99,7 +109,7 @@ def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
 
 @lru_cache(MAX_KNOWN)
 def operation(e: Expr, name: str) -> Partial:
-    """A formula over arguments as an operation, and the numbers of those that it reads."""
+    """Return a formula over arguments as an operation on only those arguments that occur, with their numbers."""
     if isinstance(e, Arg):
         return Partial(_POSITIVE, (e.index,))
     if isinstance(e, Call) and e.op is not _CAST and all(isinstance(a, Arg) for a in e.args):

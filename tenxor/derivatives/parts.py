@@ -1,4 +1,4 @@
-"""Derivatives of what is not a reduction: elementwise operations, writes of parts, bytes seen otherwise, and indices."""
+"""Derivatives of elementwise operations, partial writes, reinterpreted bytes, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _term(past: Making, its: Partial, given: Seen, result: Node | None, dtype: DType) -> Term:
-    """What an operation is of the values that were kept, and what is given: a cotangent or a tangent."""
+    """Return the operation `its` on the residuals and on `given`, a cotangent or a tangent, as a deferred term."""
     count = len(past.sources)
 
     def operand(number: int) -> Operand:
@@ -70,7 +70,7 @@ def _push_elementwise(past: Making, given: Tangents, result: Node | None) -> See
     return found
 
 
-# --- parts that are written -------------------------------------------------------------------------------------------
+# --- partial writes ---------------------------------------------------------------------------------------------------
 
 
 def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
@@ -78,7 +78,7 @@ def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _nothing(shape: Shape, dtype: DType) -> Seen:
-    """A zero that is written everywhere."""
+    """Return a view of the given shape with every element 0."""
     return of_number(0, (), dtype).moved(lambda x: x.expand(shape))
 
 
@@ -89,19 +89,21 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
             yield k, stored(flat, target, _nothing(target.shape, g.dtype))
         elif target.is_injective():
             yield k, back(past, k, Term.of(flat.through(target)))
-        else:  # one number, written several times to some elements
+        else:  # a value was written several times to the same element
             rest = stored(flat, target, _nothing(target.shape, g.dtype))
             layout, each = _of_members(computed(OPS["subtract"], [flat, rest]), target, past.layouts[k])
             yield k, adjoint(layout, Term.of(converted(each, dtype_of(past, k))), size_of(past, k))
 
 
 def _of_members(once: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
-    """Where numbers are that were written, and for each the sum of what is given once for each element that it was written to: of all, or,
-    where there is one number for each member of a batch, of what lies in that member's part.
+    """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements with this value.
+
+    `once` has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a value
+    for each batch element, with contiguous elements.
     """
     assert value is not None
     start = (0,) * target.ndim
-    leads: list[tuple[int, int]] = []  # how far parts are apart, and the axis
+    leads: list[tuple[int, int]] = []  # the distance between the parts, and the axis
     for axis, own in enumerate(value.axes()):
         if own.size != 1 and (own.stride or own.table is not None):
             next_one = (*start[:axis], 1, *start[axis + 1 :])
@@ -135,6 +137,7 @@ def _push_reinterpreted(past: Making, given: Tangents, result: Node | None) -> S
 
 
 def _check_parts(one: DType, other: DType) -> None:
+    """Raise DerivativeError unless two dtypes are a complex dtype and the dtype of its parts, or equal."""
     if one.part is not other.part:
         raise DerivativeError(
             f"view: the bytes of {one} as {other} have no derivative; only complex numbers and their own parts have; use x.astype({other})"
@@ -149,13 +152,15 @@ def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _indices(past: Making, first: int) -> list[Seen]:
+    """Return the indices of a gather or scatter: the sources from number `first` on."""
     return [value_of(past, k) for k in range(first, len(past.sources))]
 
 
 def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     size, dtype = size_of(past, 0), dtype_of(past, 0)
-    how = scatter(op.name, _ADDING, op.axes, True)  # where one is out of range there will be no gradient
+    # an index out of range raises an error in the forward gather, so there is no gradient then
+    how = scatter(op.name, _ADDING, op.axes, True)
     layout = past.layouts[0]
     assert layout is not None
     yield 0, scattered(how, of_number(0, (size,), dtype), layout, g, _indices(past, 1))
@@ -166,7 +171,7 @@ def _push_gather(past: Making, given: Tangents, result: Node | None) -> Seen:
 
 
 def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
-    """What indices select along the last axes of what is seen."""
+    """Return the elements of `x` at `indices` along the last axes."""
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
     nodes, layouts = (x.node, *[i.node for i in indices]), (x.layout, *[i.layout for i in indices])
@@ -194,7 +199,9 @@ def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
 
 
 def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """The last of several values for one element has stayed there."""
+    """Yield the cotangents for a scatter without reduction. Of several values for an element the last was kept, so only the last gets the
+    cotangent.
+    """
     op: Any = past.recipe.op
     size, target, indices = past.recipe.size, past.target, _indices(past, 2)
     flat = g.reshaped((size,))
@@ -212,7 +219,7 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """The largest or least has stayed there; those that are equal share."""
+    """Yield the cotangents for a scatter by `max` or `min`. Values equal to the result share the cotangent."""
     dtype, target, indices = past.recipe.dtype, past.target, _indices(past, 2)
     stays, wins, count = _chosen(past, result)
     share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
@@ -225,7 +232,9 @@ def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
 
 
 def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
-    """1 for what was there before and stays, and for each value that is there afterwards, else 0; and how many of them there are, or 1."""
+    """Return three tensors: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and
+    the number of ones for each element, at least 1.
+    """
     op: Any = past.recipe.op
     assert result is not None
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
@@ -238,7 +247,8 @@ def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
 
 
 def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Each factor's derivative is the product of all others."""
+    """Yield the cotangents for a scatter by products. The derivative by each factor is the product of the remaining factors of the element.
+    """
     target, indices, flat = past.target, _indices(past, 2), g.reshaped((past.recipe.size,))
     others = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
     for k in wanted:
@@ -250,10 +260,11 @@ def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node 
 
 
 def _other_factors(past: Making) -> tuple[Seen, Seen]:
-    """The product of all other factors of the same element, for what was there before and for each value.
+    """Return the product of the remaining factors of the same element, for the old content and for each value.
 
-    It is that of all that are not 0 by the factor itself, if it is not 0; times 1, or the only other 0, or that of several. The only
-    one is read, as the product changes with it.
+    The product of the nonzero factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if the remaining factors
+    are nonzero, by the zero if exactly one of them is 0, and by 0 if several are. A single zero is read, not replaced by a constant, so
+    that the product can be differentiated by it.
     """
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)

@@ -1,7 +1,8 @@
-"""Cotangents that are products, added up as one: of a weight that is used at each step of a sequence, say.
+"""Sums of cotangents that are matrix products, computed as a single product: for instance the gradient of a weight read by every step of a
+sequence.
 
-The sum over steps `t` of `sum_k left_t[i, k] * right_t[j, k]` is a sum over `t` and `k`. What is read of each step is put side by side,
-which takes less than to write, and read again, a whole result for each step.
+The sum over steps `t` of `sum_k left_t[i, k] * right_t[j, k]` is a single sum over `t` and `k`. The operands of the steps are concatenated.
+This moves less memory than writing, and reading again, a whole result for each step.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from .again import made_again
 from .seen import SUM, Seen, Term, stored
 
 _MULTIPLY = OPS["multiply"]
-FEW = 4  # products, up to which they are added up
+FEW = 4  # similar products; up to this number they are added separately
 
 
 def combined(parts: Sequence[Part]) -> Sequence[Part]:
-    """The same cotangents, those products that are alike added up."""
+    """Return the cotangents `parts`, with similar products combined into a single product."""
     if len(parts) <= FEW:
         return parts
     alike: dict[object, list[Seen]] = {}
@@ -39,7 +40,7 @@ def combined(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _kind_of(part: Part) -> object:
-    """What is the same for all products that can be added up as one; None if it is not worth while, or this is no product."""
+    """Return a key, equal for products that can be combined, or None if combining does not apply or does not pay."""
     if not isinstance(part, Seen) or part.node.recipe.op is not SUM:
         return None
     (product,) = part.node.sources
@@ -50,7 +51,7 @@ def _kind_of(part: Part) -> object:
 
 @lru_cache(1 << 10)
 def is_worth_while(total: Recipe, product: Recipe) -> bool:
-    """Whether what a product reads is less than what it makes."""
+    """Return whether `total` is a sum over a product of two operands that together are smaller than the sum's result."""
     (read,) = total.forms
     layouts = [form.layout for form in product.forms if form is not None]
     if product.op is not _MULTIPLY or len(layouts) != 2 or read is None or read.layout != Layout.contiguous(product.shape):
@@ -60,12 +61,12 @@ def is_worth_while(total: Recipe, product: Recipe) -> bool:
 
 
 def _alone(layout: Layout) -> Layout:
-    """What a layout reads, each element once."""
+    """Return a layout without repetitions: broadcast axes get size 1."""
     return layout.index(tuple([slice(None) if step else slice(0, 1) for step in layout.strides]))
 
 
 def _as_one(kind: object, parts: Sequence[Seen]) -> Seen:
-    """The sum of alike products, as one product: found as it was before."""
+    """Return the sum of similar products as a single product. The nodes are replayed if the same layouts occurred before."""
     products = [node for part in parts for node in part.node.sources if type(node) is Node]
     sources = [x for product in products for x in product.sources]
     shapes = [x.recipe.shape if type(x) is Node else None for x in sources]
@@ -84,7 +85,7 @@ def _as_one(kind: object, parts: Sequence[Seen]) -> Seen:
 
 
 def _side_by_side(each: Sequence[Seen], shape: Sequence[int], axis: int) -> Seen:
-    """What is read of each, in memory one after the other, along a new axis of all that is read."""
+    """Return a view of the given shape in which the views `each` are stacked along the new axis `axis`. Broadcast axes are not copied."""
     alone = [x.moved(_alone) for x in each]
     order = memory_order([alone[0].layout]) or range(len(alone[0].shape))
     sizes = tuple([alone[0].shape[k] for k in order])

@@ -1,8 +1,9 @@
-"""What a rule is: how the derivative of recipes of one kind is taken, and what all rules are made with.
+"""Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules.
 
-`needs` says which values a rule reads. `pull` takes a past, the cotangent of its content (in its shape), the sources whose cotangents
-are wanted, and the node if the rule needs the result; it gives these cotangents. `push` takes the tangents of sources, by their
-number, in the sources' shapes, and gives that of the content. What is linear is done to the tangent as it was to the value.
+A rule has three functions. `needs` determines the residuals. `pull` (VJP) takes a tape node and the cotangent of its content in the
+content's shape. Further arguments are the indices of the wanted sources, and the graph node if the rule reads the result. It yields the
+sources' cotangents with the indices. `push` (JVP) takes the tangents of sources, by index, in the sources' shapes, and returns the tangent
+of the content. A linear operation is applied to the tangent in the same way as to the value.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .seen import Seen, Term, computed
 
 
 class Making(Protocol):
-    """How a node was made, as rules look at it: a `Past`."""
+    """The interface of a tape node (`Past`) as used by rules."""
 
     recipe: Recipe
     sources: tuple[Any, ...]
@@ -37,11 +38,11 @@ class Making(Protocol):
 Pulled = Iterator[tuple[int, Part]]
 Tangents = Mapping[int, Seen]
 _REAL = OPS["real"]
-SUMS = ("sum", "sum_in_width")  # the reductions that are linear
+SUMS = ("sum", "sum_in_width")  # linear reductions
 
 
 class Rule(NamedTuple):
-    """The derivative of recipes of one kind."""
+    """The derivative of a kind of recipe: the residuals, the VJP (`pull`) and the JVP (`push`)."""
 
     needs: Callable[[Recipe, tuple[bool, ...]], Needs]
     pull: Callable[[Making, Seen, Sequence[int], Node | None], Pulled]
@@ -49,34 +50,34 @@ class Rule(NamedTuple):
 
 
 def converted(x: Seen, dtype: DType) -> Seen:
-    """A cotangent in the dtype of what it belongs to: of real numbers the real part."""
+    """Convert a cotangent to the dtype of its content. For real content, a complex cotangent is reduced to the real part."""
     if x.dtype.is_complex and not dtype.is_complex:
         x = computed(_REAL, [x])
     return x.cast(dtype)
 
 
 def value_of(past: Making, k: int) -> Seen:
-    """The value of a source that was kept, as it was read."""
+    """Return the value of source `k`, a residual, seen through the layout of the read."""
     node, layout = past.sources[k], past.layouts[k]
     assert type(node) is Node and layout is not None
     return Seen(node, layout)
 
 
 def size_of(past: Making, k: int) -> int:
-    """The number of elements of a source's content."""
+    """Return the number of elements of the content of source `k`."""
     source: Any = past.sources[k]
     found: int = source.size if type(source) is Node else source.recipe.size
     return found
 
 
 def dtype_of(past: Making, k: int) -> DType:
-    """The dtype of a source."""
+    """Return the dtype of source `k`."""
     found: DType = past.recipe.dtypes[k]
     return found
 
 
 def back(past: Making, k: int, term: Term) -> Part:
-    """The cotangent of a source's content, given that of what was read of it."""
+    """Return the cotangent of the content of source `k`, given the cotangent `term` of the elements read."""
     layout = past.layouts[k]
     assert layout is not None
     if term.dtype is not dtype_of(past, k):
@@ -85,7 +86,7 @@ def back(past: Making, k: int, term: Term) -> Part:
 
 
 def read(past: Making, k: int, tangent: Seen) -> Seen:
-    """The tangent of what was read of a source, given that of its content."""
+    """Return the tangent of the elements read of source `k`, given the tangent of the source's content."""
     layout = past.layouts[k]
     assert layout is not None
     return tangent.through(layout)

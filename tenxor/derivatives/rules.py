@@ -1,4 +1,4 @@
-"""The one table of rules, by the kind of recipe."""
+"""The table of differentiation rules by the kind of recipe."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ _RULES: dict[object, Rule] = {
 
 
 def _of_kind(op: Any) -> Rule | None:
+    """Return the rule for the kind of an operation, or None."""
     return _RULES.get(op if type(op) is Special else type(op))
 
 
 def has_own_rule(recipe: Recipe) -> bool:
-    """Whether how derivatives are taken does not follow from the recipe alone, or something is computed on the way."""
+    """Return whether the derivative cannot be replayed from the recipe alone: the operation has a rule of its own, or the backward pass
+    computes values.
+    """
     op: Any = recipe.op
     if type(op) is Op or op is DATA:
         return False
@@ -41,12 +44,14 @@ def has_own_rule(recipe: Recipe) -> bool:
 
 
 def follows(recipe: Recipe) -> bool:
-    """Whether what is made by its rule follows from the recipe, which others like it have: so it can be made again."""
+    """Return whether the nodes created by the rule follow from the recipe alone, so that a recording can be replayed for every node with
+    this recipe.
+    """
     return not (recipe.passing or has_own_rule(recipe))
 
 
 def rule_of(recipe: Recipe) -> Rule:
-    """The rule for a recipe's operation: that of its kind, or its own."""
+    """Return the rule for a recipe's operation: the rule of its kind, or the operation's own. Raise DerivativeError if no rule exists."""
     op: Any = recipe.op
     found: Rule | None = _of_kind(op) or getattr(op, "rule", None)
     if found is None:

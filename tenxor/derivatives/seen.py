@@ -1,4 +1,5 @@
-"""Values as derivatives compute with them: nodes seen through layouts, without storages, as nothing here is ever written in place."""
+"""The values of derivative computations: nodes viewed through layouts. Storages are not involved, because derivatives never write in place.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SUM = REDUCTIONS["sum"]
 
 
 class Seen:
-    """A node seen through a layout."""
+    """A node view: the elements of a node, read through a layout."""
 
     __slots__ = ("layout", "node")
 
@@ -33,34 +34,36 @@ class Seen:
 
     @property
     def dtype(self) -> DType:
-        """The elements' type."""
+        """The dtype of the elements."""
         return self.node.dtype
 
     def through(self, layout: Layout) -> Seen:
-        """What a layout of these elements, numbered in row-major order, reads."""
+        """Return the view through `layout`, which indexes the elements of this view in row-major order."""
         return Seen(self.node, layout.over(self.layout))
 
     def moved(self, move: Callable[[Layout], Layout]) -> Seen:
-        """Another view of it."""
+        """Return the view with the layout `move(self.layout)`."""
         return Seen(self.node, move(self.layout))
 
     def reshaped(self, shape: Shape) -> Seen:
-        """The same elements in row-major order, in another shape."""
+        """Return a view of another shape with the same elements in row-major order."""
         return self if self.layout.shape == shape else Seen(self.node, self.layout.reshape(shape))
 
     def along(self, axes: Sequence[int], sizes: Sequence[int]) -> Seen:
-        """Itself repeated along new axes, which have these places in the result."""
+        """Return the view broadcast along new axes of the given `sizes`, at the positions `axes` of the result."""
         shape = list(self.shape)
         for axis, size in zip(axes, sizes, strict=True):
             shape.insert(axis, size)
         return Seen(self.node, self.layout.expand_dims(axes).expand(shape))
 
     def cast(self, dtype: DType) -> Seen:
-        """The same in another dtype."""
+        """Return the elements converted to `dtype`, or this view if it already has the dtype."""
         return self if self.dtype is dtype else computed(_CAST, [self], dtype)
 
     def flat(self) -> Node:
-        """A node whose content, in one axis, is this."""
+        """Return a node with the elements of this view as content: the viewed node itself if the view is contiguous over the whole node,
+        else a 1-d copy.
+        """
         if self.layout.is_contiguous() and self.layout.offset == 0 and self.layout.size == self.node.size:
             return self.node
         size = (self.layout.size,)
@@ -71,8 +74,9 @@ Operand = Seen | Scalar
 
 
 class Term:
-    """An elementwise operation that is yet to be made: it can wait until it is known in which order its axes are wanted, and which are
-    summed over. Without an operation it is its one operand.
+    """A deferred elementwise operation. A caller can first permute the axes, and choose the axes to sum over.
+
+    If `op` is None, the term is the single operand.
     """
 
     __slots__ = ("dtype", "op", "operands", "shape")
@@ -82,11 +86,11 @@ class Term:
 
     @staticmethod
     def of(x: Seen) -> Term:
-        """The term that is this."""
+        """Return the view `x` as a term."""
         return Term(None, [x], x.shape, x.dtype)
 
     def seen(self) -> Seen:
-        """It, made."""
+        """Return the result as a node view, creating the node."""
         if self.op is None:
             (only,) = self.operands
             assert isinstance(only, Seen)
@@ -94,16 +98,16 @@ class Term:
         return computed(self.op, self.operands, self.dtype)
 
     def arranged(self, axes: Sequence[int]) -> Term:
-        """It with these axes, in this order; all others have size 1."""
+        """Return the term with the axes `axes`, in this order. The other axes have size 1 and are dropped."""
         shape = tuple([self.shape[axis] for axis in axes])
         operands = [x.moved(lambda own: own.arranged(axes, shape)) if isinstance(x, Seen) else x for x in self.operands]
         return Term(self.op, operands, shape, self.dtype)
 
     def summed(self, kept: int) -> Seen:
-        """The sum over all but its first axes."""
+        """Return the sum over the axes after the first `kept`."""
         seen = [x for x in self.operands if isinstance(x, Seen)]
         same = [axis for axis in range(kept, len(self.shape)) if self.shape[axis] and all(_repeats(x.layout, axis) for x in seen)]
-        if same:  # the same so many times
+        if same:  # A sum along broadcast axes is a multiplication by their size.
             times = as_float(prod([self.shape[axis] for axis in same]))
             others = [axis for axis in range(len(self.shape)) if axis not in same]
             first = tuple([slice(None) if axis in others else 0 for axis in range(len(self.shape))])
@@ -120,11 +124,16 @@ class Term:
 
 
 def _repeats(layout: Layout, axis: int) -> bool:
+    """Return whether an axis of a layout is broadcast."""
     return layout.strides[axis] == 0 and (layout.tables is None or layout.tables[axis] is None)
 
 
 def computed(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> Seen:
-    """An elementwise operation on what has one shape, and numbers; made in the order in which that lies in memory."""
+    """Return an elementwise operation on views of equal shape and numbers.
+
+    The result is stored in the memory order of the operands, and viewed in their axis order. `dtype` defaults to the operation's result
+    dtype.
+    """
     layouts = [x.layout if isinstance(x, Seen) else None for x in operands]
     sources = tuple([x.node if isinstance(x, Seen) else x for x in operands])
     shape = next(x.shape for x in layouts if x is not None)
@@ -138,29 +147,29 @@ def computed(op: Op, operands: Sequence[Operand], dtype: DType | None = None) ->
 
 
 def of_number(value: Number, shape: Shape, dtype: DType) -> Seen:
-    """The same number everywhere."""
+    """Return a view of the given shape with `value` as every element."""
     return Seen(Node.of(_CAST, shape, dtype, (Scalar(value, dtype),), (None,)))
 
 
 def reduced(reduction: Reduction, x: Seen, kept: int) -> Seen:
-    """A reduction over all but the first axes."""
+    """Return the reduction of `x` over the axes after the first `kept`."""
     return Seen(Node.of(reduction, x.shape[:kept], reduction.result(x.dtype), (x.node,), (x.layout,)))
 
 
 def added(x: Seen, y: Seen) -> Seen:
-    """The sum of two of one shape."""
+    """Return the sum of two views of equal shape."""
     return computed(_ADD, [x, y])
 
 
 def stored(old: Seen, target: Layout, value: Seen) -> Seen:
-    """What is there after a write through a layout, in one axis."""
+    """Return the content of `old`, as one axis, after a write of `value` through `target`."""
     node = old.flat()
     whole = Layout.contiguous((node.size,))
     return Seen(Node.of(STORE, whole.shape, node.dtype, (node, value.node), (whole, value.layout), target))
 
 
 def scattered(how: Scatter, old: Seen, target: Layout, value: Seen, indices: Sequence[Seen]) -> Seen:
-    """The same at indices along the last axes of the layout."""
+    """Return the content of `old`, as one axis, after the scatter `how` of `value` at `indices` along the last axes of `target`."""
     node = old.flat()
     whole = Layout.contiguous((node.size,))
     nodes = (node, value.node, *[x.node for x in indices])

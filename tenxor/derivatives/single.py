@@ -1,4 +1,6 @@
-"""What a single past makes of cotangents or tangents by its rule, and sums of cotangents: found once, and then made again (`again.py`)."""
+"""Replayed rules: the cotangents or tangents of a single tape node, and sums of cotangents. Each is recorded once and then replayed
+(`again.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,21 @@ from .again import made_again
 from .rules import follows, rule_of
 from .seen import Seen
 
-ByRule = Callable[[Past, list[Seen], Node | None], Iterable[tuple[int, Part]]]  # of a past, what it is given, and its result
+ByRule = Callable[[Past, list[Seen], Node | None], Iterable[tuple[int, Part]]]  # takes a tape node, cotangents or tangents, and the result
 
 
 def pulled(past: Past, g: Seen, needed: tuple[int, ...], result: Node | None) -> Iterable[tuple[int, Part]]:
-    """The cotangents of those of its sources that are needed."""
+    """Return the cotangents of the sources `needed` of a tape node, with their indices, given the cotangent `g` of the content (the VJP).
+    `result` is the graph node if the rule reads the result.
+    """
     pull = rule_of(past.recipe).pull
     return _by_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
 
 
 def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> Seen | None:
-    """The tangent of its content, given those of some of its sources, by their number; None for 0."""
+    """Return the tangent of the content of a tape node, given the tangents of sources by index (the JVP). None stands for 0. `result` is
+    the graph node if the rule reads the result.
+    """
     push, given = rule_of(past.recipe).push, tuple(tangents)
 
     def by_rule(past: Past, seen: list[Seen], result: Node | None) -> list[tuple[int, Part]]:
@@ -37,6 +43,10 @@ def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> See
 def _by_rule(
     way: str, past: Past, seen: list[Seen], which: tuple[int, ...], result: Node | None, make: ByRule
 ) -> Iterable[tuple[int, Part]]:
+    """Return `make(past, seen, result)`, replayed if the result of the rule follows from the recipe.
+
+    `way` ("pull" or "push") and `which` belong to the cache key; `seen` holds the given cotangents or tangents.
+    """
     recipe = past.recipe
     if not follows(recipe):
         return make(past, seen, result)
@@ -59,7 +69,9 @@ def _by_rule(
 
 
 def total_of(parts: Sequence[Part], recipe: Recipe) -> Seen:
-    """The sum of cotangents, found as it was before."""
+    """Return the sum of the cotangents `parts` of a content, in the shape of `recipe`. The sum is replayed if the same layouts occurred
+    before.
+    """
     if len(parts) == 1 and isinstance(parts[0], Seen):
         return parts[0].reshaped(recipe.shape)
     key: list[object] = [recipe.shape, recipe.dtype]

@@ -1,8 +1,9 @@
-"""Back through a graph of pasts, those made last first: the cotangents of each are added up, and passed on to what it was made of.
+"""The backward pass over a slice of the tape, newest tape node first: add up the cotangents of each tape node, and pass the sum to the
+sources.
 
-What a stretch of pasts makes of what it is given follows from recipes, layouts and shapes. So it is gone through once, with stand-ins
-for nodes, and from then on made again node by node (`again.py`), in one look-up; and so is what a single past makes (`single.py`), of which
-new stretches consist.
+The nodes created for a segment of the tape follow from the recipes, layouts and shapes. So the rules of a segment run once, with
+placeholders, and later passes replay the recording (`again.py`) after a single cache lookup. The results of a single tape node are replayed
+as well (`single.py`), to speed up the recording of new segments.
 """
 
 from __future__ import annotations
@@ -21,17 +22,21 @@ from .rules import follows
 from .seen import Seen
 from .single import pulled, total_of
 
-MAX_WAITING = 4 * MAX_PENDING  # nodes that are made until what a cotangent waits for is computed
-Parts = dict[Past, list[Part]]  # those that have come so far
+MAX_WAITING = 4 * MAX_PENDING  # nodes created before the pending cotangents are computed
+Parts = dict[Past, list[Part]]  # the partial cotangents so far, by tape node
 Told = Callable[[Past, Seen], Seen]
 Left = Callable[[Sequence[Past]], None]
 
 
 def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: Left) -> None:
-    """Go through a graph. Those that are `asked` about are `told` their cotangents, which may be replaced; they are `left` when those
-    of what they were made of are known.
+    """Run the backward pass over `graph`, starting with the cotangents in `parts`. Visited tape nodes are removed from `parts` and
+    `graph.nodes`.
+
+    `told(past, g)` is called with the cotangent of each tape node in `asked`, and returns the cotangent to continue with. The returned
+    value matters only for tape nodes with hooks, which are visited alone. `left(segment)` is called once the cotangents of the sources of a
+    segment are known. Partial cotangents of tape nodes outside `graph` stay in `parts`.
     """
-    waiting: list[Node] = []  # cotangents that were told, and may not be computed yet
+    waiting: list[Node] = []  # cotangents passed to `told`, maybe still pending
 
     def noted(past: Past, g: Seen) -> Seen:
         waiting.append(g.node)
@@ -55,7 +60,9 @@ def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: 
 
 
 def _compute(parts: Parts, waiting: list[Node]) -> None:
-    """Compute all cotangents that are known so far, those of each past added up: so what they were made of can go."""
+    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `waiting`, so that inputs can be
+    freed. Clear `waiting`. Nothing is computed if a node is traced.
+    """
     for past, its in parts.items():
         total_so_far = total_of(combined(its), past.recipe)
         its[:] = [total_so_far]
@@ -66,14 +73,18 @@ def _compute(parts: Parts, waiting: list[Node]) -> None:
 
 
 def _stretches(graph: Graph) -> Iterator[list[Past]]:
-    """Those that matter, those made last first, in stretches that can be made again."""
+    """Yield the tape nodes in `graph.depends`, newest first, in segments of at most `STRETCH` tape nodes to be replayed.
+
+    A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),
+    every tape node is.
+    """
     stretch: list[Past] = []
     depends = graph.depends
     for past in reversed(graph.order):
         if past not in depends:
             graph.nodes.pop(past, None)
             continue
-        recipe = past.recipe  # this runs for all that a result was made of, and most are plain
+        recipe = past.recipe  # This loop visits the whole tape; most recipes are elementwise.
         apart = (type(recipe.op) is not Op or recipe.passing) and not follows(recipe)
         if apart or watchers or (past.watch is not None and past.watch.hooks):
             if stretch:
@@ -90,7 +101,9 @@ def _stretches(graph: Graph) -> Iterator[list[Past]]:
 
 
 def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
-    """Through one past."""
+    """Visit a tape node: add up its cotangents, pass the sum to `told` if the tape node is in `asked`, and add the sources' cotangents to
+    `parts`.
+    """
     g = total_of(combined(parts.pop(past)), past.recipe)
     if past in asked:
         g = told(past, g)
@@ -104,14 +117,16 @@ def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told:
 
 
 def _through(stretch: Sequence[Past], parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
-    """Through a stretch, as before."""
+    """Visit a segment of the tape, replaying the recorded computation of an equal segment if possible. `parts` is changed in place."""
     given = [(past, part) for past in stretch if past in parts for part in combined(parts.pop(past))]
     if not given:
         return
     outline = Outline("back", stretch, given, graph, asked)
 
     def made(stand_ins: Sequence[Given], numbers: Traced | None = None) -> list[tuple[int, Part]]:
-        """Cotangents of those asked about, by their places, and parts for others, by places below 0."""
+        """Return the cotangents of the tape nodes `asked` by their index in the segment, and the partial cotangents of outer tape node k by
+        `~k`.
+        """
         twins = outline.twins(stand_ins, numbers)
         own: Parts = {}
         for past, part in twins.parts:

@@ -1,8 +1,8 @@
-"""Storages that derivatives are taken by, and what becomes of their gradients.
+"""Storages that require a gradient, and the state of their gradients.
 
-A storage that requires a gradient holds a leaf. A write to it is ordinary: it makes a node that reads the leaf, and the gradient
-is still that by the value that was there before. A write that is not tracked, such as an optimiser's, puts in a new value for the
-same leaf. A tracked write to a leaf that has a constant gradient is an error: it would be an update for which `no_grad` was forgotten.
+A storage that requires a gradient holds a leaf of the tape. A recorded write creates a node that reads the leaf, and the gradient is still
+taken with respect to the value before the write. An unrecorded write, for instance by an optimiser, gives the same leaf a new value. A
+recorded write to a leaf with a constant gradient is an error: most likely an update without `no_grad`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from ..past import Past, past_of
 from ..storage import Element, Storage, Watched, WatchedElement, put_unwatched, watching
 from .leaves import Watch, leaf, twin
 
-# By storages, with which entries go, by C alone: a signal in Python's would be lost. A leaf is held by what the storage holds, as its hooks
-# may know that: Python finds such circles. Only where something else was written is it held here.
+# Keys are weak references to storages, and an entry is removed with the storage. The callback is `pop`, a C function: a signal delivered in
+# a Python callback would be lost. The node in the storage holds the leaf, not this map, as the leaf's hooks may refer to the storage; the
+# collector frees such cycles. Only after a different node was written does `_held` hold the leaf.
 _leaves: dict[ref[Storage], ref[Past]] = {}
 _held: dict[ref[Storage], Past] = {}
-_retained: dict[ref[Storage], Watch] = {}  # for storages of what was computed; so do these
+_retained: dict[ref[Storage], Watch] = {}  # for storages with computed content; entries are removed likewise
 
 
 def _written(storage: Storage, node: Node) -> Node:
-    """What a watched storage holds when a node is written to it: a write that is not tracked gives its leaf another value."""
+    """Return the node for a watched storage to hold after a write of `node`. An unrecorded write gives the leaf a new value. Raise
+    DerivativeError for a recorded write to a leaf with a constant gradient.
+    """
     past = leaf_of(storage)
-    if past is None:  # it was forgotten with the function that it was a leaf in
+    if past is None:  # the leaf was freed after the call of the function with this leaf
         return node
     if tracking.get():
         _check_is_no_update(past, node)
@@ -39,7 +42,9 @@ def _written(storage: Storage, node: Node) -> Node:
 
 
 def _check_is_no_update(past: Past, node: Node) -> None:
-    """Raise DerivativeError for a tracked write to a leaf that has a constant gradient: the next gradient would be by the values before."""
+    """Raise DerivativeError for a recorded write to a leaf with a constant gradient: the next gradient would be with respect to the old
+    values.
+    """
     grad = None if past.watch is None or node.past is past else past.watch.grad
     if grad is not None and past_of(grad.node) is None:
         raise DerivativeError(
@@ -53,8 +58,8 @@ watching.append(_written)
 
 
 def revalue(storage: Storage, node: Node) -> None:
-    """Put another value, of the size and dtype that it has, into a storage that requires a gradient, for the same leaf. Nobody else has
-    that node.
+    """Replace the content of a storage that requires a gradient, keeping the leaf. `node` is new, without further references, and has the
+    size and dtype of the old content.
     """
     its = ref(storage)
     node.past = _leaves[its]()
@@ -64,12 +69,12 @@ def revalue(storage: Storage, node: Node) -> None:
 
 
 def watch(storage: Storage) -> None:
-    """Have a storage require a gradient, from what it holds now on."""
+    """Make a storage require a gradient, with respect to the present content. Do nothing if the content is computed from a leaf."""
     before = leaf_of(storage)
     if before is not None and storage.node.past is not None:
         return
     node, past = leaf(storage.node)
-    if past.sources:  # that of something else; the gradient is kept for this, too
+    if past.sources:  # The content is computed from a leaf, so the storage already has a gradient.
         return
     past.watch = Watch(kept=True) if before is None else before.watch
     put_unwatched(storage, node)
@@ -79,7 +84,7 @@ def watch(storage: Storage) -> None:
 
 
 def unwatch(storage: Storage) -> None:
-    """Have it require none any more."""
+    """Make a storage no longer require a gradient, and detach the content from the tape. Do nothing if no gradient was required."""
     if _leaves.pop(ref(storage), None) is not None:
         _held.pop(ref(storage), None)
         storage.__class__ = Element if isinstance(storage, Element) else Storage
@@ -87,13 +92,15 @@ def unwatch(storage: Storage) -> None:
 
 
 def leaf_of(storage: Storage) -> Past | None:
-    """The leaf of a storage that requires a gradient."""
+    """Return the leaf of a storage that requires a gradient, or None."""
     found = _leaves.get(ref(storage))
     return None if found is None else found()
 
 
 def retain(storage: Storage, watch: Watch) -> None:
-    """Keep the gradient by what a storage holds now, of which that is the watch, for it, whatever is written to it later."""
+    """Retain the gradient with respect to the present content of a storage, whatever is written later. `watch` is the content's watch. Do
+    nothing for a storage with a leaf.
+    """
     if leaf_of(storage) is None:
         if watch.retained is None:
             watch.retained = Watch(kept=True)
@@ -101,25 +108,32 @@ def retain(storage: Storage, watch: Watch) -> None:
 
 
 def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
-    """What keeps the gradient of a storage: its leaf's watch, or that of what it held when this was to be retained, or holds."""
+    """Return the watch with the gradient of a storage, or None.
+
+    For a storage with a leaf this is the leaf's watch. For any other storage it is the watch of the content at the call of `retain_grad`,
+    or else of the present content. With `make`, a missing watch of the leaf or of the present content is created.
+    """
     past = leaf_of(storage)
     retained = _retained.get(ref(storage)) if past is None else None
     return _its_watch(past or past_of(storage.node), make) if retained is None else retained
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
-    """What is to be done with the gradient of a storage: of its leaf, or of what it holds."""
+    """Return the watch of the leaf of a storage, or of the content without a leaf; None if no watch exists. With `make`, a missing watch is
+    created.
+    """
     return _its_watch(leaf_of(storage) or past_of(storage.node), make)
 
 
 def _its_watch(past: Past | None, make: bool) -> Watch | None:
+    """Return the watch of a tape node, or None. With `make`, a missing watch is created."""
     if past is not None and past.watch is None and make:
         past.watch = Watch(kept=False)
     return None if past is None else past.watch
 
 
 def without_past(node: Node) -> Node:
-    """A node with the same content, of which derivatives know nothing."""
+    """Return a node with the content of `node` but without a tape node."""
     if node.past is None:
         return node
     if node.buffer is not None:
@@ -128,8 +142,8 @@ def without_past(node: Node) -> Node:
 
 
 def _as_leaf(node: Node, past: Past) -> Node:
-    """A node with the same content that is a leaf."""
-    if not writes(node.op):  # which nobody else has
+    """Return a node with the content of `node` and the tape node `past`."""
+    if not writes(node.op):  # a node is new, without further references, only if it is a write
         node = twin(node)
     node.past = past
     return node

@@ -1,4 +1,6 @@
-"""The way back through one turn of a loop (`loop.py`), traced: from cotangents of what the turn gives to those of what it is given."""
+"""The backward pass through an iteration of a scan loop (`loop.py`), traced: from cotangents of the iteration's results to cotangents of
+the inputs.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,14 @@ from .reverse import cotangents_at
 from .seen import SUM, Seen
 
 _ADD = OPS["add"]
-FEW = 6  # additions, up to which an element is sooner computed again than kept
+FEW = 6  # additions; up to this cost an element is recomputed, not kept
 
 
 class Product(NamedTuple):
-    """A cotangent that is one product over all turns, or a sum: of what is read of these, by number, with a recipe and at offsets; and how
-    its sum is made, and seen. A sum has no recipe of a product.
+    """A captured value's cotangent, computed as a single product or sum over the iterations.
+
+    `operands` are the numbers of the operand values. `product` and `offsets` are the recipe and offsets of the product; `product` is None
+    for a sum. `total` is the recipe of the sum, and the cotangent is the sum's result seen through `layout`.
     """
 
     operands: tuple[int, ...]
@@ -32,22 +36,24 @@ class Product(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """A cotangent that is added up turn by turn: the numbers of the sum so far, and of the next."""
+    """A captured value's cotangent that is accumulated by iteration: the numbers of the sum so far and of the next sum."""
 
     so_far: int
     more: int
 
 
 class WayBack:
-    """What is given to it are nodes of the turn that it `reads`, then cotangents of what is carried on, and of parts of other sequences,
-    and sums so far. Of the turn these are `kept` besides what it is given and gives.
+    """The traced backward pass of an iteration.
 
-    What comes to what is carried, and to parts of sequences, has these numbers, None where nothing comes; and so has what is `stacked`,
-    as products read it of all turns.
+    Its inputs are the iteration's nodes in `reads`, then the cotangents of the new carried values and of the output elements, then the sums
+    so far. `kept` lists the residuals: the values of the iteration to stack besides inputs and results.
+
+    `carries` and `xs` are the numbers of the cotangents of carried values and sequence elements, None for 0. `stacked` are the numbers of
+    values to be read by products over the iterations.
     """
 
     def __init__(self, body: Body, asked: Sequence[bool]) -> None:
-        """That of a turn, to all that is carried and captured, and to those sequences that are `asked` about."""
+        """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `asked`."""
         own = [*body.nexts, *body.ys]
         gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
         leaves = [past_of(node) for node in body.carries]
@@ -57,7 +63,7 @@ class WayBack:
         roots = [(node, Seen(g)) for node, g in zip(own, gs, strict=True) if past_of(node) is not None]
         found = cotangents_at(roots, wanted, wanted)
 
-        fixed = {*body.carries, *body.xs, *gs, *own}  # what has memory in each turn before it is gone back
+        fixed = {*body.carries, *body.xs, *gs, *own}  # values that are in memory before the iteration's backward pass
         taken: list[Node] = []
 
         def root_of(past: Past | None, others: Iterable[Node] = ()) -> Node | None:
@@ -94,7 +100,7 @@ class WayBack:
         made = made or NONE
         used = {s for node in made.order for s in node.sources}.union(operands)
         apart = [s for s in operands if s not in known and s not in stacked]
-        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # of the turn
+        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # in the iteration
         program = self.program = Program([*self.reads, *gs, *[one for one, _ in sums.values()]], made)
         number = program.number_of
         self.carries = [None if node is None else number[node] for node in carries]
@@ -109,27 +115,27 @@ class WayBack:
             self.captured[k] = Product(read, whole, offsets, g.node.recipe, g.layout)
 
     def forget(self) -> None:
-        """Hold none of the nodes that it was traced with."""
+        """Drop the nodes of the trace."""
         self.program.number_of = {}
         self.reads, self.kept = [], []
 
 
 def way_back(body: Body, asked: Sequence[bool]) -> WayBack | None:
-    """That of a turn; None if it cannot be run turn by turn."""
+    """Return the traced backward pass of an iteration, or None if it cannot run by iteration."""
     with tracked(None):
         found = WayBack(body, asked)
     return found if found.is_whole else None
 
 
 def _operands(total: Node) -> list[Node]:
-    """What is read of each turn for a cotangent that is one product, or a sum."""
+    """Return the operands of a cotangent computed as a single product or sum over the iterations."""
     (product,) = total.sources
     assert type(product) is Node
     return list(product.sources) if _is_product(total) else [product]  # type: ignore[arg-type]
 
 
 def _is_product(node: Node) -> bool:
-    """Whether a cotangent is a sum of products of which it is less to keep what they read."""
+    """Return whether a cotangent is a sum of products with operands smaller than the result, so that keeping the operands is cheaper."""
     if node.recipe.op is not SUM or not node.traced:
         return False
     (product,) = node.sources
@@ -139,7 +145,9 @@ def _is_product(node: Node) -> bool:
 
 
 def _is_costly(node: Node) -> bool:
-    """Whether it takes longer to compute again than to read, of which there is no more than of what it is made of."""
+    """Return whether to keep the value of a node: recomputing takes longer than reading, and the value is no larger than the operands
+    together. Always true for operations that are not elementwise.
+    """
     if type(node.op) is not Op:
         return True
     sources = {s for s in node.sources if type(s) is Node}
@@ -147,8 +155,10 @@ def _is_costly(node: Node) -> bool:
 
 
 def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
-    """Those values of a turn that are kept for the way back, which leads to some ends: what is more work than a few additions for each
-    element. Elementwise work with that alone belongs to it.
+    """Return the values of an iteration to keep for the backward pass to the nodes `ends`: the values that cost more than a few additions
+    per element.
+
+    If the only reader of such a value is an elementwise operation of the same shape, the reader's result is kept instead.
     """
     of_turn = set(body.made.order)
     readers: dict[Node, list[Node]] = {}
@@ -157,7 +167,7 @@ def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Nod
             readers.setdefault(s, []).append(node)  # type: ignore[arg-type]
     found: dict[Node, None] = {}
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(node, False) for node in ends]  # and whether a node of the turn reads it
+    stack: list[tuple[Node, bool]] = [(node, False) for node in ends]  # a node, and whether a node of the iteration reads it
     read: set[Node] = set()
     while stack:
         node, within = stack.pop()

@@ -1,8 +1,8 @@
-"""Derivatives of functions: each of these takes a function of tensors, and gives another or its values.
+"""Derivatives of functions: transformations that take a function of tensors, and return a new function or values.
 
-Arguments and results may be nested lists, tuples and dicts of tensors. Functions may do whatever tensors do, writes in place
-included; what they capture from outside is constant, unless it is what an outer derivative is taken by. All of these may be
-applied to what they give, in any order.
+Arguments and results may be nested lists, tuples and dicts of tensors. The functions may use every operation on tensors, including in-place
+writes. Captured tensors are constant, unless an outer derivative is taken with respect to them. The transformations can be nested in every
+order.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ from .trees import check_called, filled, leaves_of, mapped, outline
 __all__ = ["enable_grad", "grad", "hessian", "jacobian", "jvp", "no_grad", "value_and_grad", "vjp"]
 
 P = ParamSpec("P")
-T = TypeVar("T")  # a value
-Aux = TypeVar("Aux")  # what comes with a value
+T = TypeVar("T")  # the value of a function
+Aux = TypeVar("Aux")  # auxiliary output
 Function = Callable[..., Any]
 
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """While it is open, what is computed is constant to derivatives: `with tx.no_grad(): w -= 0.1 * w.grad`. It decorates functions, too.
+    """Record no derivatives inside this context: `with tx.no_grad(): w -= 0.1 * w.grad`. Results are constants. The context is also a
+    decorator.
 
-    What is written in it to a tensor that requires a gradient is another value for the same gradient. It holds for this thread alone.
+    An unrecorded write to a tensor that requires a gradient replaces the value, and the tensor still requires a gradient. The context
+    applies to this thread only.
 
     >>> import tenxor as tx
     >>> w = tx.asarray([1.0, 2.0]).requires_grad_()
@@ -56,7 +58,7 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def enable_grad() -> Iterator[None]:
-    """While it is open, derivatives see what is computed, also inside `no_grad`."""
+    """Record derivatives inside this context, also within `no_grad`. The context applies to this thread only."""
     with tracked():
         yield
 
@@ -64,12 +66,13 @@ def enable_grad() -> Iterator[None]:
 def value_and_grad(
     function: Callable[P, T], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[P, tuple[T, Any]]:
-    """A function that gives the value of `function`, one real number, and its gradient by the arguments `argnums`: nested as
-    these are, or a tuple of that for several.
+    """Return a function that computes the value of `function`, which must be a real number, and the gradient.
 
-    With `has_aux` the function returns a pair, of which only the first is differentiated, and so does this one in place of the
-    value. Arguments have values inside `function`: `if`, `float(x)` and `x.item()` work, and what is made of such a number is
-    constant. DTypeError for arguments that are no floats, ShapeError if the value is not one number.
+    The gradient is taken with respect to the arguments numbered `argnums`, and nested like the argument, or a tuple of gradients for
+    several. With `has_aux`, `function` returns a pair, of which only the first is differentiated, and the pair is returned in place of the
+    value. Arguments have values inside `function`: `if`, `float(x)` and `x.item()` work, and results computed from such a number are
+    constant. Raises DTypeError for arguments that are not floating-point or complex, and ShapeError if the value is not a single real
+    number.
 
     >>> import tenxor as tx
     >>> value, gradient = tx.value_and_grad(lambda x: (x**2).sum())(tx.asarray([1.0, 3.0]))
@@ -92,10 +95,11 @@ def value_and_grad(
 
 
 def grad(function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[P, Any]:
-    """A function that gives the gradient of `function`, whose value is one real number, by the arguments `argnums`; see
-    `tx.value_and_grad`.
+    """Return a function that computes the gradient of `function`, whose value must be a real number, with respect to the arguments numbered
+    `argnums`.
 
-    With `has_aux` it gives a pair: the gradient, and what else the function returns.
+    With `has_aux`, `function` returns a pair, of which only the first is differentiated; the result is then the gradient and the second.
+    Errors are those of `tx.value_and_grad`.
 
     >>> import tenxor as tx
     >>> cube = lambda x: x**3
@@ -122,9 +126,10 @@ def vjp(
 
 
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of `function` at the primals, and a function from cotangents of that, nested alike, to a tuple of those of the primals.
+    """Return the value of `function` at the primals, and a function that maps a cotangent of the value, nested alike, to a tuple of the
+    primals' cotangents.
 
-    With `has_aux` the function returns a pair, and what is second comes third here.
+    With `has_aux`, `function` returns a pair, of which only the first is differentiated; the second is returned as a third item.
 
     >>> import tenxor as tx
     >>> value, back = tx.vjp(lambda x: x * x, tx.asarray([1.0, 2.0]))
@@ -158,9 +163,9 @@ def jvp(
 
 
 def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of `function` at the primals, and how it changes along the tangents, which are nested as the primals are.
+    """Return the value of `function` at the primals, and the tangent (directional derivative) along `tangents_`, nested like the primals.
 
-    With `has_aux` the function returns a pair, and what is second comes third here.
+    With `has_aux`, `function` returns a pair, of which only the first is differentiated; the second is returned as a third item.
 
     >>> import tenxor as tx
     >>> value, change = tx.jvp(lambda x: x**2, [tx.asarray([1.0, 3.0])], [tx.asarray([1.0, 0.5])])
@@ -186,14 +191,17 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
 
 
 def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode: str | None = None) -> Callable[P, Any]:
-    """A function that gives the derivative of each element of the value of `function` by each of an argument's: of the value's
-    shape followed by the argument's, and of the dtype that theirs promote to, nested as the value is and within that as the argument is.
+    """Return a function that computes the Jacobian of `function`: the derivative of each element of the value with respect to each element
+    of the arguments `argnums`.
 
-    `mode` is "reverse", one pass for each element of the value, or "forward", one for each of the arguments'; by default what
-    needs fewer. All passes are one computation, with one more axis. Errors as of `value_and_grad`.
+    The result has the value's shape followed by the argument's shape, and the dtype to which both promote. It is nested like the value, and
+    at each leaf like the argument. `mode` is "reverse", a pass for each element of the value, or "forward", a pass for each element of the
+    arguments; the default is the mode with fewer passes. The passes run as a single batched computation. Errors are those of
+    `tx.value_and_grad`, but the value may have any shape.
 
-    Of complex numbers by complex ones it is the derivative of a holomorphic function. By real numbers it is found forwards, and of real
-    ones by complex ones in reverse, as their gradients; DTypeError for the other `mode`, and for a function that needs both.
+    For complex values and arguments, the result is the derivative of a holomorphic function. Derivatives of complex values with respect to
+    real arguments are computed in forward mode. Derivatives of real values with respect to complex arguments are computed in reverse mode,
+    as gradients. Raises DTypeError for the opposite `mode`, and for a function that needs both.
 
     >>> import tenxor as tx
     >>> tx.jacobian(lambda x: x**2)(tx.asarray([1.0, 3.0])).tolist()
@@ -227,8 +235,8 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
 
 
 def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
-    """A function that gives the second derivatives of `function`, whose value is one real number: the `tx.jacobian` of its gradient.
-    DTypeError for complex arguments, of which gradients are not holomorphic: take their real and imaginary parts.
+    """Return a function that computes the second derivatives of `function`, whose value must be a real number: the `tx.jacobian` of the
+    gradient. Raises DTypeError for complex arguments, as their gradients are not holomorphic: take real and imaginary parts.
 
     >>> import tenxor as tx
     >>> tx.hessian(lambda x: (x**3).sum())(tx.asarray([1.0, 2.0])).tolist()
@@ -245,11 +253,13 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Cal
     return jacobian(checked, argnums, "forward")
 
 
-# --- how they do it ---------------------------------------------------------------------------------------------------
+# --- implementation ---------------------------------------------------------------------------------------------------
 
 
 class _Scope:
-    """Arguments of a function as what derivatives are taken by; the way back to them, and on from them."""
+    """The arguments of a function as leaves of the tape, and the passes between the leaves and the results. As a context it records
+    derivatives.
+    """
 
     def __init__(self, op: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
         for k in numbers:
@@ -259,7 +269,7 @@ class _Scope:
             raise ArgumentError(f"{op}: argnums {tuple(numbers)} name an argument twice; name each once")
         self.op = op
         self.given = [args[k] for k in numbers]
-        self.leaves: list[Tensor] = []  # as the function sees them
+        self.leaves: list[Tensor] = []  # the tensors passed to the function
         self.pasts: list[Past] = []
         self.args = list(args)
         with enable_grad():
@@ -271,7 +281,7 @@ class _Scope:
         self._before = tracking.get()
         try:
             tracking.set(True)
-        except BaseException:  # a signal's, heard when that was done
+        except BaseException:  # raised by a signal handler right after the call
             tracking.set(self._before)
             raise
         return self
@@ -280,6 +290,9 @@ class _Scope:
         tracking.set(self._before)
 
     def _leaf(self, x: Any) -> Tensor:
+        """Return a new tensor on a new leaf, with the elements of the argument `x`. Raise DTypeError if no derivative with respect to `x`
+        exists.
+        """
         t = asarray(float(x) if type(x) is int else x)
         if not is_smooth(t.dtype):
             raise DTypeError(
@@ -294,12 +307,12 @@ class _Scope:
         return found
 
     def nested(self, leaves: Sequence[Any]) -> list[Any]:
-        """Something for each leaf, nested as the arguments are."""
+        """Return `leaves`, one value for each leaf, nested like the arguments."""
         found: list[Any] = filled(self.given, list(leaves))
         return found
 
     def back(self, results: Sequence[Tensor], given: Sequence[Any]) -> list[Tensor]:
-        """The cotangents of the leaves, given those of results."""
+        """Return the cotangents of the leaves, given the cotangents of results."""
         roots = []
         for g, t in zip(given, results, strict=True):
             g = _like(self.op, "cotangent", g, t)
@@ -308,20 +321,20 @@ class _Scope:
         return [_tensor(found.get(past), t) for past, t in zip(self.pasts, self.leaves, strict=True)]
 
     def forward(self, results: Sequence[Tensor], given: Sequence[Any]) -> list[Tensor]:
-        """The tangents of results, given those of the leaves."""
+        """Return the tangents of results, given the tangents of the leaves."""
         each = zip(given, self.pasts, self.leaves, strict=True)
         found = tangents([t.node for t in results], {past: _like(self.op, "tangent", x, t) for x, past, t in each})
         return [_tensor(None if x is None else x.through(t.layout), t) for x, t in zip(found, results, strict=True)]
 
     def close(self, *trees: Any) -> None:
-        """Have results know nothing of the leaves any more, if nobody else may ask."""
+        """Detach results from the leaves, unless an outer derivative needs the tape."""
         for t in leaves_of(trees):
             if isinstance(t, Tensor) and type(t.storage.node.past) is Past:
                 forget(t.storage.node, self.first)
 
 
 def _like(op: str, what: str, x: Any, t: Tensor) -> Seen:
-    """What is given for a tensor, in its dtype."""
+    """Return the user's cotangent or tangent `x` of `t`, in the dtype of `t`. Raise ShapeError if the shapes differ."""
     x = asarray(x)
     if x.shape != t.shape:
         raise ShapeError(f"{op}: a {what} has shape {x.shape}, and what it is for {t.shape}; they must be equal")
@@ -330,20 +343,21 @@ def _like(op: str, what: str, x: Any, t: Tensor) -> Seen:
 
 
 def _tensor(x: Seen | None, t: Tensor) -> Tensor:
-    """A tensor of the shape of another; zeros for None."""
+    """Return `x` as a tensor of the shape of `t`; zeros for None."""
     if x is None:
         x = of_number(0, t.shape, t.dtype)
     return Tensor._of(x.node)._view(x.layout.reshape(t.shape))
 
 
 def _first(op: str, found: Any) -> Any:
-    """What of a pair is differentiated."""
+    """Return the part of a pair that is differentiated."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         raise ArgumentError(f"{op}: the function gave {told(found)}; with has_aux it is to give a pair, the value and what else there is")
     return found[0]
 
 
 def _results(op: str, value: Any) -> list[Tensor]:
+    """Return the tensors of a function's value. Raise DTypeError unless each is floating-point or complex."""
     found = leaves_of(value)
     for t in found:
         if not isinstance(t, Tensor) or not is_smooth(t.dtype):
@@ -355,12 +369,14 @@ def _results(op: str, value: Any) -> list[Tensor]:
 
 
 def _check_scalar(op: str, value: Any) -> None:
+    """Raise ShapeError unless the value of a function is a single real number."""
     if not isinstance(value, Tensor) or value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
         told = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
         raise ShapeError(f"{op}: the function gave {told}; it is to give one real number, for example x.sum(); tx.vjp takes any")
 
 
 def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:
+    """Return `argnums` as a sequence. Raise ArgumentError if it does not consist of integers, or if `function` is not callable."""
     check_called(op, function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
     if not all(isinstance(k, int) for k in numbers):
@@ -369,7 +385,7 @@ def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[i
 
 
 def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
-    """Whether a Jacobian is found in reverse: if that has fewer passes, or only so all of it is."""
+    """Return whether a Jacobian is computed in reverse mode: if reverse mode needs fewer passes, or complex numbers require it."""
     of, by = [{t.dtype.is_complex for t in its} for its in (results, leaves)]
     needed = set[str]()
     if True in of and False in by:
@@ -386,12 +402,13 @@ def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Ten
 
 
 def _by(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
-    """The derivatives of a result by a leaf; either way back or forwards they have come in the dtype of the one where they ended."""
+    """Return the derivatives `d` of result `t` with respect to leaf `x`, in the common dtype. A pass gives the dtype of its last tensor."""
     return d.astype(result_type(t.dtype, x.dtype), copy=False).reshape((*t.shape, *x.shape))
 
 
 def _basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
-    """For each element of tensor `k` a 1 in its place, and zeros everywhere else; along a first axis, or the last."""
+    """Return the basis tangents of tensor `k`: for each element a 1 there and 0 elsewhere, along a new first axis, or the last if `last`.
+    """
     count = tensors[k].size
     found = []
     for j, t in enumerate(tensors):

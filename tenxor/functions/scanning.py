@@ -1,4 +1,4 @@
-"""A step along a sequence, over and over, as one step of a derivative: `scan`."""
+"""`scan`: a loop along a sequence, recorded on the tape as one step."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _NUMBERS = (bool, int, float, complex)
 def scan(
     step: Callable[[T, X], tuple[T, Y]], state: T, xs: X, axis: int = 0, reverse: bool = False, *, dim: int | None = None
 ) -> tuple[T, Y]:
-    """The last state, and all that the steps gave: `state, y = step(state, x)` for each `x` along an axis of `xs`, one after the other.
+    """Run `state, y = step(state, x)` for each `x` along an axis of `xs`. Return the last state and the stacked `y`.
 
-    `state`, `xs` and `y` may be nested lists, tuples and dicts of tensors, or None for nothing. Each step gives a state nested as the
-    first, of the same shapes and dtypes. What the steps give is put side by side along `axis`, along which all of `xs` have one size.
-    With `reverse` the last `x` comes first; what is given for it stands last all the same.
+    `state`, `xs` and `y` may be nested lists, tuples and dicts of tensors, or None for no tensor. The step must return a state nested like
+    the first, with the same shapes and dtypes. The results `y` are stacked along `axis`; the tensors of `xs` must have equal sizes along
+    this axis. With `reverse` the loop runs from the last `x` to the first, and the result for the last `x` still stands last.
 
-    `step` is called once, with tensors of one step's shapes whose values are not known, and what it did is then run for all: it takes
-    next to no time from one step to the next, and derivatives see one step. So an `if` on values raises TraceError, and what else it
-    does, such as printing, is done once; a tensor from outside that it writes to has no value afterwards. Random numbers of `tx.random`
-    are drawn for each step, those that a Python loop would draw. What cannot be run so (what NumPy computes, look-ups of indices, a
-    generator that is seeded in the step, a function within `tx.vmap`) is done by calling `step` for each. Results are new tensors, which
-    are computed.
+    `step` is called once, with tensors of the shapes of one iteration and without values. The traced step then runs for every iteration
+    without Python in between, and is a single step for derivatives. An `if` on values raises TraceError, side effects such as printing
+    happen once, and a captured tensor that the step writes to has no value afterwards. Random numbers of `tx.random` are drawn for each
+    iteration, the same as in a Python loop. A step cannot be compiled so if it delegates operations to NumPy, looks up elements at index
+    tensors, seeds a generator, or runs inside `tx.vmap`. Then `step` is called for each iteration. The results are new tensors, already
+    computed.
 
-    ShapeError and DTypeError for a state that changes its shape or dtype, and for `xs` of different sizes; ArgumentError for one that is
-    nested otherwise.
+    Raises ShapeError or DTypeError for a state that changes its shape or dtype, ShapeError for `xs` of different sizes, and ArgumentError
+    for a state nested otherwise.
 
     >>> import tenxor as tx
     >>> total, sums = tx.scan(lambda s, x: (s + x, s + x), tx.asarray(0.0), tx.asarray([1.0, 2.0, 3.0]))
@@ -71,7 +71,7 @@ def scan(
 
 
 def _turns(sequences: Sequence[Tensor], axis: int) -> int:
-    """How many steps there are."""
+    """Return the number of iterations, the size of `sequences` along `axis`."""
     if not sequences:
         raise ArgumentError("scan: xs has no tensor, so nothing says how many steps there are; give tx.arange(steps)")
     sizes = [t.shape[axis_of("scan", axis, t.ndim)] for t in sequences]
@@ -82,7 +82,7 @@ def _turns(sequences: Sequence[Tensor], axis: int) -> int:
 
 
 class _Loop(NamedTuple):
-    """What `scan` is given; the tensors in it, of sequences with the axis for steps in front."""
+    """The arguments of `scan`, with their tensors as lists. In `sequences` the iterations are the first axis."""
 
     step: Callable[[Any, Any], Any]
     state: Any
@@ -94,7 +94,8 @@ class _Loop(NamedTuple):
     reverse: bool
 
     def traced(self) -> tuple[Any, Any] | None:
-        """The last state and all results, where the step can be run as what it is made of."""
+        """Return the last state and the stacked results, by tracing the step. Return None if the step cannot run as one plan per iteration.
+        """
         begin = self.begin
         carries = [stand_in(t.shape, t.dtype) for t in begin]
         parts = [stand_in(t.shape[1:], t.dtype) for t in self.sequences]
@@ -130,14 +131,14 @@ class _Loop(NamedTuple):
         return filled(self.state, last), filled(y, each)
 
     def one_by_one(self) -> tuple[Any, Any]:
-        """The same, step by step."""
+        """Return the last state and the stacked results, by calling the step for each iteration."""
         now, y, found = filled(self.state, list(self.begin)), None, []
         sequences = list(map(_apart, self.sequences))
         for turn in reversed(range(self.turns)) if self.reverse else range(self.turns):
             parts: list[Any] = [t._view(t.layout.index((turn,))) for t in sequences]
             now, y = self.called(mapped(_apart, now), mapped(_apart, filled(self.xs, parts)))
             found.append(leaves_of(y))
-        if not self.turns:  # only shapes are wanted
+        if not self.turns:  # without iterations, the call only determines the shapes
             members: list[Any] = [zeros(t.shape[1:], dtype=t.dtype) for t in self.sequences]
             with within(Stepwise()):
                 _, y = self.called(mapped(_apart, now), filled(self.xs, members))
@@ -148,15 +149,15 @@ class _Loop(NamedTuple):
         return now, filled(y, each)
 
     def placed(self, t: Tensor) -> Tensor:
-        """A result with its first axis where it belongs."""
+        """Return a stacked result with the iterations moved from the first axis to `axis`."""
         return t.moveaxis(0, axis_of("scan", self.axis, t.ndim))
 
     def nothing(self, y: Any) -> Any:
-        """The results of no steps, each of which gives the like of these."""
+        """Return the results of zero iterations. `y` is the result of an iteration, for shapes and dtypes."""
         return mapped(lambda t: self.placed(zeros((0, *t.shape), dtype=t.dtype)), y)
 
     def called(self, now: Any, x: Any) -> tuple[Any, Any]:
-        """The next state and what a step gives; errors for what it may not give."""
+        """Return the next state and the result of one step. Raise an error for a result of the wrong form."""
         given = self.step(now, x)
         if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give a pair: the next state, and a result")
@@ -182,7 +183,7 @@ def _tensor_of(node: Node, shape: tuple[int, ...]) -> Tensor:
 
 
 def _apart(t: Any) -> Tensor:
-    """A tensor with the same content, of which a write is not seen in the other."""
+    """Return a tensor with the content and tape node of `t`. A write to `t` does not change the new tensor, and vice versa."""
     return Tensor(Storage(own_copy(t.node) if is_pinned(t.node) else t.node), t.layout, t.dtype)
 
 
@@ -195,7 +196,7 @@ def _tensor(x: Any) -> Tensor:
 
 
 def _paths(tree: Any, path: str = "state") -> Iterator[str]:
-    """What each leaf is called."""
+    """Yield the name of each leaf of a state, for error messages."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield from _paths(value, f"{path}[{key!r}]")
@@ -207,5 +208,5 @@ def _paths(tree: Any, path: str = "state") -> Iterator[str]:
 
 
 def _words(tree: Any) -> str:
-    """How something is nested."""
+    """Return the nesting of a tree as text."""
     return repr(mapped(lambda _: ..., tree)).replace("Ellipsis", "...")

@@ -1,4 +1,6 @@
-"""Functions that are one step of a derivative: what is kept for it, and what it is, is not found out from what they do."""
+"""Functions recorded as a single step of the tape, `checkpoint` and `custom_derivative`: their residuals and derivative do not come from
+the operations inside.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,13 @@ Function = Callable[..., Any]
 
 
 def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-    """What `function` gives for these arguments, with nothing kept for derivatives but the arguments: where these are asked for,
-    it is called again.
+    """Return `function(*args, **named)`, saving only the arguments for derivatives: the backward pass calls the function again.
 
-    So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is
-    called again; draws from `tx.random`, by whatever generator, are repeated then. What it writes into its arguments it alone sees. What
-    it captures may require gradients, too. In a function that is given to `tx.vmap` it is called once, and all is kept.
+    So a deep network needs memory for a single block at a time, and is computed twice. The function must give equal results when called
+    again; draws from `tx.random`, by whatever generator, are repeated then. Writes to the arguments inside the function are not visible
+    outside. The function may capture tensors that require gradients. Inside `tx.vmap` the function is called once, and everything is saved.
+    If derivatives are recorded, the result is computed at the call. In the backward pass, DerivativeError is raised if the second call
+    gives different shapes.
 
     >>> import tenxor as tx
     >>> block = lambda x: tx.tanh(tx.exp(-x) * x)
@@ -49,10 +52,10 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """
     check_called("checkpoint", function)
     check_arguments("checkpoint", function, args, named)
-    own: list[Any] = mapped(_as_it_is, list(args))  # with what they hold now
+    own: list[Any] = mapped(_as_it_is, list(args))  # with the present contents
 
     def call() -> T:
-        return function(*mapped(_as_it_is, own), **named)  # which may write into what it is given
+        return function(*mapped(_as_it_is, own), **named)  # the function may write to its arguments
 
     if not tracking.get():
         return call()
@@ -61,10 +64,10 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         value: T = call()
     results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
     nodes = [t.storage.node for t in results]
-    if any([node.traced for node in nodes]):  # of members of a batch: who asks by the batch asks all that leads there
+    if any([node.traced for node in nodes]):  # `vmap` differentiates through the traced nodes
         return value
     sources = edge_of(nodes, first)
-    realize(*nodes)  # now, so that what they are made of is let go
+    realize(*nodes)  # computed now, so that the inputs of the results can be freed
     for node in nodes:
         forget(node, first, all_of_it=True)
 
@@ -88,12 +91,13 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 
 
 def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[P, T]:
-    """The same function, with a derivative of the user's own.
+    """Return `function` with a user-defined derivative.
 
-    `backward(gradient, value, *args)` takes the cotangent of the value, nested as that is, the value and the arguments, and gives
-    one cotangent for each argument, or None where there is none: a single one, or a tuple for several. What takes long may be a
-    function without arguments that gives it, and is called only if that cotangent is wanted. `function` is not differentiated
-    itself, nor what it captures. ShapeError for a cotangent of another shape than the argument's.
+    `backward(gradient, value, *args)` takes the cotangent of the value, nested like the value, the value itself and the arguments. The
+    result must be the cotangent of the argument, or for several arguments a tuple with an entry for each; None stands for 0. An expensive
+    cotangent may be given as a function without arguments, called only if the cotangent is wanted. Neither `function` nor captured tensors
+    are differentiated. In the backward pass, ArgumentError is raised for a wrong number of cotangents, and ShapeError for a cotangent of
+    another shape than the argument.
 
     >>> import tenxor as tx
     >>> rounded = tx.custom_derivative(tx.round, lambda gradient, value, x: gradient)
@@ -118,7 +122,7 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
             g = mapped(lambda t: _tensor(next(rest), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
             again = any([t.node.traced or (tracking.get() and past_of(t.node) is not None) for t in tensors])
             seen = value
-            if again:  # so that what is made of the value has derivatives, too
+            if again:  # so that results computed from the value have derivatives, too
                 with within(replayed("custom_derivative", record)):
                     seen = call(*own)
             found = backward(g, seen, *own)
@@ -141,11 +145,13 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
         rest = iter([Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)])
         return mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
 
-    return cast(Callable[P, T], call)  # by place, all of them
+    return cast(Callable[P, T], call)  # positional arguments only
 
 
 def _as_it_is(x: Any) -> Any:
-    """A tensor with what another holds now, and its past; where others may write that memory, of its own."""
+    """Return a tensor with the present content and tape node of `x`, in memory that is not externally shared. An `x` that is no tensor is
+    returned unchanged.
+    """
     if not isinstance(x, Tensor):
         return x
     node = x.storage.node
@@ -153,7 +159,7 @@ def _as_it_is(x: Any) -> Any:
 
 
 def _seen_once(x: Any) -> Any:
-    """A tensor that sees each element of its content once at the most."""
+    """Return `x`, or a copy if `x` is a tensor with an element at several positions."""
     return x.copy() if isinstance(x, Tensor) and not x.layout.is_injective() else x
 
 
@@ -162,13 +168,15 @@ def _detached(x: Any) -> Any:
 
 
 def _tensor(seen: Seen, like: Tensor) -> Tensor:
-    """The cotangent of a content as that of a tensor that sees it."""
+    """Return the cotangent of a content as the cotangent of `like`, a tensor that views the content."""
     found = seen.through(like.layout)
     return Tensor._of(found.node)._view(found.layout)
 
 
 def _matched(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
-    """The cotangents of the tensors in an argument, None for each where there is none."""
+    """Return the cotangents of the tensors in argument `x`, None for 0. `c` is the user's cotangent. If `c` is a function, `c` is called
+    only if `wanted` has the index of such a tensor.
+    """
     count = len([t for t in leaves_of([x]) if isinstance(t, Tensor)])
     if callable(c):
         c = c() if any([0 <= k < count for k in wanted]) else None
@@ -179,6 +187,7 @@ def _matched(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
 
 
 def _cotangent(c: Any, t: Tensor) -> Seen:
+    """Return the user's cotangent for the argument `t`, in the dtype of `t`. Raise ShapeError if the shapes differ."""
     c = asarray(c)
     if c.shape != t.shape:
         raise ShapeError(

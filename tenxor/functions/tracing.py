@@ -1,8 +1,7 @@
-"""The user's own functions of numbers, made part of kernels.
+"""User-defined scalar functions, compiled into kernels (`tx.map`, `tx.reduce`).
 
-A function is called once with 0-d tensors that have a dtype but no value. What it does with them is recorded in their
-nodes, as for any tensor, and read back as one formula. Numbers it uses stay run-time arguments, so another number needs
-no other kernel.
+A function is called once with 0-d tensors without values. The operations are recorded in nodes, as always, and read back as a formula.
+Numbers used by the function stay run-time arguments, so a new number needs no new kernel.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _known: dict[tuple[Expr, tuple[DType, ...]], Op] = {}
 
 
 class Traced(NamedTuple):
-    """A formula over the function's arguments and then over `extras`: the numbers and 0-d tensors that it also reads."""
+    """A traced function: a formula over the arguments, followed by `extras`, further numbers and 0-d tensors read by the function."""
 
     formula: Expr
     dtypes: tuple[DType, ...]
     extras: tuple[Node | Scalar, ...]
 
     def op(self) -> Op:
-        """The operation, the same object for the same formula, so that its kernels are found again."""
+        """Return the custom operation. Equal formulas share an object, so that cached kernels are found."""
         key = (self.formula, (*self.dtypes, *(x.dtype for x in self.extras)))
         found = _known.get(key)
         if found is None:
@@ -45,7 +44,9 @@ class Traced(NamedTuple):
 
 
 def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
-    """What `function` computes from numbers of these dtypes; a TraceError says why it cannot be told."""
+    """Return the formula computed by `function` from numbers of the given dtypes. Raise TraceError, with the reason, if the function cannot
+    be traced.
+    """
     if not callable(function):
         raise TraceError(
             f"{op}: the function is {described(function)}, which cannot be called"
@@ -77,7 +78,7 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
 
 
 def _called(op: str, function: Function, given: list[Tensor]) -> Any:
-    """What the function returns for the stand-ins; an error in it says that it came up while it was traced."""
+    """Return the result of the function for placeholders. Errors of our own in the function are raised as a TraceError."""
     refused = Refused(
         "the function draws random numbers; it is called once, so all elements would have the same. Draw them before, as one more"
         " argument: tx.map(function, x, tx.random.random(x.shape))"
@@ -100,20 +101,22 @@ def _called(op: str, function: Function, given: list[Tensor]) -> Any:
 
 
 def _takes(function: Function, count: int) -> bool:
-    import inspect  # only for those who erred
+    import inspect  # imported only after an error
 
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
         return False
-    except ValueError:  # it has no signature that Python knows
+    except ValueError:  # Python does not know the signature
         return True
     return True
 
 
 def _formula(op: str, node: Node, layout: Layout, known: dict[Node, Expr], made: set[Node], extras: _Extras) -> Expr:
-    """The formula that what a layout reads of a node computes; what that reads beside what is `made` of the arguments becomes an
-    extra. `known` holds the arguments.
+    """Return the formula for the element of `node` read through `layout`.
+
+    `known` maps nodes to formulas, at first the arguments, and is extended. A value outside `made`, independent of the arguments, becomes
+    an extra. Raise TraceError for an operation that is not elementwise on single elements.
     """
 
     def read(x: Node | Scalar, layout: Layout | None) -> Expr:
@@ -141,7 +144,7 @@ def _formula(op: str, node: Node, layout: Layout, known: dict[Node, Expr], made:
 
 
 def _whole(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str | None]:
-    """What is read; of a part of a complex number that number, and which part it is."""
+    """Return `(x, None)`. If `x` is the real or imaginary part of a 0-d complex node, return this node and "real" or "imag"."""
     if type(x) is Node and x.op is REINTERPRET and layout is not None:
         (source,) = x.sources
         if type(source) is Node and source.dtype.is_complex and source.shape == () and x.dtype is source.dtype.part:
@@ -150,8 +153,8 @@ def _whole(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str | None]:
 
 
 def _made_of(arguments: Sequence[Node], result: Node) -> set[Node]:
-    """The arguments, which have no value, and what leads from them to the result. What else has none is an argument of a function
-    that is traced around this one.
+    """Return `arguments`, with the nodes on paths from them to `result`. Further nodes without a value depend on the arguments of an outer
+    function being traced.
     """
     found = set(arguments)
     known: set[Node] = set(found)
@@ -168,7 +171,7 @@ def _made_of(arguments: Sequence[Node], result: Node) -> set[Node]:
 
 
 class _Extras:
-    """What a function reads beside its arguments, numbered after them: numbers, and single elements of tensors."""
+    """The values read by a function besides the arguments, numbered after the arguments: numbers, and single elements of tensors."""
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments
@@ -176,7 +179,7 @@ class _Extras:
         self.known: dict[tuple[Node, Layout | None], Expr] = {}
 
     def add(self, x: Node | Scalar, layout: Layout | None) -> Expr:
-        """The element of `x` at the one position of a layout, as an argument of the formula."""
+        """Return the argument of the formula for the single element of `x` read through `layout`. `layout` is None for a number."""
         if type(x) is not Node:
             return self.appended(x)
         found = self.known.get((x, layout))
@@ -193,7 +196,9 @@ class _Extras:
 
 
 def state_dtype(op: str, step: Function, first: DType, element: DType) -> tuple[DType, Traced]:
-    """The dtype that a reduction's state keeps: the one that `step` gives back unchanged, from `first` on."""
+    """Return the dtype of a reduction's state, and the traced step. Starting with `first`, the state is widened until `step` keeps the
+    dtype. Raise TraceError if this never happens.
+    """
     state = first
     for _ in range(4):
         traced = trace(op, step, (state, element))

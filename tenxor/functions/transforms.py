@@ -1,4 +1,4 @@
-"""How cotangents go back through Fourier transforms. Each is linear, and its adjoint is one, too, with the division on the other side."""
+"""VJPs of Fourier transforms. Each transform is linear, and the adjoint is a Fourier transform with the opposite normalization."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..tensor import Tensor
 from .hosted import hosted
 from .joining import concat
 
-TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}  # on which side results are divided
+TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}  # maps `norm` of a transform to `norm` of the adjoint
 
 
 def _fitted(g: Any, size: int) -> Any:
-    """A cotangent of what was cropped, or filled up with zeros, to its size."""
+    """Return the cotangent of an axis before cropping, or padding with zeros. `size` is the size before; the axis is the last."""
     kept = g[..., :size]
     more = size - kept.shape[-1]
     return kept if not more else concat([kept, zeros((*kept.shape[:-1], more), dtype=kept.dtype)], -1)
 
 
 def _back(other: str) -> Any:
-    """Of a transform of complex numbers, as which real ones are given to it."""
+    """Return the VJP of a complex transform, given the name of the adjoint. Real input was converted to complex."""
 
     def backward(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
         n = options["n"]
@@ -32,14 +32,14 @@ def _back(other: str) -> Any:
 
 
 def _back_of_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-    """Of `rfft`: what was left out counts as zeros."""
+    """Compute the VJP of `rfft`: the omitted frequencies have the cotangent 0."""
     n = options["n"]
     turned = hosted("ifft", _fitted(g[0], n), sizes={"k": n}, n=n, norm=TURNED[options["norm"]])[0]
     return (_fitted(turned.real, given[0].shape[-1]),)
 
 
 def _back_to_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-    """Of `irfft`: what is not there counts once more, as its conjugate."""
+    """Compute the VJP of `irfft`: each omitted frequency counts again, through the conjugate."""
     n, x = options["n"], given[0]
     turned = hosted("rfft", g[0], sizes={"k": n // 2 + 1}, n=n, norm=TURNED[options["norm"]])[0]
     k = positions((n // 2 + 1,))

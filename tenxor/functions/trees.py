@@ -1,4 +1,6 @@
-"""Nested lists, tuples and dicts of tensors, as transformations of functions take and give them; and what is no function."""
+"""Nested lists, tuples and dicts of tensors (in JAX: pytrees), as the function transformations take and return them; and checks of the
+user's function.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ MAX_TREE_LEVELS = 100
 
 
 def leaves_of(tree: Any) -> list[Any]:
-    """What is in nested lists, tuples and dicts, in order; None is nothing."""
+    """Return the leaves of nested lists, tuples and dicts, in order. None is an empty tree."""
     return list(_walk(tree, 0))
 
 
@@ -26,7 +28,7 @@ def _walk(tree: Any, level: int) -> Iterator[Any]:
 
 
 def _next_level(level: int) -> int:
-    """Return the level below `level`; raise ArgumentError for one too deep, as of a list that contains itself."""
+    """Return the level below `level`. Raise ArgumentError beyond `MAX_TREE_LEVELS`, reached for instance by a list that contains itself."""
     if level == MAX_TREE_LEVELS:
         raise ArgumentError(
             f"lists, tuples and dicts of tensors are nested in more than {MAX_TREE_LEVELS} levels, or one contains itself;"
@@ -36,7 +38,7 @@ def _next_level(level: int) -> int:
 
 
 def mapped(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any:
-    """The same nesting, found at a `level` of another one, of what a function gives for each thing in it."""
+    """Return `tree` with each leaf replaced by `function(leaf)`. `level` is the depth of `tree` in an outer tree."""
     if not isinstance(tree, (dict, list, tuple)):
         return None if tree is None else function(tree)
     below = _next_level(level)
@@ -47,13 +49,13 @@ def mapped(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any:
 
 
 def filled(tree: Any, leaves: list[Any]) -> Any:
-    """The same nesting of other things, in order."""
+    """Return `tree` with the leaves replaced by `leaves`, in order."""
     rest = iter(leaves)
     return mapped(lambda _: next(rest), tree)
 
 
 def outline(tree: Any, level: int = 0) -> Any:
-    """What two of the same nesting, found at a `level` of another one, have in common."""
+    """Return a value that is equal for trees of equal nesting and keys. `level` is the depth of `tree` in an outer tree."""
     if not isinstance(tree, (dict, list, tuple)):
         return tree is None
     below = _next_level(level)
@@ -63,14 +65,14 @@ def outline(tree: Any, level: int = 0) -> Any:
 
 
 def check_called(op: str, function: Any) -> None:
-    """Raise ArgumentError for what is no function."""
+    """Raise ArgumentError if `function` is not callable."""
     if not callable(function):
         raise ArgumentError(f"{op}: the function is {described(function)}, which cannot be called")
 
 
 @contextmanager
 def naming(op: str) -> Iterator[None]:
-    """Have a TraceError of the user's function name the transform that traces the function."""
+    """Prefix a TraceError of the user's function with the name of the transformation that traces the function."""
     try:
         yield
     except TraceError as error:
@@ -79,12 +81,12 @@ def naming(op: str) -> Iterator[None]:
 
 
 def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Raise ArgumentError if a function cannot be called with some arguments, as far as it tells what it takes."""
+    """Raise ArgumentError if `function` cannot be called with the given arguments, as far as the signature is known."""
     from inspect import signature
 
     try:
         takes = signature(function)
-    except (TypeError, ValueError):  # it does not
+    except (TypeError, ValueError):  # the signature is not known
         return
     try:
         takes.bind(*args, **named)

@@ -1,4 +1,4 @@
-"""The same function for each of a batch, as one computation."""
+"""`vmap`: a function vectorized over a batch, as a single computation."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ __all__ = ["vmap"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-BEHIND = 16  # members from which their axis stays behind the others, where it is: fewer would not fill vectors
+BEHIND = 16  # batch elements; with fewer the batch axis does not stay last, as they would not fill vector registers
 
 
 def vmap(
     function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0, randomness: str = "error"
 ) -> Callable[P, T]:
-    """A function that gives for batches what `function` gives for each of their members, as one computation.
+    """Return a function that applies `function` to each element of a batch, in a single computation.
 
-    `in_axes` says along which axis of each argument its members lie, None where it is the same for all; one number is for all
-    arguments. Arguments and results may be nested; an axis is that of all tensors in an argument. `out_axes` says where the axis
-    of the batch is in results. Where all members lie along the last axis (-1) and are 16 or more, they are computed side by side:
-    quicker than one after another if each is small.
+    `in_axes` gives the batch axis of each argument, or None for an argument common to the batch elements; a single value is for every
+    argument. Arguments and results may be nested; an axis then holds for every tensor of an argument. `out_axes` gives the position of the
+    batch axis in the results. If the batch axis is the last axis (-1) of every argument, and has size 16 or more, batch elements are
+    computed side by side in vector lanes. This is faster than one after another if each element is small.
 
-    `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError.
-    It may do anything else, such as index (where `k` is a member's, `x[k]` is a new tensor, no view), write in place and take
-    derivatives. A tensor from outside that it writes members to has no value afterwards. ShapeError for batches of different sizes.
+    `function` is called once, with tensors of a batch element's shape and without values: an `if` on them raises TraceError. Indexing
+    (where `k` depends on the batch element, `x[k]` is a new tensor, not a view), writes in place and derivatives work. A captured tensor to
+    which `function` writes batched values has no value afterwards. Raises ShapeError for batches of different sizes.
 
-    `randomness` says what becomes of a draw from `tx.random`: with "different" each element of the batch has numbers of its own, those
-    of one draw of shape (batch, *shape); with "same" all have the same numbers; with "error" (the default) a draw raises TraceError. A
-    generator that `function` seeds itself gives the same numbers to all, as in a loop.
+    `randomness` defines the draws from `tx.random`. With "different" each batch element has separate numbers, from a single draw of shape
+    (batch, *shape). With "same" the elements have the same numbers. With "error" (the default) a draw raises TraceError. A generator seeded
+    by `function` itself gives the same numbers to every element, as in a loop.
 
     >>> import tenxor as tx
     >>> rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
@@ -71,18 +71,19 @@ def vmap(
             value = cast(Callable[..., Any], function)(*given)
         return batch.results(value, out_axes, draws.batches())
 
-    return cast(Callable[P, T], every)  # by place, all of them
+    return cast(Callable[P, T], every)  # positional arguments only
 
 
 class _Batch:
-    """Arguments of a function, and what stands for one member of each."""
+    """The batched arguments of a function, and a placeholder for a batch element of each."""
 
     def __init__(self) -> None:
         self.size: int | None = None
-        self.given: dict[Node, tuple[Tensor, int]] = {}  # tensors and which of their axes, by what stands for their members
+        self.given: dict[Node, tuple[Tensor, int]] = {}  # maps a placeholder to the batched tensor and its batch axis
 
     def member(self, x: Any, axis: Any) -> Tensor:
-        """What stands for a member of a batch."""
+        """Return a placeholder tensor for a batch element of `x` along `axis`. Raise ShapeError if the size differs from earlier batches.
+        """
         t = asarray(x)
         place = axis_of("vmap", axis, t.ndim)
         size = t.shape[place]
@@ -97,12 +98,14 @@ class _Batch:
 
     @property
     def behind(self) -> bool:
-        """Whether members lie side by side, element by element, and are enough for vectors."""
+        """True if the batch axis is last in every argument, and large enough for vector lanes."""
         assert self.size is not None
         return self.size >= BEHIND and all([0 < place == t.ndim - 1 for t, place in self.given.values()])
 
     def results(self, value: Any, out_axes: int | Sequence[int], more: dict[Node, Node]) -> Any:
-        """What the function gave, for the whole batch; `more` are batches of numbers that it was not given."""
+        """Return the results of the function for the whole batch, given the traced results `value`. `more` maps further placeholders, for
+        random draws, to batches.
+        """
         assert self.size is not None
         found: list[Any] = leaves_of(value)
         for k, t in enumerate(found):
@@ -126,7 +129,7 @@ class _Batch:
 
 
 def _whole(t: Tensor) -> Node:
-    """A node whose content is a tensor's, in its order."""
+    """Return a node with the elements of `t`, in row-major order, as content."""
     whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
     own = t if whole else t.copy()
     return (own if own.layout.is_contiguous() else own.reshape(own.shape)).node

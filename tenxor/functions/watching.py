@@ -1,4 +1,4 @@
-"""Where the first NaN came from."""
+"""`check_nan`: find the operation with the first NaN."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from ..realize import realize
 __all__ = ["check_nan"]
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
-_Line = tuple[str, int] | None  # a file and a number; None for one that is not known
-_lines: dict[ref[Past], _Line] = {}  # where each was made that was seen; entries go with the pasts, by C alone
-_traced: dict[ref[Node], tuple[_Line, Past | None]] = {}  # and what has no value: it is made of a batch later
+_Line = tuple[str, int] | None  # file and line number; None if unknown
+# The line of creation of each observed tape node. An entry is removed with the tape node, by a C function.
+_lines: dict[ref[Past], _Line] = {}
+_traced: dict[ref[Node], tuple[_Line, Past | None]] = {}  # likewise for traced nodes; their batches are computed later
 
 
 @contextmanager
 def check_nan() -> Iterator[None]:
-    """While it is open, NotANumber is raised for the first operation that makes NaN of what has none, where it stands, with its name, its
-    shape and its line. Derivatives are looked at, too: their operations are named after those that they belong to, and the error says at
-    which line that one was computed.
+    """Raise NotANumber, inside this context, at the first operation that computes NaN from operands without NaN.
 
-    All is computed step by step meanwhile, so it takes much longer. It holds for all threads.
+    The error gives the operation's name, the shape of the result and the source line. Derivatives are checked, too: their operations are
+    named after the differentiated operation, and the error also gives the line where the differentiated operation was computed.
+
+    Inside the context everything is computed operation by operation, so programs run much slower. The context applies to every thread.
 
     >>> import tenxor as tx
     >>> with tx.check_nan():
@@ -55,14 +57,16 @@ def check_nan() -> Iterator[None]:
 def _look(
     begun: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: Past | None = None, like: Node | None = None
 ) -> None:
-    """Compute a node that was just made, and what it was made of that nobody has seen, as it was made since then (`begun`); NotANumber for
-    the first that has NaN while nothing that it reads has. What was not made of nodes is told by its name and sources; what is a
-    derivative `of` something, with this. What is made of a batch belongs to the line of what it is made `like`, which has no value.
+    """Compute and check a new node, with the pending operands created since number `begun`. Raise NotANumber for the first node with a NaN
+    but without NaN in the operands.
+
+    A result not computed from nodes is described by `name` and `sources`. A node of a derivative belongs to the tape node `of`. A batch
+    belongs to the line of `like`, the traced node of a batch element.
     """
     line = _line()
     if like is not None:
         if ref(like) not in _traced:
-            return  # a part of something else that is
+            return  # part of an operation that is checked as a whole
         line, of = _traced[ref(like)]
     if node.traced and ref(node) not in _traced:
         _traced[ref(node, _traced.pop)] = line, of
@@ -70,8 +74,8 @@ def _look(
     if name is not None:
         return _check(node, name, sources, line, of)
     steps = _steps(node, begun)
-    reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before they are let go
-    # What is reduced is computed with the reduction, as products may be many times what they are made of.
+    reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before evaluation drops the sources
+    # The operand of a reduction is computed together with it, as products may be many times as large as their operands.
     within = {s for step in steps if isinstance(step.op, Reduction) for s in reads[step] if s in reads}
     for step in steps:
         if step in within or step.op in (DATA, EMPTY):
@@ -82,8 +86,8 @@ def _look(
 
 
 def _note(node: Node, begun: int, line: _Line) -> None:
-    """Note the line for all pasts that lead to a node, were made since then, and have none: their derivatives may be asked for later, at
-    another line.
+    """Record the line for the tape nodes that lead to `node`, were created since number `begun`, and have no line yet. Their derivatives
+    may be computed later, from another line.
     """
     stack = [past_of(node)]
     while stack:
@@ -94,6 +98,7 @@ def _note(node: Node, begun: int, line: _Line) -> None:
 
 
 def _check(node: Node, name: str, sources: Sequence[Node], line: _Line, of: Past | None) -> None:
+    """Raise NotANumber if a node has a NaN and none of `sources` has."""
     if _has_nan(node) and not any(map(_has_nan, sources)):
         belongs = ""
         if of is not None:
@@ -104,7 +109,7 @@ def _check(node: Node, name: str, sources: Sequence[Node], line: _Line, of: Past
 
 
 def _steps(node: Node, begun: int) -> list[Node]:
-    """What waits to be computed for a node and was made since then, and the node itself, each after what it reads."""
+    """Return `node` and the pending operands created since number `begun`, operands first."""
     found: dict[Node, None] = {}
     stack = [(node, False)]
     while stack:
@@ -118,6 +123,7 @@ def _steps(node: Node, begun: int) -> list[Node]:
 
 
 def _has_nan(node: Node) -> bool:
+    """Return whether a node has a NaN, computing the node if pending. False for a traced node."""
     if node.traced or not (node.dtype.is_float or node.dtype.is_complex):
         return False
     realize(node)
@@ -126,7 +132,7 @@ def _has_nan(node: Node) -> bool:
 
 
 def _line() -> _Line:
-    """Where the user's program is."""
+    """Return the current line of the user's program."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

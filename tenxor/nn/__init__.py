@@ -1,4 +1,4 @@
-"""Networks: modules with parameters, the layers that they are made of, and the functions that these are."""
+"""Neural networks: modules with parameters, layers, and stateless functions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ __all__ = ["functional", "init"]
 __all__ += attention.__all__ + graphs.__all__ + layers.__all__ + module.__all__ + pooling.__all__ + recurrent.__all__
 __dir__ = public_dir(globals())
 
-if not TYPE_CHECKING:  # who know all that there is
+if not TYPE_CHECKING:  # type checkers know the names statically
     del TYPE_CHECKING
     _missing = public_getattr(globals())
 
     def __getattr__(name: str) -> object:
-        """Activations are functions, which `Sequential` takes as they are: whoever looks for a class is told so."""
+        """Raise UnknownAttribute. For a class name of an activation, such as `ReLU`, the message names the function: `Sequential` accepts
+        functions.
+        """
         from ..errors import UnknownAttribute
         from ..functions.elementwise import FUNCTIONS
 

@@ -1,4 +1,4 @@
-"""Attention of several heads, with a cache of keys and values for texts that grow."""
+"""Multi-head attention, with a cache of keys and values for sequences that grow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KeyValueCache", "MultiHeadAttention"]
 
 
 class KeyValueCache:
-    """Keys and values of up to `length` steps: written in place as they come, and read as views."""
+    """A preallocated cache of keys and values for up to `length` steps, written in place and read through views."""
 
     @checked
     def __init__(self, batch: int, heads: int, length: int, width: int, dtype: DTypeLike = float32) -> None:
@@ -26,7 +26,9 @@ class KeyValueCache:
 
     @checked
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put some steps, (batch, heads, steps, width), behind those that there are; views of all. ShapeError if there is no room."""
+        """Append the keys and values of new steps, (batch, heads, steps, width). Return views of the keys and values so far. Raise
+        ShapeError without room.
+        """
         for t in (keys, values):
             if t.ndim != self.keys.ndim:
                 raise ShapeError(f"KeyValueCache: keys and values are (batch, heads, steps, width), not of shape {t.shape}")
@@ -40,11 +42,11 @@ class KeyValueCache:
 
 
 class MultiHeadAttention(Module):
-    """Attention from (N, L, embed_dim), in `num_heads` parts of it side by side.
+    """Multi-head attention over (N, L, embed_dim): `num_heads` heads of width `embed_dim / num_heads`.
 
-    `forward(query, key=None, value=None, ...)` takes the query for key and value if they are not given. `attn_mask` is as in
-    `tx.scaled_dot_product_attention`; with `is_causal` each step sees the earlier ones alone. With a `cache` the new steps' keys and values
-    are put behind those in it, and all of them are seen.
+    `forward(query, key=None, value=None, ...)` uses the query as key, and the key as value, if omitted. `attn_mask` is that of
+    `tx.scaled_dot_product_attention`. With `is_causal` each step attends to itself and earlier steps only. With a `cache`, the keys and
+    values of the new steps are appended to the cache, and the queries attend to the whole cache.
 
     >>> import tenxor as tx
     >>> tx.nn.MultiHeadAttention(8, 2)(tx.ones((1, 5, 8), dtype=tx.float32), is_causal=True).shape
@@ -74,6 +76,7 @@ class MultiHeadAttention(Module):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
+        """Return the attention of `query` over `key` and `value`, (N, L, embed_dim)."""
         key = query if key is None else key
         value = key if value is None else value
         q, k, v = self._heads(self.to_query(query)), self._heads(self.to_key(key)), self._heads(self.to_value(value))
@@ -86,7 +89,7 @@ class MultiHeadAttention(Module):
         return self.to_result(found.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
 
     def _heads(self, x: Tensor) -> Tensor:
-        """From (N, L, width) to (N, heads, L, width / heads)."""
+        """Reshape (N, L, width) to (N, heads, L, width / heads)."""
         return x.unflatten(-1, (self.num_heads, -1)).moveaxis(2, 1)
 
     def extra_repr(self) -> str:

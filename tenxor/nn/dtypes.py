@@ -1,4 +1,4 @@
-"""The dtype of a layer: that of its parameters, in which its input must be."""
+"""The check that a layer's input has the dtype of the layer's parameters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ..tensor import Tensor
 
 
 def check_dtypes(op: str, x: Tensor, parameters: Mapping[str, Tensor | None], *, name: str = "x", narrow: bool = False) -> None:
-    """Raise DTypeError unless the parameters have the dtype of `x`, which messages call by its `name`.
+    """Raise DTypeError unless the parameters have the dtype of `x`, called `name` in messages.
 
-    Otherwise an input of float64, which Python's floats become, would turn all that follows into float64 and slow it down without a
-    word. With `narrow`, float32 parameters may stand beside float16 and bfloat16, as in normalisations, which compute in float32.
+    Without this check, a float64 input (Python floats become float64) would silently promote every following result to float64 and slow
+    down the network. With `narrow`, float32 parameters are allowed for float16 and bfloat16 input, as in normalisation layers, which
+    compute in float32.
     """
     for key, t in parameters.items():
         if t is None or t.dtype is x.dtype or (narrow and t.dtype is x.dtype.compute):

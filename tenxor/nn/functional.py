@@ -1,6 +1,6 @@
-"""Functions that networks are made of, without parameters of their own, by PyTorch's names: activations, layers, losses.
+"""Stateless functions for networks, with PyTorch's names: activations, layers, losses.
 
-Those that are `tx.relu` and the like in the package are here, too.
+Functions such as `tx.relu` are available here, too.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _op = elementwise.FUNCTIONS
 @called_again
 @explained
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """New tensor: x where positive, else `negative_slope * x`.
+    """Return x where positive, else `negative_slope * x`.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.leaky_relu(tx.asarray([-1.0, 2.0])).tolist()
@@ -129,29 +129,29 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 @called_again
 @explained
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """New tensor: x where positive, else `alpha * (exp(x) - 1)`."""
+    """Return x where positive, else `alpha * (exp(x) - 1)`."""
     above = input > 0
-    return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input)) * alpha)  # whose derivative at 0 is alpha
+    return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input)) * alpha)  # the derivative at 0 is alpha
 
 
 @called_again
 @explained
 def selu(input: Tensor) -> Tensor:
-    """New tensor: `elu` scaled so that means of 0 and variances of 1 stay so (G. Klambauer et al., 2017, arXiv:1706.02515)."""
+    """Return `elu`, scaled so that a mean of 0 and a variance of 1 are preserved (G. Klambauer et al., 2017, arXiv:1706.02515)."""
     return elu(input, 1.6732632423543772) * 1.0507009873554805
 
 
 @called_again
 @explained
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """New tensor: `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` `tx.gelu_tanh`."""
+    """Return `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` return `tx.gelu_tanh`."""
     return _op["gelu" if one_of("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
 
 
 @called_again
 @explained
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """New tensor: x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
+    """Return x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
     above = input > 0
     return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input) / alpha) * alpha)
 
@@ -159,9 +159,9 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 @called_again
 @explained
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """New tensor: the first half along an axis times `sigmoid` of the second (Y. Dauphin et al., 2017, arXiv:1612.08083).
+    """Return the first half of `input` along an axis times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
 
-    ShapeError for an axis of odd size.
+    Raises ShapeError for an axis of odd size.
     """
     axis = axis_of("glu", dim, input.ndim)
     if input.shape[axis] % 2:
@@ -174,16 +174,16 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 @called_again
 @explained
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """New tensor: x, and 0 where its absolute value is `lambd` or less."""
+    """Return x, with 0 where `abs(x) <= lambd`."""
     return _op["where"](abs(input) <= lambd, 0.0, input)
 
 
 @called_again
 @explained
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """New tensor: x less `lambd` where it is above that, x plus `lambd` where it is below `-lambd`, else 0.
+    """Return x - `lambd` where x is above `lambd`, x + `lambd` where x is below `-lambd`, else 0.
 
-    ArgumentError for a negative `lambd`.
+    Raises ArgumentError for a negative `lambd`.
     """
     least = number_of(lambd, "softshrink")
     if isinstance(least, complex) or not least >= 0:
@@ -194,22 +194,22 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @called_again
 @explained
 def tanhshrink(input: Tensor) -> Tensor:
-    """New tensor: x - tanh(x)."""
+    """Return x - tanh(x)."""
     return input - _op["tanh"](input)
 
 
 @called_again
 @explained
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """New tensor: x where it is above the threshold, else `value`."""
+    """Return x where x is above `threshold`, else `value`."""
     return _op["where"](input > threshold, input, value)
 
 
 @called_again
 @explained
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """New tensor: x where positive, else `weight * x`; weight has one element, or one for each channel on axis 1 (K. He et al., 2015,
-    arXiv:1502.01852). ShapeError for a weight of another shape.
+    """Return x where positive, else `weight * x` (K. He et al., 2015, arXiv:1502.01852). `weight` has one element, or one for each channel
+    (axis 1). Raises ShapeError for a weight of another shape.
     """
     channels = input.shape[min(input.ndim - 1, 1)] if input.ndim else 1
     if weight.ndim > 1 or weight.size not in (1, channels):
@@ -222,56 +222,56 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @called_again
 @explained
 def softmin(input: Tensor, dim: int = -1) -> Tensor:
-    """New tensor: `softmax` of -x along an axis."""
+    """Return the `softmax` of -x along an axis."""
     return softmax(-input, axis=dim)
 
 
 @called_again
 @explained
 def hardsigmoid(input: Tensor) -> Tensor:
-    """New tensor: (x + 3) / 6, held between 0 and 1."""
+    """Return (x + 3) / 6, clipped to [0, 1]."""
     return (input / 6.0 + 0.5).clip(0.0, 1.0)
 
 
 @called_again
 @explained
 def hardswish(input: Tensor) -> Tensor:
-    """New tensor: x times `hardsigmoid` of it."""
+    """Return x times `hardsigmoid` of x."""
     return input * hardsigmoid(input)
 
 
 @called_again
 @explained
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """New tensor: x, held between `min_val` and `max_val`."""
+    """Return x, clipped to [`min_val`, `max_val`]."""
     return input.clip(min_val, max_val)
 
 
 @called_again
 @explained
 def relu6(input: Tensor) -> Tensor:
-    """New tensor: x, held between 0 and 6."""
+    """Return x, clipped to [0, 6]."""
     return input.clip(0.0, 6.0)
 
 
 @called_again
 @explained
 def logsigmoid(input: Tensor) -> Tensor:
-    """New tensor: the logarithm of `sigmoid`, exact where that is 0."""
+    """Return the logarithm of `sigmoid`, accurate also where `sigmoid` underflows to 0."""
     return -_op["softplus"](-input)
 
 
 @called_again
 @explained
 def mish(input: Tensor) -> Tensor:
-    """New tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
+    """Return x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
     return input * _op["tanh"](_op["softplus"](input))
 
 
 @called_again
 @explained
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """New tensor: log(1 + exp(beta x)) / beta, and x itself where `beta * x` is above `threshold`.
+    """Return log(1 + exp(beta x)) / beta, and x itself where `beta * x` is above `threshold`.
 
     >>> import tenxor as tx
     >>> [round(x, 4) for x in tx.nn.functional.softplus(tx.asarray([0.0, 30.0]), 2.0).tolist()]
@@ -284,7 +284,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 @called_again
 @explained
 def softsign(input: Tensor) -> Tensor:
-    """New tensor: x / (1 + abs(x))."""
+    """Return x / (1 + abs(x))."""
     return input / (abs(input) + 1.0)
 
 
@@ -294,7 +294,7 @@ def softsign(input: Tensor) -> Tensor:
 @called_again
 @explained
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """New tensor: `input @ weight.T + bias`, for input (..., in), weight (out, in) and bias (out,), all of one dtype."""
+    """Return `input @ weight.T + bias`, for input (..., in), weight (out, in) and bias (out,), all of one dtype."""
     if not input.ndim or not weight.ndim or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(f"linear: input has shape {input.shape} and weight {weight.shape}; their last axes, the inputs, must be equal")
     check_dtypes("linear", input, {"weight": weight, "bias": bias}, name="input")
@@ -305,7 +305,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 @called_again
 @explained
 def embedding(input: Operand, weight: Tensor) -> Tensor:
-    """New tensor: the rows of `weight`, (count, width), at indices of any shape: of that shape followed by the width."""
+    """Return the rows of `weight`, (count, width), at integer indices of any shape. The result has the shape of the indices, followed by
+    width.
+    """
     indices = asarray(input)
     if not indices.dtype.is_integer:
         raise DTypeError(f"embedding: indices are integers, not {indices.dtype}")
@@ -314,9 +316,10 @@ def embedding(input: Operand, weight: Tensor) -> Tensor:
 
 @explained
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: random.Generator | None = None) -> Tensor:
-    """New tensor: each element 0 with probability `p`, else divided by 1 - p; `input` itself if not `training`.
+    """Return `input` with each element set to 0 with probability `p`, else divided by 1 - p. Return `input` itself if not `training`, or if
+    `p` is 0.
 
-    Without a `generator` the mask is drawn from the one that `tx.random.seed` seeds.
+    Without a `generator` the mask is drawn from the default generator of `tx.random`.
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
@@ -331,8 +334,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: 
 def layer_norm(
     input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """New tensor: the input less its mean, over its standard deviation, over the last axes, which have `normalized_shape`; times weight
-    plus bias.
+    """Return `input` normalised to mean 0 and variance 1 over its last axes, of shape `normalized_shape`; times weight plus bias.
 
     J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
     """
@@ -344,9 +346,9 @@ def layer_norm(
 @called_again
 @explained
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """New tensor: the input over the root of its mean square, over the last axes, which have `normalized_shape`; times weight.
+    """Return `input` divided by its root mean square over the last axes, of shape `normalized_shape`; times weight.
 
-    `eps` is added to the mean square: by default the distance from 1 to the next number of the dtype that is computed in.
+    `eps` is added to the mean square. The default is the machine epsilon of the dtype used for the computation.
 
     B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
@@ -363,8 +365,8 @@ def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None
 def group_norm(
     input: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """New tensor: the input, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
-    follows; times weight plus bias, (C,) each.
+    """Return `input`, (N, C, ...), normalised like `layer_norm` over each of `num_groups` groups of channels, with the axes after the
+    channels. The result is times weight plus bias, (C,) each.
 
     Y. Wu, K. He: Group normalization, 2018 (arXiv:1803.08494).
     """
@@ -378,21 +380,22 @@ def group_norm(
 
 
 def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None = None) -> None:
-    """Raise ShapeError unless the last axes have the shape that is normalised, DTypeError for parameters of another dtype."""
+    """Raise ShapeError unless the last axes of `input` have the normalised shape, and DTypeError for parameters of another dtype."""
     if input.shape[input.ndim - len(shape) :] != shape:
         raise ShapeError(f"{op}: input has shape {input.shape}; its last axes must be {shape}, the normalized_shape")
     check_dtypes(op, input, {"weight": weight, "bias": bias}, name="input", narrow=True)
 
 
 def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+    """Return `x` normalised to mean 0 and variance 1 over `axes`. `eps` is added to the variance."""
     apart, _, variance = centred(x, axes)
     return apart * (variance + eps).rsqrt()
 
 
 def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the distances from the mean over some axes, that mean, and the variance, corrected for the rounding of the mean.
+    """Return the deviations from the mean over `axes`, the mean, and the variance, corrected for rounding of the mean.
 
-    They are computed in float32 at least, as squares of numbers above 256 are too large for float16.
+    They are computed in float32 at least, as squares of numbers above 256 overflow float16.
     """
     x = x.astype(x.dtype.compute, copy=False)
     mean = x.mean(axis=axes, keepdims=True)
@@ -403,7 +406,7 @@ def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _scaled(found: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor) -> Tensor:
-    """Times weight plus bias, in the dtype that it has of `x`."""
+    """Return `found` times weight plus bias, in the common dtype of `x` and the parameters."""
     dtypes = [t.dtype for t in (x, weight, bias) if t is not None]
     if weight is not None:
         found = found * weight
@@ -413,10 +416,10 @@ def _scaled(found: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor
 
 @explained
 def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64) -> Tensor:
-    """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (for -1 one more than the largest
-    index). IndexOutOfRange for one that is below 0, or too large; in a function that is traced its row is all zeros.
+    """Return a row of zeros with a 1 at the index, for each index.
 
-    The result is int64, as PyTorch's, unless another `dtype` is given.
+    Rows have `num_classes` elements, for -1 one more than the largest index. The result is int64, as in PyTorch, unless another `dtype` is
+    given. Raises IndexOutOfRange for an index below 0 or too large; in a traced function such an index gives a row of zeros.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.one_hot(tx.asarray([2, 0])).tolist()
@@ -439,10 +442,11 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 @explained
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
-    """New tensor with more elements at the ends of its last axes: PyTorch's `pad`, where `tx.pad` is NumPy's.
+    """Return `input` with elements added at the ends of the last axes. The arguments are those of PyTorch's `pad`; `tx.pad` is NumPy's.
 
-    `pad` has two numbers for each axis, from the last axis backwards: before and after it. Numbers below 0 take elements away. `mode`
-    is "constant" (`value`, or 0), "reflect", "replicate" or "circular". ArgumentError for an odd number of numbers, or more than axes.
+    `pad` has two numbers for each axis, from the last axis backwards: the widths before and after. A negative number removes elements.
+    `mode` is "constant" (`value`, or 0), "reflect", "replicate" or "circular". Raises ArgumentError for an odd count of numbers, or more
+    than two for each axis.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.pad(tx.asarray([[1, 2], [3, 4]]), (1, 0)).tolist()

@@ -1,7 +1,7 @@
-"""Layers over graphs: nodes with features, and edges from one node to another, as a list or as a matrix.
+"""Layers over graphs: nodes with features, and directed edges, as a list or as a matrix.
 
-A list of edges is an integer tensor (2, E), from where and to where; a matrix `adjacency` (N, N) has in row `i` what node `i`
-hears of. What nodes hear is added up by segments, the edges that lead to them, so nothing of size N x N is made for a list.
+A list of edges is an integer tensor (2, E): the source nodes and the target nodes. In an adjacency matrix (N, N), row `i` has the sources
+of node `i`. Messages are summed over segments, the edges with one target, so a list of edges creates no N x N tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _op = elementwise.FUNCTIONS
 
 @explained
 def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
-    """New tensor: the sums of the rows of `values`, (E, ...), that belong to each of `count` segments, whose numbers are `segments`, (E,).
+    """Return the sums of the rows of `values`, (E, ...), that belong to each of `count` segments. `segments`, (E,), has the segment of each
+    row.
 
     >>> import tenxor as tx
     >>> tx.nn.segment_sum(tx.asarray([1.0, 2.0, 5.0]), tx.asarray([1, 1, 0]), 3).tolist()
@@ -42,8 +43,8 @@ def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
 
 @explained
 def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
-    """New tensor: exp(values) over its sum in each segment, without overflow; shapes as in `segment_sum`."""
-    with untracked():  # it makes no difference to the result
+    """Return exp(values) divided by its sum in each segment, without overflow. Arguments and shapes are those of `segment_sum`."""
+    with untracked():  # subtracting the maximum does not affect the result
         at = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
         highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, at, values, "amax")
     powers = _op["exp"](values - highest[segments])
@@ -56,6 +57,7 @@ def _check_nodes(op: str, x: Tensor) -> None:
 
 
 def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
+    """Return the source nodes and the target nodes of a list of edges. Raise an error unless it is an integer tensor (2, E)."""
     if edges is None:
         raise ArgumentError(f"{op}: there are no edges; give them as (2, E), from where and to where, or adjacency=matrix")
     edges = asarray(edges)
@@ -67,9 +69,10 @@ def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
 
 
 class GCN(Module):
-    """Graph convolution: each node's features, and those of its neighbours, weighted by 1 / sqrt(degree) of both, through one affine map.
+    """Graph convolution: an affine map of the features of each node and its neighbours, weighted by 1 / sqrt(degree) of both ends.
 
-    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and gives (N, out_features). Each node hears itself, too.
+    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and returns (N, out_features). Each node has an implicit
+    edge to itself.
 
     T. Kipf, M. Welling: Semi-supervised classification with graph convolutional networks, 2017 (arXiv:1609.02907).
     """
@@ -84,6 +87,7 @@ class GCN(Module):
 
     @explained
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
+        """Return the new features of each node."""
         _check_nodes("GCN", x)
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
@@ -99,11 +103,11 @@ class GCN(Module):
 
 
 class GATv2(Module):
-    """Graph attention: each node's neighbours, and itself, weighted by a softmax over `a . leaky_relu(W_source x_j + W_target
-    x_i)`, in `num_heads` parts.
+    """Graph attention with `num_heads` heads: each node takes a weighted mean over its neighbours and itself, with weights softmax(a .
+    leaky_relu(W_source x_j + W_target x_i)).
 
-    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and gives (N, num_heads * out_features), or the
-    mean of the heads, (N, out_features), unless they are `joined`.
+    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features). It returns (N, num_heads * out_features) if the heads are
+    `joined`, else their mean, (N, out_features).
 
     S. Brody, U. Alon, E. Yahav: How attentive are graph attention networks?, 2022 (arXiv:2105.14491).
     """
@@ -130,7 +134,7 @@ class GATv2(Module):
 
     @explained
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
-        """The new features of each node."""
+        """Return the new features of each node."""
         _check_nodes("GATv2", x)
         heads = (self.num_heads, -1)
         source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)
@@ -146,7 +150,7 @@ class GATv2(Module):
 
     def _of_edges(self, source: Any, target: Any, start: Any, end: Any) -> Any:
         count = source.shape[0]
-        own = self._scores(source, target)  # of each node with itself
+        own = self._scores(source, target)  # scores of the edge from each node to itself
         along = self._scores(source[start], target[end])  # (E, heads)
         with untracked():
             at = end.expand_dims(1).expand(along.shape)

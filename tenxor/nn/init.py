@@ -1,7 +1,7 @@
-"""What weights begin with: each function writes into a tensor, and gives it back.
+"""Initialisers of weights. Each writes into a tensor in place, without recording, and returns the tensor.
 
-`fan_in` and `fan_out` are how many numbers go into one result, and how many results one number goes into: for a weight (out, in,
-*kernel), in and out times the size of the kernel.
+`fan_in` is the number of inputs of one result, and `fan_out` the number of results of one input. For a weight (out, in, *kernel) they are
+in and out, times the number of elements of the kernel.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def _written(t: Tensor, values: Operand) -> Tensor:
 
 
 def _fans(op: str, t: Tensor) -> tuple[int, int]:
+    """Return fan_in and fan_out of a weight. Raise ShapeError for fewer than 2 axes."""
     if t.ndim < 2:
         raise ShapeError(f"{op}: a tensor of shape {t.shape} has no fan-in and fan-out; it needs at least 2 axes")
     kernel = prod(t.shape[2:])
@@ -55,7 +56,7 @@ def _fans(op: str, t: Tensor) -> tuple[int, int]:
 
 @explained
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with uniform numbers from `a` to `b`.
+    """Fill `tensor` with uniform random numbers from `a` to `b`.
 
     >>> import tenxor as tx
     >>> weight = tx.nn.init.uniform_(tx.zeros((2, 3)), -1.0, 1.0)
@@ -67,43 +68,43 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source =
 
 @explained
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with normal numbers."""
+    """Fill `tensor` with normal random numbers."""
     return _written(tensor, _draws(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute))
 
 
 @explained
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one number."""
+    """Fill `tensor` with one number."""
     return _written(tensor, val)
 
 
 @explained
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with 0."""
+    """Fill `tensor` with 0."""
     return _written(tensor, 0.0)
 
 
 @explained
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with 1."""
+    """Fill `tensor` with 1."""
     return _written(tensor, 1.0)
 
 
 @explained
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Uniform numbers whose variance is 2 / (fan_in + fan_out), times the gain squared (X. Glorot, Y. Bengio, 2010)."""
+    """Fill with uniform random numbers of variance gain² 2 / (fan_in + fan_out) (X. Glorot, Y. Bengio, 2010)."""
     bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 @explained
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Normal numbers of that variance."""
+    """Fill with normal random numbers of variance gain² 2 / (fan_in + fan_out) (X. Glorot, Y. Bengio, 2010)."""
     return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", tensor))), generator)
 
 
 def _deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    """Return the standard deviation by which a nonlinearity leaves the variance as it is; `a` is the slope of a leaky ReLU."""
+    """Return the standard deviation of weights with which a nonlinearity preserves the variance; `a` is the slope of a leaky ReLU."""
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": sqrt(2.0), "leaky_relu": sqrt(2.0 / (1.0 + a * a)), "selu": 0.75}
     fan = _fans(op, tensor)[one_of(op, "mode", mode, "fan_in", "fan_out") == "fan_out"]
     return gains[one_of(op, "nonlinearity", nonlinearity, *gains)] / sqrt(max(fan, 1))
@@ -113,11 +114,11 @@ def _deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) 
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
-    """Uniform numbers whose variance is the gain squared over fan_in, or over fan_out as `mode` says (K. He et al., 2015,
+    """Fill with uniform random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"` (K. He et al., 2015,
     arXiv:1502.01852).
 
-    The gain is that of a `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" of slope `a`, by default that of
-    ReLU.
+    The gain is that of the `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" with slope `a`. The default is the
+    gain of ReLU.
     """
     bound = sqrt(3.0) * _deviation("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -127,13 +128,20 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
-    """Normal numbers of that variance; arguments are as of `kaiming_uniform_`."""
+    """Fill with normal random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"` (K. He et al., 2015,
+    arXiv:1502.01852).
+
+    The gain is that of the `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" with slope `a`. The default is the
+    gain of ReLU.
+    """
     return normal_(tensor, 0.0, _deviation("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
 @explained
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Rows, or columns if there are more rows, at right angles to each other (A. Saxe et al., 2013, arXiv:1312.6120)."""
+    """Fill with a random matrix of orthonormal rows, or columns if there are more rows, times `gain` (A. Saxe et al., 2013,
+    arXiv:1312.6120). Axes after the first count as one.
+    """
     import numpy as np
 
     if tensor.ndim < 2:

@@ -1,4 +1,4 @@
-"""Layers of one step: affine maps, convolutions, embeddings, dropout and normalisations.
+"""Single-step layers: affine maps, convolutions, embeddings, dropout and normalisations.
 
 An input must have the dtype of the layer's parameters, by default float32.
 """
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def _weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, bias: int | None) -> tuple[Tensor, Tensor | None]:
-    """A weight and perhaps a bias, uniform within 1 / sqrt(fan_in)."""
+    """Return a weight, and a bias of `bias` elements or None, both uniform within 1 / sqrt(fan_in)."""
     own = empty(shape, dtype=dtype)
     bound = 1.0 / sqrt(max(prod(shape[1:]), 1))
     weight = Parameter(init.uniform_(own, -bound, bound, generator))
@@ -48,7 +48,7 @@ def _weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, bias: 
 
 
 class Linear(Layer):
-    """`x @ weight.T + bias`: from (..., in_features) to (..., out_features).
+    """An affine map `x @ weight.T + bias`, from (..., in_features) to (..., out_features).
 
     >>> import tenxor as tx
     >>> tx.nn.Linear(3, 2)
@@ -110,13 +110,13 @@ class _Convolution(Layer):
 
 
 class Conv1d(_Convolution):
-    """`tx.conv1d` with a weight and bias of its own: from (N, in_channels, L)."""
+    """`tx.conv1d` with the layer's weight and bias, over (N, in_channels, L)."""
 
     function, space = staticmethod(conv1d), 1
 
 
 class Conv2d(_Convolution):
-    """`tx.conv2d` with a weight and bias of its own: from (N, in_channels, H, W).
+    """`tx.conv2d` with the layer's weight and bias, over (N, in_channels, H, W).
 
     >>> import tenxor as tx
     >>> tx.nn.Conv2d(3, 8, 3, padding=1)(tx.ones((2, 3, 5, 5), dtype=tx.float32)).shape
@@ -127,7 +127,9 @@ class Conv2d(_Convolution):
 
 
 class Flatten(Layer):
-    """The axes from `start_dim` to `end_dim`, both included, as one: by default all but the first."""
+    """Flattening of the axes from `start_dim` to `end_dim`, inclusive, to one axis; by default of every axis but the first. With the
+    defaults, (N,) becomes (N, 1).
+    """
 
     @checked
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
@@ -143,7 +145,7 @@ class Flatten(Layer):
 
 
 class Lambda(Module):
-    """Any function as a module."""
+    """A module that calls any function."""
 
     @checked
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -157,7 +159,7 @@ class Lambda(Module):
 
 
 class Dropout(Layer):
-    """`functional.dropout` while it is trained; after `eval()` it leaves everything as it is."""
+    """`functional.dropout` in training; after `eval()` the input is returned unchanged."""
 
     @checked
     def __init__(self, p: float = 0.5, *, generator: Source = None) -> None:
@@ -171,7 +173,8 @@ class Dropout(Layer):
 
 
 class Embedding(Module):
-    """A row of numbers for each index: from integers of any shape to that shape followed by `embedding_dim`."""
+    """A table of vectors, looked up by integer indices: from indices of any shape to the shape of the indices, followed by `embedding_dim`.
+    """
 
     @checked
     def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: DTypeLike = float32, generator: Source = None) -> None:
@@ -185,7 +188,7 @@ class Embedding(Module):
 
 
 class LayerNorm(Layer):
-    """`functional.layer_norm` over the last axes, which have `normalized_shape`; without `elementwise_affine` there is no weight and no
+    """`functional.layer_norm` over the last axes, of shape `normalized_shape`. Without `elementwise_affine` the layer has no weight and no
     bias.
     """
 
@@ -211,7 +214,7 @@ class LayerNorm(Layer):
 
 
 class RMSNorm(Layer):
-    """`functional.rms_norm` over the last axes, which have `normalized_shape`; without `elementwise_affine` there is no weight."""
+    """`functional.rms_norm` over the last axes, of shape `normalized_shape`. Without `elementwise_affine` the layer has no weight."""
 
     @checked
     def __init__(
@@ -228,7 +231,7 @@ class RMSNorm(Layer):
 
 
 class GroupNorm(Layer):
-    """`functional.group_norm` of `num_groups` groups of `num_channels` channels; without `affine` there is no weight and no bias."""
+    """`functional.group_norm` with `num_groups` groups of `num_channels` channels. Without `affine` the layer has no weight and no bias."""
 
     @checked
     def __init__(
@@ -246,10 +249,10 @@ class GroupNorm(Layer):
 
 
 class _BatchNorm(Layer):
-    """Each channel less its mean over the batch, over its standard deviation; in use, those met in training, averaged.
+    """Each channel normalised to mean 0 and variance 1 over the batch; after `eval()` with the running averages from training.
 
-    Without `affine` there is no weight and no bias; without `track_running_stats` nothing is averaged, and the batch's own mean and
-    deviation are taken in use, too.
+    Without `affine` the layer has no weight and no bias. Without `track_running_stats` the layer keeps no running averages, and uses the
+    mean and variance of the batch after `eval()`, too.
     """
 
     @checked
@@ -293,7 +296,7 @@ class _BatchNorm(Layer):
         return x if self.bias is None else x + self.bias.reshape(beside)
 
     def _track(self, mean: Tensor, variance: Tensor, x: Tensor) -> None:
-        """Average the mean and the variance of a batch with those of the batches before."""
+        """Update the running mean and variance with those of a batch. Raise ShapeError for a batch with a single number per channel."""
         count = x.size // self.num_features
         if count < 2:
             raise ShapeError(f"{type(self).__name__}: a batch of shape {x.shape} has one number a channel; training needs more")

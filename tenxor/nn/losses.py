@@ -1,7 +1,7 @@
-"""Losses: how far a prediction is from its target, by PyTorch's names, arguments and shapes.
+"""Loss functions, with PyTorch's names, arguments and shapes.
 
-PyTorch's deprecated `size_average` and `reduce` are left out: where an argument that is no `reduction` follows them there, arguments from
-there on are by keyword alone.
+PyTorch's deprecated `size_average` and `reduce` are left out. Arguments that come after them in PyTorch, except for `reduction`, are
+keyword-only here.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ _op = elementwise.FUNCTIONS
 
 
 def _reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
+    """Return the loss reduced by "mean" or "sum", or unchanged for "none"."""
     how = one_of(op, "reduction", reduction, "mean", "sum", "none")
     return loss if how == "none" else loss.mean() if how == "mean" else loss.sum()
 
 
 def _weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | None, mean_of_weights: bool = True) -> Tensor:
-    """Return the loss times its weights, reduced; a mean is over the sum of these, or over their number."""
+    """Return the loss times its weights, reduced. A mean is divided by the sum of the weights if `mean_of_weights`, else by their count."""
     if weight is None:
         return _reduced(op, loss, reduction)
     if weight.shape != loss.shape:
@@ -57,7 +58,7 @@ def _weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | None, mean
 
 
 def _both(op: str, input: Tensor, target: Operand) -> Tensor:
-    """Return the target, which must have the shape of the input: one that broadcasts is never meant."""
+    """Return the target as a tensor. Raise ShapeError unless it has the input's shape: a broadcast would be a mistake."""
     target = asarray(target)
     if input.shape != target.shape:
         raise ShapeError(f"{op}: input has shape {input.shape} and target {target.shape}; they must be equal: use reshape or squeeze")
@@ -67,9 +68,10 @@ def _both(op: str, input: Tensor, target: Operand) -> Tensor:
 @called_again
 @explained
 def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """New tensor: the squared differences, of complex numbers the squares of their absolute values; their mean, sum, or as they are.
+    """Return the squared differences of input and target (for complex numbers the squared magnitudes), reduced.
 
-    With a `weight` for each element the mean is that of the weighted elements. ShapeError unless the shapes are equal.
+    `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is the weighted mean.
+    Raises ShapeError unless the shapes are equal.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
@@ -84,7 +86,11 @@ def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Te
 @called_again
 @explained
 def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """New tensor: the absolute differences; weights, reduction and errors are as in `mse_loss`."""
+    """Return the absolute differences of input and target, reduced.
+
+    `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is the weighted mean.
+    Raises ShapeError unless the shapes are equal.
+    """
     target = _both("l1_loss", input, target)
     return _weighted("l1_loss", abs(input - target), reduction, weight)
 
@@ -94,8 +100,10 @@ def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Ten
 def huber_loss(
     input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """New tensor: half the squared differences where these are below `delta`, and straight lines beyond; weights, reduction and errors
-    are as in `mse_loss`, but a mean is over the number of elements, as in PyTorch.
+    """Return the Huber loss: half the squared difference below `delta`, continued as a straight line beyond.
+
+    `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is over the number of
+    elements, as in PyTorch. Raises ShapeError unless the shapes are equal.
     """
     apart = abs(input - _both("huber_loss", input, target))
     loss = _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta)
@@ -105,8 +113,8 @@ def huber_loss(
 @called_again
 @explained
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """New tensor: the absolute differences less half of `beta`, and below `beta` a parabola: `huber_loss` over `beta`. For 0 it is
-    `l1_loss`. ShapeError unless the shapes are equal, ArgumentError for a `beta` below 0.
+    """Return `huber_loss` divided by `beta`: a parabola below `beta`, and the absolute difference less `beta / 2` beyond. For `beta` 0 this
+    is `l1_loss`. Raises ShapeError unless the shapes are equal, and ArgumentError for a negative `beta`.
     """
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta is {beta}; it must be 0 or more")
@@ -117,7 +125,9 @@ def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta
 
 
 def _held(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
-    """A logarithm held above -100, also at its pole, where it would have an infinite derivative."""
+    """Return a logarithm clipped below at -100, with derivative 0 there. At the pole the logarithm's argument is replaced, as the
+    derivative would be infinite.
+    """
     there = x == pole
     return _op["where"](there, -100.0, logarithm(_op["where"](there, pole + 0.5, x)).clip(-100.0))
 
@@ -127,9 +137,9 @@ def _held(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
 def binary_cross_entropy(
     input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p, times `weight`, which broadcasts; mean, sum, or as they are.
+    """Return -(t log p + (1 - t) log(1 - p)) for probabilities p, times `weight`, which broadcasts; reduced to "mean", "sum", or "none".
 
-    Logarithms are held above -100, as in PyTorch, and are constant where they are. ShapeError unless input and target have one shape.
+    Logarithms are clipped below at -100, as in PyTorch, with gradient 0 there. Raises ShapeError unless input and target have one shape.
     """
     target = _both("binary_cross_entropy", input, target)
     yes, no = _held(_op["log"], input, 0.0), _held(_op["log1p"], -input, -1.0)
@@ -142,10 +152,10 @@ def binary_cross_entropy(
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
 ) -> Tensor:
-    """New tensor: `binary_cross_entropy` of sigmoid(input), exact where that is 0 or 1.
+    """Return `binary_cross_entropy` of sigmoid(input), accurate also where the sigmoid rounds to 0 or 1.
 
-    `weight` multiplies the loss, and `pos_weight` its term of positive targets, `t log p`; both broadcast. ShapeError unless input and
-    target have one shape.
+    `weight` multiplies the loss, and `pos_weight` its term of positive targets, `t log p`; both broadcast. Raises ShapeError unless input
+    and target have one shape.
 
     >>> import tenxor as tx
     >>> x, t = tx.asarray([0.0, 0.0]), tx.asarray([1.0, 0.0])
@@ -169,13 +179,14 @@ _PLACE = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowere
 
 
 def _class_axis(op: str, input: Tensor) -> int:
-    """Return the axis of the classes: 1, or of one example, which has no other axis, 0."""
+    """Return the axis of the classes: 1, or 0 for a single example without a batch axis."""
     if input.ndim == 0:
         raise ShapeError(f"{op}: input is 0-d; it must have an axis of classes: (classes,), (N, classes) or (N, classes, ...)")
     return min(input.ndim - 1, 1)
 
 
 def _check_classes(op: str, input: Tensor, target: Tensor, axis: int) -> None:
+    """Raise ShapeError unless `target` has the shape of `input` without the axis of classes."""
     wanted = (*input.shape[:axis], *input.shape[axis + 1 :])
     if target.shape != wanted:
         advice = "; use input.moveaxis(-1, 1) where classes are on the last axis" if target.shape == input.shape[:-1] else ""
@@ -186,6 +197,7 @@ def _check_classes(op: str, input: Tensor, target: Tensor, axis: int) -> None:
 
 
 def _class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> None:
+    """Raise ShapeError or DTypeError unless `weight` is None, or has a number for each class in the input's dtype."""
     if weight is not None:
         if weight.shape != (input.shape[axis],):
             raise ShapeError(f"{op}: weight has shape {weight.shape}; it must be ({input.shape[axis]},), a number for each class")
@@ -195,8 +207,10 @@ def _class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> 
 def _of_classes(
     op: str, logs: Tensor, target: Tensor, axis: int, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float = 0.0
 ) -> Tensor:
-    """Minus the logarithms at classes, times the weights of these, reduced; a mean is over the sum of weights. Where the class is
-    `ignore_index` loss and weight are 0. Other indices that are no class raise an error when they are read.
+    """Return minus the log-probabilities `logs` at the target classes, times the weights of the classes, reduced.
+
+    A mean is divided by the sum of the weights. Where the class is `ignore_index`, loss and weight are 0. An index of no class raises an
+    error when the loss is computed.
     """
     target = target.astype(int64, copy=False)
     counts, beside = target != ignore_index, (-1, *(1,) * (logs.ndim - 1 - axis))
@@ -214,7 +228,7 @@ def _of_classes(
     if one_of(op, "reduction", reduction, "mean", "sum", "none") != "mean":
         return _reduced(op, found, reduction)
     total: Any = counts if weight is None else _op["where"](counts, weights, 0.0)
-    if found.dtype.compute is not found.dtype:  # float16 and bfloat16 have no room for the sum
+    if found.dtype.compute is not found.dtype:  # the sum may overflow or round in float16 and bfloat16
         average: Tensor = found.mean() / total.astype(found.dtype).mean()
     else:
         average = found.sum() / total.sum().astype(found.dtype)
@@ -232,16 +246,16 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """New tensor: minus the logarithm of the probability that `log_softmax` gives the target.
+    """Return minus the logarithm of the target's probability, for probabilities softmax(input).
 
-    `input` are logits (N, classes), (N, classes, d1, ...) or (classes,): classes are on axis 1, as in PyTorch. `target` are classes,
-    integers of the shape of all other axes, or probabilities of the logits' shape. `weight`, a number for each class, multiplies the
-    loss of its targets. With `label_smoothing` that much of each target is spread over all classes. Where the class is `ignore_index`
-    the loss is 0. `reduction` is "none", "sum", or "mean": for classes over the sum of their weights, for probabilities over their
-    number.
+    `input` are logits (N, classes), (N, classes, d1, ...) or (classes,): classes are on axis 1, as in PyTorch. `target` are integer
+    classes, with the shape of the remaining axes, or probabilities of the input's shape. `weight`, a number for each class, multiplies the
+    loss of the class. `label_smoothing` is the part of each target spread evenly over the classes. Where the class is `ignore_index` the
+    loss is 0. `reduction` is "none", "sum" or "mean". A mean over classes is divided by the sum of their weights, a mean over probabilities
+    by their number.
 
-    DTypeError and ShapeError for other targets; IndexOutOfRange, when the loss or its gradient is computed, for other classes that are
-    none, -1 among them; ArgumentError for an `ignore_index` beside probabilities.
+    Raises DTypeError and ShapeError for invalid targets, and ArgumentError for an `ignore_index` with probabilities. Raises
+    IndexOutOfRange, when the loss or the gradient is computed, for an index of no class, including -1.
 
     >>> import tenxor as tx
     >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)
@@ -275,8 +289,8 @@ def cross_entropy(
 def nll_loss(
     input: Tensor, target: Operand, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
-    """New tensor: minus the logarithm at the class, for logarithms of probabilities; shapes, weights and errors are as in
-    `cross_entropy`.
+    """Return minus the log-probability at the target class; `input` are log-probabilities. Shapes, weights, reduction and errors are those
+    of `cross_entropy` with integer classes.
     """
     op, target = "nll_loss", asarray(target)
     if not target.dtype.is_integer:
@@ -290,8 +304,10 @@ def nll_loss(
 @called_again
 @explained
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t, or with `log_target` their logarithms; 0 where t
-    is 0. `reduction` may also be "batchmean": the sum over the size of axis 0. ShapeError unless shapes are equal.
+    """Return t (log t - l), for log-probabilities l = `input` and probabilities t = `target`; 0 where t is 0.
+
+    With `log_target` the target holds log-probabilities. `reduction` is "mean", "sum", "none" or "batchmean", the sum divided by the size
+    of axis 0. Raises ShapeError unless the shapes are equal.
     """
     target = _both("kl_div", input, target)
     if log_target:

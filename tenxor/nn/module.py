@@ -18,7 +18,7 @@ __all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
 
 T = TypeVar("T")
 
-MYPY = False  # which mypy takes for true: there, a call of a module takes and gives what its own `forward` does
+MYPY = False  # mypy treats MYPY as true: a module's call then has the signature of its `forward`
 if MYPY:
     P = ParamSpec("P")
     Made = TypeVar("Made", covariant=True)
@@ -31,13 +31,15 @@ if MYPY:
 
 
 
-def Parameter(x: object) -> Tensor:  # it stands where PyTorch has a class
-    """New tensor that requires a gradient: the elements of `x`, a tensor of floats or what `tx.asarray` takes, copied."""
+def Parameter(x: object) -> Tensor:  # a function where PyTorch has a class
+    """Return a new tensor that requires a gradient, with the elements of `x`: a floating-point tensor, or data for `tx.asarray`. The
+    elements are copied.
+    """
     return asarray(x).copy().requires_grad_()
 
 
 class IncompatibleKeys(NamedTuple):
-    """The names of a module's tensors that a state had not, and of those that it had besides."""
+    """The names of the module's tensors that a state lacks, and the names in the state that are not the module's."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -45,8 +47,10 @@ class IncompatibleKeys(NamedTuple):
 
 @kind("a module")
 class Module:
-    """A function with parameters, written as `forward`. What its attributes hold makes it up: tensors that require gradients are
-    its parameters, other tensors its buffers, and modules its parts; they may be in lists, tuples and dicts.
+    """A function with parameters, defined by the method `forward`.
+
+    Attributes are found automatically, also in lists, tuples and dicts: tensors that require gradients are parameters, the remaining
+    tensors are buffers, and modules are submodules.
 
     >>> import tenxor as tx
     >>> class Line(tx.nn.Module):
@@ -62,7 +66,7 @@ class Module:
     training = True
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """What the module computes; to be written by each kind of module."""
+        """Compute the module's result. Subclasses must define this method."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one, or use a module that has")
 
     if MYPY:
@@ -75,22 +79,22 @@ class Module:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property that raised: raise its own error again
+            if hasattr(type(self), name):  # a property raised AttributeError: raise the property's own error again
                 return object.__getattribute__(self, name)
             from ..spellings import of_an_object
 
             raise of_an_object("nn.Module", self, name)
 
-    # What it is made of
+    # Tensors and submodules
 
     def _members(self) -> Iterator[tuple[str, Any]]:
-        """Tensors and modules that it holds itself, with their names."""
+        """Yield the tensors and modules that this module holds directly, with their names."""
         for name, value in vars(self).items():
             yield from _held(name, value)
 
     @checked
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Itself, under the name `prefix`, and all modules in it, each once."""
+        """Yield this module under the name `prefix`, and all submodules by name, each once."""
         seen: set[int] = set()
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
@@ -102,11 +106,11 @@ class Module:
                 stack += reversed(parts)
 
     def modules(self) -> Iterator[Module]:
-        """Itself and all modules in it, each once."""
+        """Return an iterator over this module and all submodules, each once."""
         return (module for _, module in self.named_modules())
 
     def children(self) -> Iterator[Module]:
-        """The modules that it holds itself."""
+        """Return an iterator over the submodules that this module holds directly."""
         return (value for _, value in self._members() if isinstance(value, Module))
 
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -118,70 +122,71 @@ class Module:
                     yield _joined(prefix, name), value
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """The tensors that require gradients, each once, by names such as `layers.0.weight`."""
+        """Return an iterator over the tensors that require gradients, each once, with names such as `layers.0.weight`."""
         return ((name, t) for name, t in self._named_tensors() if t.requires_grad)
 
     def parameters(self) -> Iterator[Tensor]:
-        """The tensors that require gradients, each once."""
+        """Return an iterator over the tensors that require gradients, each once."""
         return (t for _, t in self.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """All other tensors, each once, by name."""
+        """Return an iterator over the tensors that require no gradients, each once, with names."""
         return ((name, t) for name, t in self._named_tensors() if not t.requires_grad)
 
     def buffers(self) -> Iterator[Tensor]:
-        """All other tensors, each once."""
+        """Return an iterator over the tensors that require no gradients, each once."""
         return (t for _, t in self.named_buffers())
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers its parameters have in all."""
+        """The total number of elements of the parameters."""
         return sum(t.size for t in self.parameters())
 
-    # What is done to all of it
+    # Operations on the whole module
 
     @checked
     def apply(self, function: Callable[[Module], Any]) -> Self:
-        """Call a function with each module in it, those inside first, and gives itself back."""
+        """Call `function` with each submodule, inner ones first, and with this module. Return this module."""
         for module in reversed(list(self.modules())):
             function(module)
         return self
 
     @checked
     def train(self, mode: bool = True) -> Self:
-        """Have it behave as in training (dropout, batch statistics), or not; gives itself back."""
+        """Switch to training behaviour (dropout, batch statistics), or off with `mode=False`. Return this module."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self) -> Self:
-        """Have it behave as in use; gives itself back."""
+        """Switch off training behaviour, for inference. Return this module."""
         return self.train(False)
 
     def zero_grad(self) -> None:
-        """Forget the gradients of its parameters."""
+        """Set the gradients of the parameters to None."""
         for t in self.parameters():
             t.grad = None
 
     @checked
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Have its parameters, or with True all its tensors of floats, require gradients or not; gives itself back."""
+        """Make all floating-point and complex tensors require gradients, or with False no longer require them. Return this module."""
         for _, t in list(self._named_tensors()):
             if t.dtype.is_float or t.dtype.is_complex:
                 t.requires_grad_(requires_grad)
         return self
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All its tensors by name, as they are now: what is trained later does not change them. It costs no memory until then."""
+        """Return all tensors by name, as they are now: later training does not change them. Memory is copied only when a tensor is written.
+        """
         return {name: t.detach() for name, t in self._named_tensors()}
 
     @checked
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
-        """Write values into its tensors, by name. ArgumentError for names that are missing or unknown (unless not `strict`),
-        ShapeError for another shape, DTypeError for complex numbers where there are none; then nothing is written.
+        """Write values into the tensors of the module, by name. Return the names that the state lacks, and unknown names, as `missing_keys`
+        and `unexpected_keys`.
 
-        The result has the names that are missing and those that are unknown, as `missing_keys` and `unexpected_keys`. A UserWarning if
-        not one of the names fits.
+        Raises ArgumentError for missing or unknown names (if `strict`), ShapeError for another shape, and DTypeError for complex values of
+        a real tensor; then nothing is written. Warns (UserWarning) if no name matches.
 
         >>> import tenxor as tx
         >>> tx.nn.Linear(2, 1).load_state_dict({"weight": tx.ones((1, 2)), "scale": tx.ones(1)}, strict=False)
@@ -218,18 +223,18 @@ class Module:
         return "\n".join(lines)
 
     def _told_parts(self) -> Iterator[tuple[str, str]]:
-        """The names and the texts of what its text consists of."""
+        """Yield names and texts of the submodules, for `repr`."""
         return ((name, repr(part)) for name, part in self._members() if isinstance(part, Module))
 
     def extra_repr(self) -> str:
-        """What is written between the parentheses of its text."""
+        """Return the text between the parentheses of `repr`."""
         return ""
 
 
 if TYPE_CHECKING:
 
     class Layer(Module):
-        """A module of one tensor: what other type checkers know of those here."""
+        """A module whose `forward` takes and returns a single tensor, for type checkers except mypy."""
 
         def forward(self, x: Tensor) -> Tensor: ...
         def __call__(self, x: Tensor) -> Tensor: ...
@@ -239,7 +244,7 @@ else:
 
 
 class Sequential(Layer):
-    """Modules, or functions, each applied to what the one before gives.
+    """Modules or functions, applied in order, each to the result of the one before.
 
     >>> import tenxor as tx
     >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
@@ -281,7 +286,7 @@ class ModuleList(Module):
 
     @checked
     def append(self, module: Module) -> Self:
-        """Put one more at its end; gives itself back."""
+        """Append a module. Return this list."""
         self.list.append(module)
         return self
 
@@ -297,8 +302,11 @@ class ModuleList(Module):
 
 @checked
 def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
-    """What a module gives with other tensors in place of its own, by name: a function of its parameters, for `tx.grad` and `tx.hessian`.
-    One that is in several places, as weights that are tied, is exchanged in all of them.
+    """Return the result of a module with tensors replaced by name. So the module becomes a function of the parameters, for `tx.grad` and
+    `tx.hessian`.
+
+    A tensor held under several names, such as tied weights, is replaced under every name. The module is restored afterwards. Raises
+    ArgumentError for an unknown name.
 
     >>> import tenxor as tx
     >>> layer = tx.nn.Linear(2, 1, bias=False)
@@ -325,8 +333,10 @@ def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, *
 def _exchange(
     name: str, holder: Any, key: Any, by_name: Mapping[str, Tensor], of_own: Mapping[int, Tensor], before: list[tuple[Any, Any, Any]]
 ) -> None:
-    """Put other tensors in place of those that something holds under a key, and note what was there before. One that is in several places
-    is exchanged in all of them.
+    """Replace tensors held by `holder[key]`, also nested in containers, and append the replaced values to `before`, so that they can be
+    restored.
+
+    `by_name` has the replacements by name, and `of_own` by the id of the replaced tensor, for tensors held under several names.
     """
     value = holder[key]
     if isinstance(value, Tensor):
@@ -338,7 +348,7 @@ def _exchange(
         for k in value:
             _exchange(_joined(name, str(k)), value, k, by_name, of_own, before)
     elif isinstance(value, (list, tuple)):
-        items: Any = list(value) if isinstance(value, tuple) else value  # nothing is put into a tuple: another takes its place
+        items: Any = list(value) if isinstance(value, tuple) else value  # a tuple is immutable, so it is replaced as a whole
         count = len(before)
         for k in range(len(items)):
             _exchange(_joined(name, str(k)), items, k, by_name, of_own, before)
@@ -359,6 +369,7 @@ def _held(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _item(op: str, items: list[T], k: int) -> T:
+    """Return item `k` of a list of modules. Raise IndexOutOfRange if there is none."""
     check(op, "the number of a module", k, "int")
     if not -len(items) <= k < len(items):
         raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")

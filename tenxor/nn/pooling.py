@@ -1,4 +1,4 @@
-"""Pooling layers: the largest element or the mean of each window, and the largest put back."""
+"""Pooling layers: maximum and mean over windows, and unpooling of maxima."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class _MaxPool(Layer):
 
 
 class MaxPool1d(_MaxPool):
-    """`tx.max_pool1d`. With `return_indices` a pair: the elements, and where they were."""
+    """`tx.max_pool1d`. With `return_indices` the result is a pair: the maxima, and their flat indices."""
 
     function = staticmethod(max_pool1d)
 
 
 class MaxPool2d(_MaxPool):
-    """`tx.max_pool2d`. With `return_indices` a pair: the elements, and where they were, as `MaxUnpool2d` takes them.
+    """`tx.max_pool2d`. With `return_indices` the result is a pair: the maxima, and their flat indices, as `MaxUnpool2d` takes them.
 
     >>> import tenxor as tx
     >>> values, indices = tx.nn.MaxPool2d(2, return_indices=True)(tx.arange(16).reshape(1, 4, 4))
@@ -62,7 +62,7 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """`tx.max_pool3d`. With `return_indices` a pair: the elements, and where they were."""
+    """`tx.max_pool3d`. With `return_indices` the result is a pair: the maxima, and their flat indices."""
 
     function = staticmethod(max_pool3d)
 
@@ -122,13 +122,13 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """`functional.max_unpool1d`, of what `MaxPool1d` with `return_indices` gives."""
+    """`functional.max_unpool1d`, for the results of `MaxPool1d` with `return_indices`."""
 
     function = staticmethod(max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """`functional.max_unpool2d`, of what `MaxPool2d` with `return_indices` gives.
+    """`functional.max_unpool2d`, for the results of `MaxPool2d` with `return_indices`.
 
     >>> import tenxor as tx
     >>> pool, unpool = tx.nn.MaxPool2d(2, return_indices=True), tx.nn.MaxUnpool2d(2)
@@ -140,6 +140,6 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """`functional.max_unpool3d`, of what `MaxPool3d` with `return_indices` gives."""
+    """`functional.max_unpool3d`, for the results of `MaxPool3d` with `return_indices`."""
 
     function = staticmethod(max_unpool3d)

@@ -1,7 +1,7 @@
 """Recurrent layers with PyTorch's arguments, shapes and names of parameters: `RNN`, `LSTM` and `GRU`.
 
-Layer k has the parameters `weight_ih_lk` and `weight_hh_lk` for its input and its state, `bias_ih_lk` and `bias_hh_lk`, and with the
-suffix `_reverse` those of its second direction.
+Layer k has the parameters `weight_ih_lk` and `bias_ih_lk` for the input, `weight_hh_lk` and `bias_hh_lk` for the state. The names for the
+second direction have the suffix `_reverse`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .module import Module, Parameter
 __all__ = ["GRU", "LSTM", "RNN"]
 
 _op = elementwise.FUNCTIONS
-MAX_UNROLLED_STEPS = 16  # below which steps one by one take less time than tracing one of them for `scan`
+MAX_UNROLLED_STEPS = 16  # steps; a loop over fewer takes less time than tracing a step for `scan`
 Weights = dict[str, Tensor | None]
 
 
 class _Recurrent(Module):
-    """Recurrent layers of `num_layers` in a row, in one direction or in two.
+    """A stack of `num_layers` recurrent layers, in one direction or two.
 
-    `forward` takes a sequence (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch; and states
-    to begin with, (num_layers * directions, N, hidden_size) each, zeros if they are not given. In training, `dropout` is the probability
-    by which elements between two layers are left out.
+    `forward` takes a sequence (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch. The initial
+    states are (num_layers * directions, N, hidden_size) each, zeros by default. `dropout` is the probability of zeroing elements between
+    two layers in training.
     """
 
     gates: int
@@ -55,6 +55,7 @@ class _Recurrent(Module):
         generator: Source,
         proj_size: int = 0,
     ) -> None:
+        """Check the arguments and create the parameters. Gates, layers and directions follow PyTorch's names."""
         name = type(self).__name__
         if not 0.0 <= dropout <= 1.0:
             raise ArgumentError(f"{name}: dropout is {dropout}; it must be a probability, from 0 to 1")
@@ -67,7 +68,7 @@ class _Recurrent(Module):
         self.proj_size, self.generator = proj_size, generator
         bound, given, seen = 1.0 / sqrt(max(hidden_size, 1)), proj_size or hidden_size, input_size
         for suffix in self._suffixes():
-            if suffix == "_l1":  # all layers but the first read what both directions of the layer before give
+            if suffix == "_l1":  # all layers but the first read the results of both directions of the layer before
                 seen = given * self._directions
             rows = self.gates * hidden_size
             shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, seen), "weight_hh": (rows, given)}
@@ -83,7 +84,7 @@ class _Recurrent(Module):
         return 2 if self.bidirectional else 1
 
     def _suffixes(self) -> list[str]:
-        """The ends of the names of parameters, in the order of the states."""
+        """Return the suffixes of parameter names, in the order of the states."""
         ends = ("", "_reverse")[: self._directions]
         return [f"_l{k}{end}" for k in range(self.num_layers) for end in ends]
 
@@ -91,11 +92,13 @@ class _Recurrent(Module):
         return {kind: getattr(self, kind + suffix, None) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")}
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
-        """Return the next state and the result of a step, given the state and what the gates get of the input."""
+        """Return the next state and the result of a step, given the state and `x`, the input's contribution to the gates."""
         raise NotImplementedError
 
     def _run(self, x: Tensor, given: Sequence[Tensor | None], widths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
-        """Return the results of all steps, and the last states, one tensor for each of the `widths`."""
+        """Return the results of the steps, and the last states, a tensor for each of the `widths`. `given` are the initial states, None for
+        zeros.
+        """
         name, unbatched, axis = type(self).__name__, x.ndim == 2, 1 if self.batch_first else 0
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             shape = "(N, L, input_size)" if self.batch_first else "(L, N, input_size)"
@@ -127,7 +130,7 @@ class _Recurrent(Module):
     def _states(
         self, rows: int, x: Tensor, given: Sequence[Tensor | None], sizes: Sequence[tuple[int, int]], unbatched: bool
     ) -> list[Tensor]:
-        """Return the states to begin with, (count, N, width) each; those given may have one row for all sequences."""
+        """Return the initial states, (count, N, width) each. A given state may have one row for all sequences."""
         name, found = type(self).__name__, []
         wanted = [f"({count}, {width})" if unbatched else f"({count}, N, {width})" for count, width in sizes]
         for k, t in enumerate(given):
@@ -148,13 +151,13 @@ class _Recurrent(Module):
         return found
 
     def _along(self, weights: Weights, state: Any, x: Tensor, axis: int, backwards: bool) -> tuple[Tensor, Any]:
-        """Return the results of all steps along a sequence in one direction, and the last state."""
+        """Return the results of the steps along `axis` of a sequence in a single direction, and the last state."""
         step: Callable[[Any, Any], tuple[Any, Tensor]] = lambda state, x: self._step(weights, state, x)  # noqa: E731
         if not 0 < x.shape[axis] < MAX_UNROLLED_STEPS:
             last, states = scan(lambda state, x: step(state, _from_input(weights, x)), state, x, axis=axis, reverse=backwards)
             return states, last
         results = []
-        steps = _from_input(weights, x).unbind(axis)  # one product for all steps
+        steps = _from_input(weights, x).unbind(axis)  # a single matrix product for the whole sequence
         for each in reversed(steps) if backwards else steps:
             state, result = step(state, each)
             results.append(result)
@@ -180,10 +183,11 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
 
 
 class RNN(_Recurrent):
-    """Recurrent layers `h = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `nonlinearity="relu"` of relu (J. Elman, 1990).
+    """Recurrent layers `h = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with relu for `nonlinearity="relu"` (J. Elman, 1990).
 
-    `forward(x, hx=None)` gives all hidden states of the last layer, (L, N, directions * hidden_size), and the last ones of each layer
-    and direction, (num_layers * directions, N, hidden_size); all are as told by `LSTM`.
+    `forward(x, hx=None)` returns the hidden states of the last layer at every step, (L, N, directions * hidden_size), and the last hidden
+    states. The latter are those of each layer and direction, (num_layers * directions, N, hidden_size). The arguments are those of `LSTM`,
+    without `proj_size` and with a single state `hx`.
 
     >>> import tenxor as tx
     >>> states, last = tx.nn.RNN(3, 4)(tx.ones((5, 2, 3), dtype=tx.float32))
@@ -224,11 +228,11 @@ class RNN(_Recurrent):
 class LSTM(_Recurrent):
     """Long short-term memory: from a sequence to all hidden states of the last layer, and the last (hidden, cell) of all layers.
 
-    `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch, of the dtype
-    of the parameters; `hx` is a pair of states to begin with, (num_layers * directions, N, hidden_size) each, one row of which may stand
-    for all sequences. There are two directions if it is `bidirectional`; their results stand side by side along the last axis. With
-    `proj_size` hidden states have that size, by a product with `weight_hr`. `dropout` is the probability by which elements between layers
-    are left out in training. Gates lie as in PyTorch: input, forget, cell, output; so its state dicts can be loaded.
+    `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch, in the dtype
+    of the parameters. `hx` is a pair of initial states, (num_layers * directions, N, hidden_size) each; a single row may stand for all
+    sequences. With `bidirectional` there are two directions, with results concatenated along the last axis. With `proj_size` hidden states
+    have this size, after a product with `weight_hr`. `dropout` is the probability of zeroing elements between layers in training. Gates are
+    stored in PyTorch's order, input, forget, cell, output, so PyTorch's state dicts can be loaded.
 
     >>> import tenxor as tx
     >>> states, (hidden, cell) = tx.nn.LSTM(3, 4, num_layers=2, batch_first=True)(tx.ones((2, 5, 3), dtype=tx.float32))
@@ -275,9 +279,10 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent units: from a sequence to all hidden states of the last layer, and the last ones of all layers.
+    """Gated recurrent units: from a sequence to all hidden states of the last layer, and the last hidden states of all layers.
 
-    Arguments and shapes are those of `LSTM`, but that there is one state, `hx`. Gates lie as in PyTorch: reset, update, new.
+    Arguments and shapes are those of `LSTM`, without `proj_size` and with a single state `hx`. Gates are stored in PyTorch's order: reset,
+    update, new.
 
     K. Cho et al.: Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
     """

@@ -1,4 +1,4 @@
-"""The opposite of pooling by the largest: elements put back where `return_indices` says that they were, among zeros."""
+"""The inverse of max pooling: maxima are written back to the positions given by `return_indices`, into zeros."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def _unpooled(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
+    """Write maxima back over the last `space` axes. The arguments are those of `max_unpool2d`."""
     x, places = asarray(input), asarray(indices)
     if not places.dtype.is_integer:
         raise BadIndex(f"{op}: indices must be integers, not {places.dtype}; max_pool gives them with return_indices=True")
@@ -43,7 +44,9 @@ def _unpooled(
 
 
 def _checked_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sizes of space that were asked for, with or without batch and channels; each is less than a stride off the default."""
+    """Return the spatial part of the requested `wanted` output size, given with or without batch and channels. Raise ArgumentError unless
+    each size differs from the default in `sizes` by less than a stride.
+    """
     space = len(sizes)
     if len(wanted) not in (space, space + 2):
         raise ArgumentError(f"{op}: output_size {wanted} has {len(wanted)} numbers; it must have {space} or {space + 2}")
@@ -56,7 +59,7 @@ def _checked_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], ste
 
 @over_axes(1, _unpooled)
 def max_unpool1d() -> None:
-    """New tensor: elements put back along the last axis of `input`, (N, C, L) or (C, L). As `max_unpool2d`.
+    """Return maxima written back along the last axis of `input`, (N, C, L) or (C, L). Arguments and errors are those of `max_unpool2d`.
 
     >>> import tenxor as tx
     >>> values, indices = tx.max_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9]]), 2, return_indices=True)
@@ -67,13 +70,12 @@ def max_unpool1d() -> None:
 
 @over_axes(2, _unpooled)
 def max_unpool2d() -> None:
-    """New tensor: the elements that `tx.max_pool2d` with `return_indices` gave, put back at their `indices` over the last two axes of
-    space; all others are 0.
+    """Return the maxima of `tx.max_pool2d` with `return_indices`, written back at their `indices` over the last two axes; 0 elsewhere.
 
     `input` and `indices` are (N, C, H, W) or (C, H, W); `kernel_size`, `stride` and `padding` are those of the pooling. The result has
-    `(n - 1) * stride - 2 * padding + kernel_size` elements along each axis of space, or `output_size`, as other sizes are pooled to
-    the same. Of several elements for a place the last one stays. Raises ShapeError for shapes that differ, BadIndex for indices that
-    are no integers, IndexOutOfRange for those beyond the result, ArgumentError for an `output_size` that no such pooling has.
+    `(n - 1) * stride - 2 * padding + kernel_size` elements along each spatial axis. `output_size` replaces this default, as several sizes
+    are pooled to the same size. Of several maxima for a position the last is kept. Raises ShapeError for unequal shapes, BadIndex for
+    indices that are not integers, IndexOutOfRange for indices beyond the result, and ArgumentError for an impossible `output_size`.
 
     >>> import tenxor as tx
     >>> values, indices = tx.max_pool2d(tx.arange(16).reshape(1, 4, 4), 2, return_indices=True)
@@ -84,7 +86,7 @@ def max_unpool2d() -> None:
 
 @over_axes(3, _unpooled)
 def max_unpool3d() -> None:
-    """New tensor: elements put back over the last three axes of `input`, (N, C, D, H, W) or (C, D, H, W). As `max_unpool2d`.
+    """Return maxima written back over the last three axes of `input`, (N, C, D, H, W) or (C, D, H, W). See `max_unpool2d` for the rest.
 
     >>> import tenxor as tx
     >>> values, indices = tx.max_pool3d(tx.arange(8).reshape(1, 2, 2, 2), 2, return_indices=True)

@@ -1,4 +1,4 @@
-"""Optimisers, schedules of their rates, and bounds for gradients."""
+"""Optimisers, schedules of learning rates, and gradient clipping."""
 
 from __future__ import annotations
 

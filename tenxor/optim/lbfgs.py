@@ -1,4 +1,4 @@
-"""L-BFGS: steps along the gradient as seen through the curvature that the last steps have shown."""
+"""L-BFGS: a quasi-Newton method with the curvature estimated from the last steps."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["LBFGS"]
 
 
 class LBFGS(Optimizer):
-    """Minimises a smooth function of a few thousand numbers in few steps, each with a search along a line until the value falls
-    enough (Armijo) and the slope, too (the weak conditions of Wolfe).
+    """L-BFGS minimises a smooth function of up to a few thousand numbers in few steps.
 
-    `step(closure)` takes a function that computes the loss, from which it takes the gradients itself; gives the loss before the
-    step. `history` is how many of the last steps are remembered.
+    Each step includes a line search until the weak Wolfe conditions hold: a sufficient decrease of the value (Armijo), and of the slope.
+    `step(closure)` takes a function that computes the loss, computes the gradients itself, and returns the loss before the step. `history`
+    is the number of steps remembered, and `searches` the maximum number of trials of a line search.
 
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([-1.2, 1.0])
@@ -38,9 +38,12 @@ class LBFGS(Optimizer):
         if len(self.groups) > 1:
             raise ArgumentError("LBFGS: takes one group of parameters")
         self.history, self.searches = history, searches
-        self._steps: list[tuple[Any, Any, float]] = []  # how far, how the gradient changed, and one over their product
+        self._steps: list[tuple[Any, Any, float]] = []  # step, change of the gradient, and 1 / (inner product of both)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move the parameters to a point of lower loss, in place, and return the loss before. `closure` computes the loss, several times in
+        a step.
+        """
         if closure is None:
             raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
         check("LBFGS", "closure", closure, "Callable")
@@ -49,7 +52,7 @@ class LBFGS(Optimizer):
         start = self._flat()
         direction = self._direction(gradient)
         slope = (direction * gradient).sum().item()
-        if not slope < 0.0:  # nothing is left to gain, or what was remembered misleads
+        if not slope < 0.0:  # at a minimum, or the curvature estimate is wrong
             self._steps.clear()
             direction, slope = -gradient, -(gradient * gradient).sum().item()
         if slope == 0.0:
@@ -66,7 +69,7 @@ class LBFGS(Optimizer):
             else:
                 break
             size = 2.0 * low if high == float("inf") else (low + high) / 2.0
-        else:  # it stays where it fell enough, or where it was
+        else:  # the search failed: keep the last point with sufficient decrease, or the start
             self._move(start + direction * low)
             self._steps.clear()
             return value
@@ -77,7 +80,7 @@ class LBFGS(Optimizer):
         return value
 
     def _at(self, closure: Callable[[], Any]) -> tuple[Any, Any]:
-        """The loss here, and its gradient in one axis."""
+        """Return the loss at the present parameters, and its gradient as one axis."""
         self.zero_grad()
         value = closure()
         check("LBFGS", "the loss that closure gives", value, "Tensor")
@@ -98,7 +101,7 @@ class LBFGS(Optimizer):
                     start += t.size
 
     def _direction(self, gradient: Any) -> Any:
-        """The two loops of L-BFGS."""
+        """Return the search direction, by the two-loop recursion of L-BFGS."""
         found = -gradient
         weights = []
         for far, change, inverse in reversed(self._steps):
@@ -113,11 +116,11 @@ class LBFGS(Optimizer):
         return found.realize()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it needs to go on from here."""
+        """Return the state as tensors and numbers, for `load_state_dict`."""
         return {**super().state_dict(), "history": list(self._steps)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore a state that `state_dict` returned. Raise ArgumentError for the state of other parameters."""
         check_fields("load_state_dict", state, history="Sequence")
         steps = [tuple(each) for each in state["history"]]
         super().load_state_dict(state)
@@ -125,5 +128,7 @@ class LBFGS(Optimizer):
 
 
 def _parts(t: Any) -> list[Any]:
-    """The elements in one axis; of complex numbers the real parts, and the imaginary ones: two numbers as any others."""
+    """Return the elements as one axis, in a list. For complex numbers return two axes, the real and imaginary parts, which are optimised as
+    independent numbers.
+    """
     return [part.reshape(-1) for part in ((t.real, t.imag) if t.dtype.is_complex else (t,))]

@@ -1,6 +1,6 @@
-"""Optimisers: steps downhill along gradients.
+"""Optimisers: gradient descent and its variants.
 
-A step computes all that waits for it at once: the loss, if that was not asked for yet, its gradients, and the new parameters.
+A step computes its pending inputs together: the loss, if still pending, the gradients, and the new parameters.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ..tensor import Tensor
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
 
 _op = elementwise.FUNCTIONS
-_LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # numbers of groups that are not below 0
+_LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that must not be negative
 
 
 class _Move(NamedTuple):
-    """What a step does with one parameter: along which gradient, by what is kept of it, by the numbers of which group, as which of its
-    steps.
+    """The update of a parameter: the parameter, the gradient, the optimiser state, the settings of the group, and the number of the update
+    for this parameter.
     """
 
     x: Tensor
@@ -49,12 +49,13 @@ class _Move(NamedTuple):
 
 @kind("an optimiser")
 class Optimizer:
-    """What all optimisers do. `params` are tensors that require gradients, or dicts, each with some of these as "params" and
-    numbers of its own for them; `groups` are such dicts. `steps` is how many were made, `counts` in how many of them each parameter had
-    a gradient.
+    """The base class of optimisers.
 
-    A kind of optimiser says what a step does with one parameter: `_update` gives its new value, of what it `_keeps` in `state` and
-    `_numbers`. For float16 and bfloat16 all of that is float32, as these have no room for averages over a thousand steps.
+    `params` are tensors that require gradients, or dicts, each with such tensors as "params" and with settings for them, for instance "lr".
+    `groups` are these dicts. `steps` is the number of steps taken, and `counts` the number of steps with a gradient for each parameter.
+
+    A subclass defines the update of a parameter. `_update` returns the new value, from the tensors named by `_keeps` in `state`, and from
+    `_numbers`. State is float32 for float16 and bfloat16 parameters, whose precision is too low for averages over a thousand steps.
     """
 
     @checked
@@ -84,7 +85,9 @@ class Optimizer:
         self.counts = [0 for _ in self.parameters]
 
     def _group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
-        """Some parameters, with the numbers that they have of their own, and those that are for all."""
+        """Return a parameter group with the common settings `numbers`, unless overridden in the group. Raise ArgumentError for invalid
+        settings.
+        """
         op = type(self).__name__
         check(op, "each group", group, "Mapping")
         check(op, 'what a group has as "params"', group.get("params"), "Iterable")
@@ -93,6 +96,7 @@ class Optimizer:
         return found
 
     def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
+        """Raise ArgumentError for invalid settings of a group."""
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check(op, key, group[key], kinds[key])
@@ -104,20 +108,21 @@ class Optimizer:
                 raise ArgumentError(f"{op}: betas are {group['betas']!r}; each is from 0 on and below 1")
 
     def zero_grad(self) -> None:
-        """Forget the gradients of all parameters, those too that require none any more."""
+        """Set the gradients of the parameters to None, including parameters that no longer require gradients."""
         for t in self.parameters:
             watch = watch_of(t.storage)
             if watch is not None:
                 watch.grad = None
 
     def step(self) -> None:
-        """Move the parameters that have a gradient, in place."""
+        """Update the parameters that have a gradient, in place."""
         self.steps += 1
         watches = [watch_of(t.storage) for t in self.parameters]
         waiting = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
         if max([node.count for node in waiting], default=0) > MAX_PENDING // 2:
-            realize(*waiting)  # together, before what is made of one is more than may wait, and that one is computed by itself
-        del waiting  # who else holds a node is counted
+            # Compute them together. Otherwise the graph of one update could exceed the bound on pending nodes and be computed on its own.
+            realize(*waiting)
+        del waiting  # reference counts decide whether a node's memory can be reused
         moves = []
         for k, (t, group) in enumerate([(t, its) for its in self.groups for t in its["params"]]):
             watch = watches[k]
@@ -127,19 +132,21 @@ class Optimizer:
         with no_grad():
             if len({move.x.storage for move in moves}) == len(moves):
                 self._make(moves)
-            else:  # some see what others move
+            else:  # parameters with shared memory are updated in turn
                 for move in moves:
                     self._make([move])
         kept = [t for state in self.state for t in state.values()]
         realize(*[t.storage.node for t in (*self.parameters, *kept)])
 
     def _make(self, moves: Sequence[_Move]) -> None:
-        """Move parameters that share no memory. What is computed for it follows from how all lies that is read, so it is made again."""
+        """Update parameters that share no memory. The nodes of the updates follow from the layouts of their inputs, so they are recorded
+        once and replayed.
+        """
         given: list[Node | Scalar] = []
         key: list[object] = [type(self)]
-        # Where the numbers of a group, for a count of steps, are given, and what it keeps.
+        # For a group, dtype and count of updates: the slice of `given` with the settings, and the names of the state tensors.
         of_group: dict[tuple[int, DType, int], tuple[slice, Sequence[str]]] = {}
-        places: list[tuple[int, slice]] = []  # where nodes of a move are, and numbers for it
+        places: list[tuple[int, slice]] = []  # for each update, the start of the nodes in `given`, and the slice of the settings
         changing: list[Tensor] = []
         for x, gradient, state, group, count in moves:
             known = of_group.get((id(group), x.dtype, count))
@@ -172,26 +179,30 @@ class Optimizer:
             _put(t, part)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
-        """The names of what is kept of each parameter, which is 0 at first."""
+        """Return the names of the state tensors of each parameter, which start at 0."""
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """The numbers of the step that is number `count` of a parameter. Which are 0 decides, with the rest, what a step computes."""
+        """Return the scalars for update number `count` of a parameter. A cached update is valid for scalars that are 0 at the same
+        positions.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
-        """The new value of a parameter, and of each that is kept of it; new nodes, made of these alone."""
+        """Return the new value of a parameter, and of each of the state tensors in `kept`: new nodes, computed from these arguments alone.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it needs to go on from here: tensors and numbers, as they are now."""
+        """Return the present state as tensors and numbers, for `load_state_dict`."""
         groups = [{key: value for key, value in group.items() if key != "params"} for group in self.groups]
         state = [{key: x.detach() for key, x in state.items()} for state in self.state]
         return {"steps": self.steps, "counts": list(self.counts), "groups": groups, "state": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there. ArgumentError if it was of other parameters, or of none. If it has no `counts`, as those of
-        earlier versions, whatever has moved did so in all steps.
+        """Restore a state that `state_dict` returned. Raise ArgumentError for the state of other parameters or groups.
+
+        A state without `counts`, from an earlier version, is read as if each parameter with a state was updated in every step.
         """
         check_fields("load_state_dict", state, steps="int", groups="Sequence", state="Sequence")
         if len(state["state"]) != len(self.state) or len(state["groups"]) != len(self.groups):
@@ -224,7 +235,9 @@ class Optimizer:
 
 
 def _put(t: Tensor, new: Seen) -> None:
-    """Write new elements, which nobody else has. Where they lie as those of the tensor do, they take their place as they are."""
+    """Write new elements into a tensor. `new` has no further references. If the layouts are equal, the node of `new` becomes the content of
+    the storage, without a copy.
+    """
     storage, layout, spec = t.storage, new.layout, t.spec
     whole = storage.node.recipe.size == spec.size and layout.form is spec.form and t.offset == layout.offset == 0
     if not whole or is_pinned(storage.node):
@@ -235,7 +248,7 @@ def _put(t: Tensor, new: Seen) -> None:
         revalue(storage, new.node)
 
 
-# What is done to each element in a step; as one operation each, so that a step has few.
+# The elementwise formulas of the updates. Each is a single operation, so that a step has few nodes.
 _FORMULAS: dict[str, Callable[..., Expr]] = {
     "averaged": lambda mean, g, keep, more: mean * keep + g * more,
     "averaged_square": lambda mean, g, keep, more: mean * keep + g * conj(g) * more,
@@ -249,29 +262,31 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 
 @cache
 def _operation(name: str, dtype: DType) -> Op:
+    """Return a formula as an operation on operands of a dtype."""
     formula = _FORMULAS[name]
     args = [Arg(k, dtype) for k in range(formula.__code__.co_argcount)]
     return custom(name, formula(*args), tuple([dtype] * len(args)))
 
 
 def _applied(name: str, *operands: Seen | Scalar) -> Seen:
-    """One of the formulas of tensors and numbers."""
+    """Apply a formula to tensors and numbers."""
     dtype = operands[0].dtype
     return computed(_operation(name, dtype), operands, dtype)
 
 
 def _zeros(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
-    """What is kept of a parameter, at first."""
+    """Create the state tensor `name` of a parameter, filled with 0."""
     found: Tensor = zeros(like.shape, dtype=like.dtype.compute)
     state[name] = found
     return found
 
 
 class SGD(Optimizer):
-    """`x -= lr * gradient`, or along a velocity with `momentum`: v = momentum v + (1 - dampening) gradient, which is the gradient in the
-    first step; with `nesterov`, which goes without dampening, along gradient + momentum v.
+    """Stochastic gradient descent: `x -= lr * gradient`, optionally with momentum.
 
-    `weight_decay` adds that much of the parameter to its gradient.
+    With `momentum`, x moves along a velocity: v = momentum v + (1 - dampening) gradient, which starts as the first gradient. With
+    `nesterov`, which requires zero dampening, x moves along gradient + momentum v. `weight_decay` times the parameter is added to the
+    gradient.
 
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([1.0, -2.0])
@@ -303,7 +318,7 @@ class SGD(Optimizer):
         return ("velocity",) if group["momentum"] else ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        damped = 1.0 if count == 1 else 1.0 - group.get("dampening", 0.0)  # the first velocity is the gradient itself, as in PyTorch
+        damped = 1.0 if count == 1 else 1.0 - group.get("dampening", 0.0)  # the first velocity is the gradient, as in PyTorch
         return group["lr"], group["momentum"], group["weight_decay"], float(group["nesterov"]), damped
 
     def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
@@ -318,13 +333,14 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Gradients over the root of their mean squares, both averaged over time by `betas` (D. Kingma, J. Ba, 2015, arXiv:1412.6980).
+    """Adam: averaged gradients divided by the root of averaged squares, with averages weighted by `betas` (D. Kingma, J. Ba, 2015,
+    arXiv:1412.6980).
 
-    `weight_decay` adds that much of the parameter to its gradient. The square of a complex number is that of its size. How far the
-    averages are from their start is told by the steps in which that parameter had a gradient.
+    `weight_decay` times the parameter is added to the gradient. The square of a complex number is that of its magnitude. The bias
+    correction of the averages counts the steps in which the parameter had a gradient.
     """
 
-    decoupled = False  # whether weights decay apart from the gradient
+    decoupled = False  # True if weight decay is separate from the gradient
 
     @checked
     def __init__(
@@ -356,7 +372,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """`Adam`, with weights that decay apart from the gradient (I. Loshchilov, F. Hutter, 2019, arXiv:1711.05101).
+    """`Adam` with weight decay separate from the gradient (I. Loshchilov, F. Hutter, 2019, arXiv:1711.05101).
 
     >>> import tenxor as tx
     >>> model = tx.nn.Linear(2, 1)
@@ -383,7 +399,7 @@ class AdamW(Adam):
 
 
 class Lion(Optimizer):
-    """Steps of one size in the direction of the averaged gradient's sign (X. Chen et al., 2023, arXiv:2302.06675)."""
+    """Lion: steps of constant size in the direction of the sign of the averaged gradient (X. Chen et al., 2023, arXiv:2302.06675)."""
 
     @checked
     def __init__(
@@ -404,13 +420,13 @@ class Lion(Optimizer):
         return [moved, _applied("averaged", kept[0], gradient, second, no_second)]
 
 
-# --- gradients held in bounds -----------------------------------------------------------------------------------------
+# --- gradient clipping ------------------------------------------------------------------------------------------------
 
 
 @checked
 def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
-    """The root of the sum of squares of all gradients, as a new tensor; if it is above `max_norm` they are scaled down, in place,
-    until it is not.
+    """Return the norm of the gradients together, as a new tensor. If the norm exceeds `max_norm`, scale the gradients down in place, to
+    this norm.
 
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([3.0, 4.0])
@@ -432,7 +448,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
 
 @checked
 def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
-    """Hold each element of all gradients between -max_value and max_value, in place."""
+    """Clip each element of the gradients to [-`max_value`, `max_value`], in place."""
     with no_grad():
         bound = float(max_value)
         for gradient in _gradients("clip_grad_value", params):
@@ -440,7 +456,7 @@ def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
 
 
 def _gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
-    """Those that there are."""
+    """Return the gradients of the parameters, leaving out parameters without a gradient."""
     given = list(params)
     for k, t in enumerate(given):
         check(op, f"parameter {k}", t, "Tensor")

@@ -1,4 +1,4 @@
-"""Trainings that can be stopped, and go on from there to the same bits."""
+"""Training runs that can be interrupted, and continue later with the same bits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Run"]
 
 
 class Run:
-    """A training whose parts (modules, optimisers, schedules, generators) are kept in a file, so that it may be stopped at any
-    moment.
+    """A training run with its parts (modules, optimisers, schedules, generators) saved in a file, so that the run can be interrupted at
+    every moment.
 
-    `steps(count)` goes on from where the file says, and writes it every so many steps (`every`) and at the end. Inside `with`,
-    Ctrl-C stops after the present step, with all of it written; a second one stops at once. What is run again then gives the same
-    bits as if it had never been stopped, if all that it draws comes from generators among the parts.
+    `steps(count)` continues from the saved state, and saves every `every` steps and at the end. Inside `with`, Ctrl-C stops after the
+    present step, and the state is saved; a second Ctrl-C raises KeyboardInterrupt at once. A continued run gives the same bits as an
+    uninterrupted run, provided that random numbers come from generators among the parts.
 
-    The file is one of `tx.files.save_state`: a path that ends in .npz needs no other package.
+    The file is written by `tx.files.save_state`: a path with the ending .npz needs no further package.
 
     >>> import tempfile, tenxor as tx
     >>> model = tx.nn.Linear(2, 1)
@@ -46,14 +46,14 @@ class Run:
             if not hasattr(part, "state_dict"):
                 raise ArgumentError(f"Run: {name} is {told(part)}, not a module, optimiser, schedule or generator: it has no state_dict")
         self.path, self.every, self.parts = Path(path), every, parts
-        self.step = 0  # how many have been done
-        self.stopped = False  # whether Ctrl-C was heard
+        self.step = 0  # the number of steps done
+        self.stopped = False  # True after Ctrl-C
         self._before: Any = None
         if self.path.exists():
             self.load()
 
     def load(self) -> None:
-        """Go on from what the file holds."""
+        """Restore the state of the parts from the file. Raise ArgumentError if a part is missing."""
         state = files.load_state(self.path)
         check_fields("Run", state, step="int", parts="Mapping")
         if missing := [name for name in self.parts if name not in state["parts"]]:
@@ -63,12 +63,12 @@ class Run:
         self.step = state["step"]
 
     def save(self) -> None:
-        """Write all parts as they are now; the file is replaced when all is there."""
+        """Save the present state of the parts. The old file is replaced once the new file is complete."""
         parts = {name: part.state_dict() for name, part in self.parts.items()}
         files.save_state(self.path, {"step": self.step, "parts": parts})
 
     def steps(self, count: int) -> Iterator[int]:
-        """The numbers of the steps that are left of `count`."""
+        """Yield the numbers of the steps from the present step up to `count`, saving regularly. Stop early after Ctrl-C."""
         check("steps", "count", count, "int")
         return self._steps(count)
 
@@ -91,6 +91,7 @@ class Run:
             self._before = None
 
     def _heard(self, number: int, frame: Any) -> None:
+        """Handle Ctrl-C: stop after the present step, or raise KeyboardInterrupt the second time."""
         if self.stopped:
             raise KeyboardInterrupt
         self.stopped = True

@@ -1,5 +1,5 @@
-"""Learning rates that change with time: each schedule sets `lr` of an optimiser's groups when `step()` is called, once after each
-of its steps.
+"""Learning rate schedules. A schedule sets `lr` of an optimiser's groups whenever `step()` is called, once after each step of the
+optimiser.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_STEPS = 1 << 53
 
 
 class Schedule:
-    """The rates that the groups begin with, times a function of the number of steps.
+    """The initial learning rates of the groups, multiplied by `factor(step)`, a function of the number of steps.
 
     >>> import tenxor as tx
     >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
@@ -36,7 +36,7 @@ class Schedule:
         self._set()
 
     def step(self) -> None:
-        """One more step was taken."""
+        """Count a step, and set the new rates."""
         self.count += 1
         self._set()
 
@@ -47,11 +47,11 @@ class Schedule:
             group["lr"] = rate * factor
 
     def state_dict(self) -> dict[str, Any]:
-        """What it needs to go on from here."""
+        """Return the state as numbers, for `load_state_dict`."""
         return {"count": self.count, "rates": list(self.rates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Restore a state that `state_dict` returned. Raise ArgumentError for another number of groups."""
         check_fields("load_state_dict", state, count="int", rates="Sequence")
         if len(state["rates"]) != len(self.rates):
             raise ArgumentError(f"load_state_dict: the state is of {len(state['rates'])} groups, and here are {len(self.rates)}")
@@ -67,13 +67,13 @@ def _warm(step: int, warmup: Count) -> float:
 
 @checked
 def constant_with_warmup(optimizer: Optimizer, warmup: Count) -> Schedule:
-    """Rising for `warmup` steps, then as it is."""
+    """Return a schedule that rises linearly for `warmup` steps, then stays at 1."""
     return Schedule(optimizer, lambda step: _warm(step, warmup))
 
 
 @checked
 def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
-    """From 1 to `end` in `total` steps, on a straight line; before it a warm-up."""
+    """Return a schedule that falls linearly from 1 to `end` within `total` steps, after a warm-up of `warmup` of these steps."""
     return Schedule(
         optimizer, lambda step: _warm(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0))
     )
@@ -81,7 +81,9 @@ def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count =
 
 @checked
 def cosine(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
-    """From 1 to `end` in `total` steps, by half a cosine; before it a warm-up (I. Loshchilov, F. Hutter, 2017, arXiv:1608.03983)."""
+    """Return a schedule that falls from 1 to `end` within `total` steps along half a cosine, after a warm-up of `warmup` of these steps (I.
+    Loshchilov, F. Hutter, 2017, arXiv:1608.03983).
+    """
 
     def factor(step: int) -> float:
         done = min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)
@@ -92,23 +94,23 @@ def cosine(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count =
 
 @checked
 def exponential(optimizer: Optimizer, gamma: float) -> Schedule:
-    """Times `gamma` at each step."""
+    """Return a schedule that multiplies the rate by `gamma` at each step."""
     return Schedule(optimizer, lambda step: float(gamma**step))
 
 
 @checked
 def steps(optimizer: Optimizer, every: Some, gamma: float = 0.1) -> Schedule:
-    """Times `gamma` after each `every` steps."""
+    """Return a schedule that multiplies the rate by `gamma` after every `every` steps."""
     return Schedule(optimizer, lambda step: float(gamma ** (step // every)))
 
 
 @checked
 def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
-    """From `start` to 1 in the first part of `total` steps, `rise` of them, and to `end` in the rest, both by half a cosine (L.
-    Smith, N. Topin, 2018, arXiv:1708.07120).
+    """Return a schedule that rises from `start` to 1 in the first fraction `rise` of `total` steps, then falls to `end`, both along half a
+    cosine (L. Smith, N. Topin, 2018, arXiv:1708.07120).
 
-    Rates are those of PyTorch's `OneCycleLR(optimizer, max_lr, total)` with `div_factor=1 / start` and `final_div_factor=start / end`:
-    step `rise * total - 1` has the highest, and step `total - 1`, the last of so many, `end`.
+    The rates are those of PyTorch's `OneCycleLR(optimizer, max_lr, total)` with `div_factor=1 / start` and `final_div_factor=start / end`.
+    Step `rise * total - 1` has the highest rate, and the last step, `total - 1`, has `end`. Raises ArgumentError for a `total` above 2**53.
     """
     if total > MAX_STEPS:
         raise ArgumentError(f"one_cycle: total is {told(total)}; it must be at most {MAX_STEPS}, beyond which floats are no integers")
