@@ -56,7 +56,7 @@ def _for_python(f: Function) -> None:
 
 
 def _by_name(f: Function) -> None:
-    """Emit `called_by_name`, which replays a method call: `count` positional arguments, `size` keyword values and `size` keywords at
+    """Emit `called_by_name`: replay a method call: `count` positional arguments, `size` keyword values and `size` keywords at
     `args`.
     """
     x, args, count, size, name = f.arguments
@@ -105,7 +105,7 @@ def with_arguments(
 
 
 def _key(f: Function) -> None:
-    """Emit `key_of`, which returns the key of an argument, as `learn.key_of` does, a new reference; it declines for types without a key."""
+    """Emit `key_of`: return the key of an argument, as `learn.key_of` does, a new reference; it declines for types without a key."""
     (x,) = f.arguments
     kind = f.type_of(x)
     f.when_giving(f.is_a(x, "Tensor"), lambda: f.own(asked(f, x, "spec")))
@@ -142,7 +142,7 @@ def given_in_all(f: Function, count: Value, names: Value) -> Value:
 
 
 def _made_for(f: Function) -> None:
-    """Emit `made_for`, which returns the template (`Made`) of a method call, a new reference. It looks for equal arguments, then for any
+    """Emit `made_for`: return the template (`Made`) of a method call, a new reference. It looks for equal arguments, then for any
     value of the one number among them, then for a size-generic rule, and declines without a template.
     """
     x, args, count, names, name = f.arguments
@@ -244,7 +244,7 @@ def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
 
 
 def _called(f: Function) -> None:
-    """Emit `called`, which replays a method call: it finds the template, then makes the result or has NumPy or a loop in C compute it."""
+    """Emit `called`: replay a method call: it finds the template, then makes the result or has NumPy or a loop in C compute it."""
     x, args, count, names, _ = f.arguments
     made = f.made(f.call("made_for", POINTER, f.arguments))
     given, tensors = given_in_all(f, count, names), f.local(I64, f.number(1))
@@ -287,7 +287,7 @@ def _each_tensor(f: Function, read: Callable[[Value], object]) -> None:
 
 
 def _made_of(f: Function) -> None:
-    """Emit `made_of`, which returns a view or pending nodes, as a template says, of a call with `tensors` tensors among its arguments."""
+    """Emit `made_of`: return a view or pending nodes, as a template says, of a call with `tensors` tensors among its arguments."""
     x, _, _, tensors, made = f.arguments
     recipes = f.get(made, "Made.recipes")
     f.when_giving(f.word(recipes, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
@@ -325,7 +325,7 @@ def _made_of_one(f: Function, x: Value, made: Value) -> Value:
 
 
 def _in_steps(f: Function) -> None:
-    """Emit `in_steps`, which makes the nodes of the steps of a template, mostly one, and returns the tensor of the last. `operands` is the
+    """Emit `in_steps`: make the nodes of the steps of a template, mostly one, and returns the tensor of the last. `operands` is the
     address of pairs of a node and an offset, which the caller owns.
     """
     made, operands = f.arguments
@@ -357,9 +357,7 @@ def _in_steps(f: Function) -> None:
 
 
 def _hosted(f: Function) -> None:
-    """Emit `hosted`, which calls the template's host function in Python with NumPy arrays of the tensors, and returns its results as
-    tensors.
-    """
+    """Emit `hosted`: call the host function of a template with NumPy arrays of the tensors. Return the results as tensors."""
     *_, tensors, made = f.arguments
     arrays = f.made(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.number(0))
@@ -383,7 +381,7 @@ def _hosted(f: Function) -> None:
 
 
 def _of_array(f: Function) -> None:
-    """Emit `of_array`, which copies the elements of an array into a new tensor."""
+    """Emit `of_array`: copy the elements of an array into a new tensor."""
     array, made = f.arguments
     f.refuse(f.is_null(array))
     found = f.made(f.call("new_blank", POINTER, [f.get(made, "Made.recipe"), f.get(made, "Made.spec")]))
@@ -409,7 +407,7 @@ def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
 
 
 def _view_as(f: Function) -> None:
-    """Emit `view_as`, which returns the view of a tensor that a template describes, or the tensor itself."""
+    """Emit `view_as`: return the view of a tensor that a template describes, or the tensor itself."""
     x, made = f.arguments
     f.when_giving(f.is_the(f.get(made, "Made.kind"), "itself"), lambda: f.own(x))
     shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
@@ -431,7 +429,7 @@ def _view_as(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """Emit `copied`, which returns a copy-on-write copy of a tensor: a new storage with the same node. It declines unless the tensor is
+    """Emit `copied`: return a copy-on-write copy of a tensor: a new storage with the same node. It declines unless the tensor is
     contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
     """
     (x,) = f.arguments
@@ -454,7 +452,7 @@ def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:
 
 
 def _step(f: Function) -> None:
-    """Emit `step`, which makes the node of one step: `recipe` reads the operands and the nodes of the steps `before`, as `reads` says. In
+    """Emit `step`: make the node of one step: `recipe` reads the operands and the nodes of the steps `before`, as `reads` says. In
     `reads`, a source k >= 0 is operand k, k < 0 is step -1 - k; the offset of an operand is added to the recorded one.
     """
     recipe, reads, operands, before = f.arguments

@@ -89,11 +89,11 @@ def known_of_kind(f: Function) -> Value:
 
 
 def _known(f: Function) -> None:
-    """Emit `known_of_kind`, which looks the present signature up and returns its `likewise.Kind`, borrowed, or null.
+    """Emit `known_of_kind`: look the present signature up and return its `likewise.Kind`, borrowed; null on a miss.
 
     A direct-mapped cache of `MET` recent signatures, indexed by a hash of the words, stands before the dictionary in Python. An entry is
     valid while the dictionary refers to the `Kind` too. An entry owned by the cache alone counts as a miss, but is not replaced: releasing
-    the `Kind` might run Python code, which might write another signature. `forget_kinds` empties the cache.
+    the `Kind` might run Python code, and this code might write another signature. `forget_kinds` empties the cache.
     """
     place, words = _words(f)
     count = place.load(I64)
@@ -134,7 +134,7 @@ def _met(f: Function, k: Value) -> list[Value]:
 
 
 def _forget(f: Function) -> None:
-    """Emit `forget_kinds`, which empties the cache of recent signatures. Python calls it after clearing the table of signatures."""
+    """Emit `forget_kinds`: empty the cache of recent signatures. Python calls it after clearing the table of signatures."""
 
     def one(k: Value) -> None:
         met = _met(f, k)
@@ -169,7 +169,7 @@ def _add_object(f: Function, x: Value) -> None:
 
 
 def _which(f: Function) -> None:
-    """Emit `which_number`, which returns the reference to a number: 0 or 1, or k + 2 for entry k of the list of numbers. A missing number
+    """Emit `which_number`: return the reference to a number: 0 or 1, or k + 2 for entry k of the list of numbers. A missing number
     is appended if `added` is true and the list has room; otherwise the result is -1.
     """
     number, added = f.arguments
@@ -211,7 +211,7 @@ def _add_tensor(f: Function, x: Value) -> None:
 
 
 def _seen(f: Function) -> None:
-    """Emit `add_seen`, which appends a view of a storage to the signature, dtype, shape and strides of `spec`, and lists the spec. It
+    """Emit `add_seen`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and lists the spec. It
     declines where the spec has no strides, the storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
@@ -230,7 +230,7 @@ def _seen(f: Function) -> None:
 
 
 def _integer(f: Function) -> None:
-    """Emit `add_integer`, which appends an integer argument: a reference if the list of numbers has it, or if it is `SMALL` or more and
+    """Emit `add_integer`: append an integer argument: a reference if the list of numbers has it, or if it is `SMALL` or more and
     there is room; otherwise its value, as it may be an axis or a repeat count.
     """
     value, fits = f.bounded(f.arguments[0])
@@ -243,7 +243,7 @@ def _integer(f: Function) -> None:
 
 
 def _argument(f: Function) -> None:
-    """Emit `add_argument`, which appends an argument to the signature; a tensor adds only its tag. It declines for types without a
+    """Emit `add_argument`: append an argument to the signature; a tensor adds only its tag. It declines for types without a
     signature.
     """
     (x,) = f.arguments
@@ -296,9 +296,7 @@ def _begin(f: Function, name: Value, count: Value | int) -> None:
 
 
 def _kind(f: Function) -> None:
-    """Emit `find_kind`, which writes the signature of a call: callee and argument count, views of the tensors, then all arguments and
-    keywords.
-    """
+    """Emit `find_kind`: write the signature of a call: callee and argument count, views of the tensors, then the arguments and keywords."""
     name, every, count, names, which = f.arguments
     _begin(f, name, count)
     _add(f, which)
@@ -328,8 +326,8 @@ def _kind(f: Function) -> None:
 
 
 def _kind_of_graph(f: Function) -> None:
-    """Emit `find_kind_of_graph`, which writes the signature of the graph walked last (`walk.py`), node by node. The signature begins with
-    the address of `frames`, the table to which the launch record of the graph belongs.
+    """Emit `find_kind_of_graph`: write the signature of the graph walked last (`walk.py`), node by node. The signature begins with the
+    address of `frames`, the table for the launch record of the graph.
     """
     (frames,) = f.arguments
     _begin(f, frames, count(f, NODE))
@@ -400,7 +398,7 @@ def _add_through(f: Function, recipe: Value, k: Value) -> None:
 
 
 def _add_form(f: Function, form: Value) -> None:
-    """Emit the append of a form: the layouts of its view chain, or nothing for None. It declines for layouts with offset tables."""
+    """Emit the append of a form: the layouts of its view chain; nothing for None. Layouts with offset tables are declined."""
     none = f.the("None")
     there_is = ~f.is_the(form, "None")
     first = f.choose(there_is, lambda: [f.get(form, "Form.layout")], lambda: [none])[0]
@@ -420,7 +418,7 @@ def _add_form(f: Function, form: Value) -> None:
 
 
 def _graph_with_numbers(f: Function) -> None:
-    """Emit `graph_with_numbers`, which returns a tuple: the key of a graph, its signature as bytes, and the numbers of the signature."""
+    """Emit `graph_with_numbers`: return a tuple: the key of a graph, its signature as bytes, and the numbers of the signature."""
     frames, root = f.arguments
     key = f.made(f.call("key_of_graph", POINTER, [root]))
     f.require(f.call("find_kind_of_graph", I1, [frames]))
@@ -453,8 +451,8 @@ def _add_shape(f: Function, shape: Value) -> None:
 
 
 def _kind_of_write(f: Function) -> None:
-    """Emit `find_kind_of_write`, which writes the signature of a write of `value` through a view `spec` of `storage`. The shapes of the
-    whole storages follow the views: the nodes that the write makes have them.
+    """Emit `find_kind_of_write`: write the signature of a write of `value` through a view `spec` of `storage`. After the views come the
+    shapes of the whole storages, which the nodes of the write have.
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_a(value, "Tensor")
@@ -474,7 +472,7 @@ def _kind_of_write(f: Function) -> None:
 
 
 def _with_numbers(f: Function) -> None:
-    """Emit `kind_with_numbers`, which returns the signature of a call as bytes, and a tuple of its numbers. `args` has all arguments; the
+    """Emit `kind_with_numbers`: return a pair, the signature of a call as bytes and a tuple of its numbers. `args` has every argument; the
     last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if derivatives follow argument k.
     """
     name, args, names, more, which = f.arguments
