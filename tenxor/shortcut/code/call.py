@@ -105,7 +105,7 @@ def with_arguments(
 
 
 def _key(f: Function) -> None:
-    """Emit `key_of`: return the key of an argument, as `learn.key_of` does, a new reference; it declines for types without a key."""
+    """Emit `key_of`: return the key of an argument, as `learn.key_of` does, a new reference; decline for types without a key."""
     (x,) = f.arguments
     kind = f.type_of(x)
     f.when_giving(f.is_a(x, "Tensor"), lambda: f.own(asked(f, x, "spec")))
@@ -142,8 +142,8 @@ def given_in_all(f: Function, count: Value, names: Value) -> Value:
 
 
 def _made_for(f: Function) -> None:
-    """Emit `made_for`: return the template (`Made`) of a method call, a new reference. It looks for equal arguments, then for any
-    value of the one number among them, then for a size-generic rule, and declines without a template.
+    """Emit `made_for`: return the template (`Made`) of a method call, a new reference. Look for equal arguments, then for any value of the
+    one number among them, then for a size-generic rule; decline without a template.
     """
     x, args, count, names, name = f.arguments
     f.require(f.is_a(x, "Tensor"))
@@ -244,7 +244,7 @@ def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
 
 
 def _called(f: Function) -> None:
-    """Emit `called`: replay a method call: it finds the template, then makes the result or has NumPy or a loop in C compute it."""
+    """Emit `called`: replay a method call. By its template the result is made of views and nodes, or NumPy or a loop in C computes it."""
     x, args, count, names, _ = f.arguments
     made = f.made(f.call("made_for", POINTER, f.arguments))
     given, tensors = given_in_all(f, count, names), f.local(I64, f.number(1))
@@ -325,8 +325,8 @@ def _made_of_one(f: Function, x: Value, made: Value) -> Value:
 
 
 def _in_steps(f: Function) -> None:
-    """Emit `in_steps`: make the nodes of the steps of a template, mostly one, and returns the tensor of the last. `operands` is the
-    address of pairs of a node and an offset, which the caller owns.
+    """Emit `in_steps`: make the nodes of the steps of a template, mostly one, and return the tensor of the last. `operands` is the address
+    of pairs of a node and an offset, owned by the caller.
     """
     made, operands = f.arguments
     recipes, reads, before = f.get(made, "Made.recipes"), f.get(made, "Made.reads"), pinned_reads(f)
@@ -429,8 +429,8 @@ def _view_as(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """Emit `copied`: return a copy-on-write copy of a tensor: a new storage with the same node. It declines unless the tensor is
-    contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
+    """Emit `copied`: return a copy-on-write copy of a tensor: a new storage with the same node. Decline unless the tensor is contiguous,
+    covers its storage, has the dtype of the node, and its buffer is not externally shared.
     """
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))

@@ -211,8 +211,8 @@ def _add_tensor(f: Function, x: Value) -> None:
 
 
 def _seen(f: Function) -> None:
-    """Emit `add_seen`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and lists the spec. It
-    declines where the spec has no strides, the storage has no node, or the node has another dtype.
+    """Emit `add_seen`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec. Decline where
+    the spec has no strides, the storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
     f.refuse(f.is_null(spec))
@@ -243,7 +243,7 @@ def _integer(f: Function) -> None:
 
 
 def _argument(f: Function) -> None:
-    """Emit `add_argument`: append an argument to the signature; a tensor adds only its tag. It declines for types without a
+    """Emit `add_argument`: append an argument to the signature; a tensor adds only its tag. Decline for types without a place in a
     signature.
     """
     (x,) = f.arguments
