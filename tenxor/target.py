@@ -101,7 +101,7 @@ class Costs(NamedTuple):
     """Thresholds of work, in additions of one element."""
 
     kept: int = 10  # least cost of a value, computed in a reduction, for a row buffer from which a later loop reads it again
-    kept_row: int = 3  # least cost of a loop-invariant value for such a buffer over the columns of a block
+    kept_row: int = 3  # least cost of a loop-invariant value for a row buffer over the columns of a block
     cheap: int = 8  # maximal cost of an element for 4 vectors per iteration: the loop overhead would be as large as the work
     moderate: int = 24  # maximal cost of an element for 2 vectors per iteration
     apart: int = 25  # cost of a strided load, element by element
@@ -139,7 +139,7 @@ class Loops(NamedTuple):
     row: int = 1 << 14  # elements of a row buffer: it is on the stack, which is small in some threads
     rows: int = 1 << 19  # bytes of all row buffers of a kernel
     side: int = 64  # elements along a side of a tile through which transposed memory is read, while its lines stay in a cache
-    tiles: int = 2  # such tiles in one kernel: they are on the stack
+    tiles: int = 2  # tiles of transposed memory in one kernel: they are on the stack
     square: int = 8  # elements along a side of a block transposed in registers: 16 are 20 % faster, but take LLVM over twice as long
     masked: int = 4  # bytes of the smallest elements that are stored under a mask: processors have masks for these
     beside: int = 4  # adjacent elements written by a scatter from which it is vectorized
@@ -184,7 +184,7 @@ class Streams(NamedTuple):
 
     result: int = 1 << 23  # bytes of a result from which its stores may be non-temporal
     touched: int = 1 << 25  # bytes touched by a kernel from which no cache holds them
-    vector: int = 32  # bytes of the shortest vector stored so: half a cache line
+    vector: int = 32  # bytes of the shortest vector with a non-temporal store: half a cache line
     rows: tuple[int, int] = (1 << 7, 1 << 12)  # bytes of a reduced row, at least and at most, for which the next row is prefetched
 
     @staticmethod
@@ -198,25 +198,25 @@ class Blocks(NamedTuple):
 
     direct_rows: int = 40  # maximal number of rows for which columns are not packed: packing would be half of the work
     direct_columns: int = 96  # maximal number of columns for which rows are not packed
-    direct: int = 1 << 18  # maximal bytes of all columns for which they are not packed either: half of the second cache
-    few: int = 400  # maximal rows for `direct`, and maximal columns for unpacked rows: beyond, packed memory is better
+    direct: int = 1 << 18  # maximal bytes of columns left unpacked for up to `few` rows: half of the second cache
+    few: int = 400  # maximal rows to read unpacked columns, and columns to read unpacked rows: for more, packed memory is better
     nearest: int = 1 << 14  # maximal bytes of columns left unpacked for any number of rows: the first cache holds them
     apart: int = 1 << 12  # bytes; unpacked rows must not be a multiple of this apart: they would share a few sets of a cache
     places: int = 32  # maximal steps whose distance is a multiple of `apart` / 4: the lines of more evict each other from the first cache
     lines: int = 128  # maximal steps, each in another cache line, for which rows that no cache holds are not packed
     touched: int = 1 << 24  # maximal bytes of a batch of unpacked contractions: beyond, packing reads memory in order
     ahead: int = 1 << 21  # bytes of a batch from which the next contraction, of at most `near` bytes, is prefetched: no near cache holds it
-    page: int = 1 << 12  # least bytes of its columns, more than one panel: processors prefetch memory read in order by themselves
+    page: int = 1 << 12  # least bytes of the columns of a prefetched contraction: processors prefetch memory read in order by themselves
     rows: tuple[int, int] = (48, 240)  # rows in a block (MC), at least and at most: multiples of every MR
     columns: tuple[int, int] = (64, 4096)  # columns in a block (NC), at least and at most: whole vectors
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache beside those of another thread
     right: int = 1 << 23  # bytes of packed columns, which all rows of a block are multiplied with
     fixed: int = 1 << 24  # bytes of rows that are the same for all iterations of the outer loops
     along: tuple[int, int] = (1 << 20, 1 << 25)  # bytes of results computed row by row, at least and at most: too many for the second cache
-    row: int = 1 << 11  # least bytes of such a row
+    row: int = 1 << 11  # least bytes of a row of results computed row by row
     mirrored: int = 32  # steps from which half of a symmetric result is faster to copy than to compute
     chunks: int = 2  # chunks (`pairs.AT_ONCE` steps) beyond which the loop over chunks is outside the panels: more do not fit a near cache
-    longer: int = 2  # ratio of steps to rows or columns beyond which it is outside even if the states do not fit a near cache
+    longer: int = 2  # ratio of steps to rows or columns beyond which this loop is outside even if the states do not fit a near cache
     near: int = 1 << 19  # bytes of data in frequent use for a while, which stay in the second cache
     panels: int = 4  # panels packed at a time, so that memory is read in longer runs
     loops: int = 4  # iterations of the outer loops per thread below which threads share the rows or the columns instead
@@ -244,14 +244,14 @@ class Sharing(NamedTuple):
     """Limits of launches and threads. Work is counted in additions of one element."""
 
     hold_lock: int = 1 << 16  # work below which a kernel keeps the GIL: releasing it takes as long
-    share: int = 1 << 20  # work from which threads share a kernel: waking them takes some microseconds
-    awake: int = 1 << 19  # work from which polling threads share a kernel: a launch without Python takes two microseconds
+    share: int = 1 << 20  # work from which threads share a kernel: their meeting takes some microseconds
+    awake: int = 1 << 19  # work from which threads that are polling share a kernel: without Python their meeting takes two microseconds
     alone: int = 3 << 20  # work up to which a contraction is done before Python could wake the worker threads
     first: int = 1 << 24  # work until Python handles signals the first time: about 10 ms, 100 ms for expensive elements
-    growth: int = 4  # maximal ratio of the work until the next time to the work until the last
-    moment: float = 0.08  # seconds between two such times, estimated from the last one
-    slice: int = 1 << 28  # work of a piece of a contraction
-    longer: int = 32  # ratio by which contractions may run longer: each piece packs its operands anew
+    growth: int = 4  # maximal growth of this work from one such time to the next
+    moment: float = 0.08  # seconds between two such times, estimated from the last interval
+    slice: int = 1 << 28  # work of a piece of a contraction between two such times
+    longer: int = 32  # ratio by which packing contractions may run longer between such times: each piece packs its operands anew
     unbroken: int = 1 << 32  # work that signals cannot interrupt, in place where lost data cannot be recomputed: less than a second
     in_place: int = 1 << 20  # bytes from which an unreferenced operand donates its memory to the result; the test takes time
     pieces: int = 4  # pieces of a loop per thread, so that a slow thread delays little
@@ -260,7 +260,7 @@ class Sharing(NamedTuple):
     steps: int = 64  # vectorized iterations, or columns, that two threads should not share: whole cache lines of single bytes
     longest: int = 512  # least columns of a block that a thread takes, unless the block is narrower
     scattered: int = 1 << 18  # values of a scatter from which threads share blocks of adjacent elements
-    scattered_block: int = 32  # least adjacent elements in such a block
+    scattered_block: int = 32  # least adjacent elements in a block of a scatter
 
 
 class Target(NamedTuple):
