@@ -409,8 +409,7 @@ def caches_of_host(system: Folder = SYSTEM) -> Caches:
 
 
 def _listed(system: Folder) -> tuple[dict[int, int], int]:
-    """Return the sizes, by level, of the data caches that Linux lists, and the bytes of a line; an empty dictionary and 0 without a list.
-    """
+    """Return the sizes, by level, of the data caches that Linux lists, and the bytes of a line; {} and 0 without a list."""
     sizes: dict[int, int] = {}
     line = 0
     caches = f"{system}/cpu{min(may_run_on())}/cache"

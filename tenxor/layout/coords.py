@@ -141,8 +141,7 @@ def as_float(count: float) -> Any:
 
 
 def checked_index(index: int, axis: int, size: int) -> int:
-    """Return `index` counted from the start. Raises IndexOutOfRange naming axis, index and size, or BadIndex for anything but an integer.
-    """
+    """Return `index` counted from the start. Raises IndexOutOfRange naming axis, index and size, or BadIndex for a non-integer."""
     try:
         place = as_int(index)
     except TraceError:

@@ -30,8 +30,7 @@ class Form:
         self.specs: dict[object, Any] = {}
 
     def part(self) -> None:
-        """Break the reference cycles through this form. The garbage collector does not track the forms and specs that the fast path makes.
-        """
+        """Break the reference cycles through this form: the garbage collector does not track forms and specs made by the fast path."""
         self.specs.clear()
         self.layout._form = None
 

@@ -1,5 +1,4 @@
-"""Random numbers as formulas: a counter-based generator computes each element by itself, so results do not depend on the number of threads.
-"""
+"""Random numbers as formulas: a counter-based generator computes each element alone, so results do not depend on the threads."""
 
 from __future__ import annotations
 

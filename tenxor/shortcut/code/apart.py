@@ -17,7 +17,7 @@ from .specs import in_rows, keeps_order, no_numbers, read_through, spec_with
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     _copied(Function(module, objects, "copied_apart", [("spec", POINTER), ("dtype", POINTER), ("size", I64)]))
     _plainly(Function(module, objects, "apart_plainly", [("recipe", POINTER), ("which", I64)]))
     _made_apart(Function(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))

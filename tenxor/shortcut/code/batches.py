@@ -18,7 +18,7 @@ SEEN = -1 << 40
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     _is_traced(Function(module, objects, "is_traced", [("x", POINTER)], I1))
     parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64)]
     _visited(Function(module, objects, "visited_of_batch", parameters, I1))
@@ -48,8 +48,7 @@ def _depends(f: Function, x: Value) -> Value:
 
 
 def _visited(f: Function) -> None:
-    """Emit `visited_of_batch`: append a node to the key after all nodes that it reads; false if its recipe does not tell how it was made.
-    """
+    """Emit `visited_of_batch`: append a node to the key after the nodes that it reads; false if its recipe does not determine it."""
     node, members, given, depth = f.arguments
     f.require(depth < DEPTH)
     past, recipe, sources, offsets = (f.get(node, f"Node.{slot}") for slot in ("past", "recipe", "sources", "offsets"))
@@ -79,8 +78,7 @@ def _visited(f: Function) -> None:
 
 
 def _put_source(f: Function, source: Value, given: Value) -> None:
-    """Emit the append of a source to the key; a source met for the first time, which depends on no placeholder, joins the list of inputs.
-    """
+    """Emit the append of a source to the key. A source that depends on no placeholder joins the list of inputs when first read."""
     was_met = is_met(f, source)
 
     def give() -> None:

@@ -23,7 +23,7 @@ IN_USE, PEAK, POOLED, ALLOWED = 0, 8, 16, 24  # offsets in `@counts`
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     module.variable("free", f"internal global [{CLASSES} x ptr] zeroinitializer")
     module.variable("shade", "internal global i64 0")
     module.variable("counts", f"global [{COUNTS} x i64] zeroinitializer")

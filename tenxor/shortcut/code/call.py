@@ -22,7 +22,7 @@ MOST_ARGUMENTS = 24  # arguments of a call with keywords, plus the keywords
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     _for_python(Function(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
     _is_of_integers(Function(module, objects, "is_of_integers", [("x", POINTER), ("depth", I64)], I1))
     _key(Function(module, objects, "key_of", [("x", POINTER)]))

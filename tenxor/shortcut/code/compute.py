@@ -23,7 +23,7 @@ OTHERWISE, AS_MEMORY, OF_NUMBERS = range(3)  # loop orders of the source of a re
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     module.variable("nodes_in_order", "internal global i64 0")
     module.variable("taken_on", "internal global i64 0")
     _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
@@ -122,8 +122,7 @@ def _computed_below(f: Function) -> None:
 
 
 def have_in_order(f: Function, node: Value) -> None:
-    """Emit an exit that declines a reduction which might add in another order alone than fused; see `parts.is_in_order`. Other nodes pass.
-    """
+    """Emit an exit that declines a reduction whose order of addition may differ alone and fused; see `parts.is_in_order`."""
 
     def be_in_order() -> None:
         reads = product_in(f, node)
@@ -142,7 +141,7 @@ def have_in_order(f: Function, node: Value) -> None:
 
 
 def have_all_in_order(f: Function, node: Value) -> None:
-    """Emit an exit that declines a node if it is, or depends on, a reduction which might add in another order alone than fused."""
+    """Emit an exit that declines a node if it is, or depends on, a reduction whose order of addition may differ alone and fused."""
     f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
     _taken_on(f).store(f.number(0))
     f.require(f.call("are_in_order", I1, [node]))
@@ -318,8 +317,7 @@ def product_in(f: Function, node: Value) -> Value:
 
 
 def frame_of(f: Function, node: Value, reads: Value) -> Value:
-    """Emit the lookup of the launch record of `node`, whose kernel reads the sources of `reads`; None where no record was looked for yet.
-    """
+    """Emit the lookup of the launch record of `node`, whose kernel reads the sources of `reads`; None if no record was made yet."""
 
     def own() -> list[Value]:
         return [f.get(f.get(node, "Node.recipe"), "Recipe.frame")]

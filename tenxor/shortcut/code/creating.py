@@ -1,5 +1,4 @@
-"""Code for functions that create tensors without reading any: replays of recorded calls, and tensors of Python lists and of NumPy arrays.
-"""
+"""Code for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ MOST_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fi
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
     _created(Function(module, objects, "created", parameters))
@@ -138,8 +137,7 @@ def _blank(f: Function) -> None:
 
 
 def _of_list(f: Function) -> None:
-    """Emit `list_again(list, table)`, called from Python: return a tensor with the numbers of a list, or None where the fast path declines.
-    """
+    """Emit `list_again(list, table)`, called from Python: return a tensor with the numbers of a list; None for other contents."""
     f.give_or_none(f.call("made_of_list", POINTER, _given(f, 2)))
 
 
@@ -239,8 +237,7 @@ def _fill_for_python(f: Function) -> None:
 
 
 def _fill(f: Function) -> None:
-    """Emit `fill`: write a list of `count` numbers, or of `rows` lists of these if `rows` > 0, to an address; false if the list is another.
-    """
+    """Emit `fill`: write a list of `count` numbers, or of `rows` such lists if `rows` > 0, to an address; false for other contents."""
     numbers, to, rows, count, are_floats = f.arguments
     f.when_giving(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, are_floats]))
     f.require(f.is_a(numbers, "list"))
@@ -255,8 +252,7 @@ def _fill(f: Function) -> None:
 
 
 def _fill_line(f: Function) -> None:
-    """Emit `fill_line`: write a list of `count` floats, or of 64-bit integers, to an address; false if the list is another. No Python runs.
-    """
+    """Emit `fill_line`: write a list of `count` floats, or 64-bit integers, to an address; false for other contents. No Python runs."""
     numbers, to, count, are_floats = f.arguments
     f.require(f.is_a(numbers, "list"))
     f.require(f.length(numbers).equals(count))

@@ -1,5 +1,4 @@
-"""Code for the QR decomposition by two C loops of NumPy, run on scratch memory, from which the triangular factors are copied to the result.
-"""
+"""Code for the QR decomposition by two C loops of NumPy on scratch memory; the triangular factors are then copied to the result."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ LANES = 8  # of the vectors in which floats are copied
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     lie = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
         _put_triangles(Function(module, objects, f"put_triangles_{kind.text}", lie, I1), kind)

@@ -23,7 +23,7 @@ KINDS = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, compared
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     for dtype in COUNTED:
         lie = [("start", POINTER), ("count", I64), ("apart", I64)]
         _range(Function(module, objects, f"range_{dtype}", [*lie, ("ends", POINTER)], I1), dtype)
@@ -215,8 +215,7 @@ def _at(f: Function, kind: Type, places: Value | None, k: Value) -> tuple[Value,
 
 
 def _differ(start: Value, kind: Type, k: Value, lanes: int) -> tuple[Value, Value]:
-    """Emit the load of `lanes` elements from position `k` on, or of one for 0. Return them, and whether each differs from its predecessor.
-    """
+    """Emit the load of `lanes` elements from position `k` on (0: of one). Return these, and whether each differs from the previous one."""
     x, before = (start.at(k - j, kind).load(vector(kind, lanes)) for j in (0, 1))
     return x, x.differs(before)
 

@@ -13,14 +13,14 @@ MOST_SOURCES = 60  # sources of a node: one bit each in an `i64` mask
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     _followed(Function(module, objects, "followed", [("node", POINTER), ("number", I64)], I1))
     _made_from(Function(module, objects, "made_from", [("step", POINTER), ("every", POINTER)]))
     _for_python(Function(module, objects, "make_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
 
 def has_no_value(f: Function, past: Value) -> Value:
-    """Emit a test whether a node with this tape node depends on an argument of a function being traced, and so has no value."""
+    """Emit a test whether a node with the tape node `past` depends on an argument of a function being traced, and so has no value."""
     marked = f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT"))
     follows = lambda: f.both(f.is_a(past, "Past"), lambda: f.is_the(f.get(past, "Past.traced"), "True"))  # noqa: E731
     return f.either(marked, follows)
@@ -37,8 +37,7 @@ def have_followed(f: Function, node: Value, number: Value) -> None:
 
 
 def _followed(f: Function) -> None:
-    """Emit `followed`: give a new node the tape node that follows from its sources, as `Past.followed` does; false where Python must do it.
-    """
+    """Emit `followed`: give a new node the tape node that follows from its sources, as `Past.followed` does; false if Python must."""
     node, number = f.arguments
     recipe, sources, yes = f.get(node, "Node.recipe"), f.get(node, "Node.sources"), f.constant(I1, True)
     count, tracked, traced = f.word(sources, SIZE), f.local(I64, f.number(0)), f.local(I64, f.number(0))
@@ -98,8 +97,7 @@ def _has(f: Function, node: Value, past: Value) -> Value:
 
 
 def tracking(f: Function) -> Value:
-    """Emit a load of the context variable `node.tracking`: True if readers of a node with a tape node get one too; otherwise False or None.
-    """
+    """Emit a load of the context variable `node.tracking`: True if the tape is recorded; otherwise False or None, see there."""
     found = f.local(POINTER, f.nothing())
     f.require(f.call("PyContextVar_Get", I32, [f.the("tracking"), f.nothing(), found]).equals(0))
     asked = found.load(POINTER)
@@ -108,7 +106,7 @@ def tracking(f: Function) -> Value:
 
 
 def tracks(f: Function) -> Value:
-    """Emit a test whether the tape is recorded: whether readers of a node with a tape node get one too."""
+    """Emit a test whether the tape is recorded: whether a node that reads one with a tape node gets a tape node too."""
     return f.is_the(tracking(f), "True")
 
 

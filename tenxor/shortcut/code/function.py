@@ -23,7 +23,7 @@ ALWAYS_SET = {"Tensor": ("storage", "dtype"), "Storage": ("node",)}
 class Function(Builder):
     """A builder of one LLVM function, whose arguments and locals are objects (`ptr`) or 64-bit integers.
 
-    The methods emit instructions at the cursor and return the run-time values.
+    The methods emit instructions at the cursor and return the run-time values. A reference is held if every later exit releases it.
     """
 
     def __init__(
@@ -158,8 +158,7 @@ class Function(Builder):
         self.rarely(count.equals(1), lambda: self.call("_Py_Dealloc", VOID, [x]))
 
     def _counted(self, x: Value) -> tuple[Value, Value, Value | int]:
-        """Emit a load of the reference count. Return its address, the count, and the step: 1, or 0 for an immortal object (Python 3.12 on).
-        """
+        """Emit a load of the reference count. Return its address, the count, and the step: 1, or 0 for an immortal object."""
         place = self.at(x, REFERENCES)
         if not IMMORTAL:
             return place, place.load(I64), 1
@@ -167,9 +166,7 @@ class Function(Builder):
         return place, count, (count >= 0).cast("zext", I32)
 
     def hold(self, x: Value) -> Value:
-        """Emit an increment of the reference count of `x`, and have each later exit release it until `keeps` or `let_go` is called. Return
-        `x`.
-        """
+        """Emit an increment of the reference count of `x`, released by each later exit until `keeps` or `let_go` is called. Return `x`."""
         self._held.append(self.own(x))
         return x
 
@@ -264,14 +261,11 @@ class Function(Builder):
         self.cursor.block = after
 
     def fold(self, count: Value, first: Value, body: Callable[[Value, Value], Value]) -> Value:
-        """Emit a loop of one variable: `value = body(k, value)` for k = 0, ..., count - 1, starting with `first`. Return the final value.
-        """
+        """Emit a loop `value = body(k, value)` for k = 0, ..., count - 1, starting with `first`. Return the final value."""
         return self.folded(count, [first], lambda k, before: [body(k, *before)])[0]
 
     def folded(self, count: Value, firsts: Sequence[Value], body: Callable[[Value, Sequence[Value]], Sequence[Value]]) -> list[Value]:
-        """Emit a loop of several variables: `values = body(k, values)` for k = 0, ..., count - 1, starting with `firsts`. Return the final
-        values.
-        """
+        """Emit a loop `values = body(k, values)` for k = 0, ..., count - 1, starting with `firsts`. Return the final values."""
         begin = [self.number(0), *firsts]
         return self.changing(begin, lambda now: now[0] < count, lambda now: [now[0] + 1, *body(now[0], now[1:])])[1:]
 
@@ -357,7 +351,7 @@ class Function(Builder):
         return self.made(self.call("PyLong_FromLongLong", POINTER, [x]))
 
     def found_in(self, table: Value, key: Value) -> Value:
-        """Emit a dictionary lookup. The reference is borrowed; null if the key is missing, or, with an error set, if the lookup fails."""
+        """Emit a dictionary lookup. The reference is borrowed; null if the key is missing, or if the lookup sets an error."""
         return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
     def new(self, name: str, **slots: Value) -> Value:
@@ -401,9 +395,7 @@ class Function(Builder):
         return made
 
     def filled(self, count: Value, item: Callable[[Value], Value]) -> Value:
-        """Emit the creation of a tuple of length `count`, which is held; item k is the new reference that `item(k)` emits, and must not be
-        null.
-        """
+        """Emit the creation of a tuple of length `count`, which is held; `item(k)` emits item k, a new reference, or null to decline."""
         found = self.made(self.call("PyTuple_New", POINTER, [count]))
 
         def one(k: Value) -> None:
@@ -415,8 +407,7 @@ class Function(Builder):
         return found
 
     def give_known(self, table: Value, key: Value) -> None:
-        """Emit a dictionary lookup by `key`, a new tuple; on a hit release `key` and return a new reference to the value from the function.
-        """
+        """Emit a dictionary lookup by `key`, a new tuple; on a hit, release `key` and return the value, a new reference."""
         known = self.found_in(table, key)
 
         def give() -> Value:
@@ -473,9 +464,7 @@ class Function(Builder):
         return self.choose(self.is_null(first), made, lambda: [self.own(first)])[0]
 
     def tell_what_was_met(self) -> None:
-        """Emit an exit where an error other than MemoryError is set, by a signal handler for example: the caller raises it. A MemoryError
-        is cleared.
-        """
+        """Emit an exit where an error other than MemoryError is set, as by a signal handler: the caller raises it. Clear a MemoryError."""
         memory = self.call("PyErr_ExceptionMatches", I32, [self.the("MemoryError")])
         self.require(self.either(self.is_null(self.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))
         self.call("PyErr_Clear", VOID, [])

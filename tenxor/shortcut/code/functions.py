@@ -15,7 +15,7 @@ Machine = Callable[[Function, Value, Value, Value, Value], Value]
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, short in _SHORT.items():
         _function(Function(module, objects, symbol_of(name), called, exported=True), short)

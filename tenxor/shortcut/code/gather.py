@@ -17,7 +17,7 @@ DTYPE, COUNT, ITEM, STEP, EXTENT, EACH = (8 * k for k in range(6))
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     for dtype in INDICES:
         lie = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
         _fit(Function(module, objects, f"{dtype}_fit", lie, I1), WIDTHS[dtype.itemsize], "zext" if dtype.kind == "uint" else "sext")

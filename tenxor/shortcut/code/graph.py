@@ -32,7 +32,7 @@ SHARING = Sharing()
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     module.variable("meeting", "global ptr null")  # the address of `threads.meeting`, which describes the worker threads
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))

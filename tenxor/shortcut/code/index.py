@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     parameters = [("x", POINTER), ("key", POINTER)]
     _place_of_element(Function(module, objects, "place_of_element", parameters, I64))
     _wanted(Function(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
@@ -242,8 +242,7 @@ def _item(f: Function) -> None:
 
 
 def _at_indices(f: Function, x: Value, key: Value) -> Value:
-    """Emit the selection by a mask or an array of indices: copied now if possible, otherwise a pending gather. Return the tensor or null.
-    """
+    """Emit the selection by a mask or an array of indices: copied now if possible, otherwise a pending gather. Return it, or null."""
     one = f.local(POINTER, key)
     found = f.call("picked", POINTER, [x, key])
     declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -260,7 +259,7 @@ def _has(f: Function, key: Value, is_such: Callable[[Value], Value]) -> Value:
 
 
 def _at_several(f: Function, x: Value, key: Value) -> Value:
-    """Emit the selection by a tuple with arrays of indices. Return the tensor or null."""
+    """Emit the selection by a tuple with arrays of indices. Return it, or null."""
     with_slices = _has(f, key, lambda part: f.is_a(part, "slice") | f.is_the(part, "..."))
     alone = lambda: [f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)])]  # noqa: E731
     return f.choose(with_slices, lambda: [f.call("gathered_among_slices", POINTER, [x, key])], alone)[0]

@@ -21,7 +21,7 @@ MOST_ARGUMENTS = 16  # operands and further arguments for which size-generic rul
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     line = [(name, I64) for name in ("count", "between", "apart", "width")]
     _copy_line(Function(module, objects, "copy_line", [("source", POINTER), ("to", POINTER), *line], I1))
     _copy_box(Function(module, objects, "copy_box", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))

@@ -28,7 +28,7 @@ _PLAIN = ("NoneType", "DType", "str", "type")
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     module.variable("kind", f"internal global [{2 + MOST_WORDS + MOST_NUMBERS} x i64] zeroinitializer, align 64")
     module.variable("kind_specs", f"internal global [{1 + MOST_GIVEN} x i64] zeroinitializer, align 64")
     module.variable("kinds_met", f"internal global [{2 * MET} x ptr] zeroinitializer, align 64")

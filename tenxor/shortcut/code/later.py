@@ -20,7 +20,7 @@ from .updating import give_if_done_over
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     later = [(name, POINTER) for name in ("x", "key", "node", "mask", "frame", "rows")]
     _selected_node(Function(module, objects, "selected_node", [*later[:-1], ("like", POINTER)]))
     _selected_later(Function(module, objects, "selected_later", later))

@@ -13,7 +13,7 @@ from .specs import read_through
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     _size_by(Function(module, objects, "size_by", [("recipe", POINTER), ("which", I64)], I64))
     parts = [(name, POINTER) for name in ("frame", "recipe", "sources", "offsets", "out")]
     _launch(Function(module, objects, "launch", parts, I1))
@@ -37,8 +37,7 @@ def _launch(f: Function) -> None:
 
 
 def _size_by(f: Function) -> None:
-    """Emit `size_by`: return the element count of a recipe made by the fast path, or of the view through which it reads source `which` - 1.
-    """
+    """Emit `size_by`: return the element count of a recipe of the fast path, or of the view by which it reads source `which` - 1."""
     recipe, which = f.arguments
     its = lambda: [f.get(read_through(f, recipe, which - 1), "Spec.size")]  # noqa: E731
     f.give(f.integer(f.choose(which.equals(0), lambda: [f.get(recipe, "Recipe.size")], its)[0]))

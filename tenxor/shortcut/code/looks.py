@@ -11,7 +11,7 @@ from .function import Function
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     given = [("self", POINTER), ("args", POINTER), ("count", I64)]
     for name, look in (("count_waiting", _count_waiting), ("still_waiting", _still_waiting), ("held_by_others", _held_by_others)):
         look(Function(module, objects, name, given, exported=True))

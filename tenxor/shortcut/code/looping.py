@@ -1,5 +1,4 @@
-"""Code that computes results directly in our memory, by C loops of NumPy or by code of ours, as a program of integers says (`programs.py`).
-"""
+"""Code that computes results directly in our memory, by C loops of NumPy or code of ours, as a program of integers says (`programs.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ LANES = 8  # of the vectors in which floats are converted
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Emit the functions."""
+    """Emit the functions of this file into `module`."""
     given = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     _call_loop(Function(module, objects, "call_loop_apart", [*given, ("apart", POINTER)], I1))
     _call_in_place(Function(module, objects, WAYS[CALL], given, I1))
@@ -104,8 +103,7 @@ def read_operands(f: Function, x: Value, args: Value, given: Value, tensors: Val
 
 
 def _read_number(f: Function, argument: Value, dtype: Value, place: Value) -> None:
-    """Emit the store of a Python float or integer in a dtype; the function declines an integer that would be rounded, or a float for int64.
-    """
+    """Emit the store of a Python float or integer in a dtype; decline an integer that would be rounded, and a float for int64."""
 
     def of_float() -> None:
         x = f.at(argument, VALUE).load(DOUBLE)
@@ -139,8 +137,7 @@ def given_back(f: Function, made: Value, found: Value) -> Value:
 
 
 def _made_in_place(f: Function) -> None:
-    """Emit `made_in_place`: return the result of a recorded call computed by the program of its template. Decline where Python must do it.
-    """
+    """Emit `made_in_place`: return the result of a recorded call, computed by the program of its template. Decline what Python must do."""
     x, args, given, tensors, made = f.arguments
     program = f.at(f.get(made, "Made.loop"), BYTES)
     nodes, starts = read_operands(f, x, args, given, tensors, f.get(made, "Made.number"))
@@ -208,8 +205,7 @@ def _call_wider(f: Function) -> None:
 
 
 def _convert(f: Function, before: Type, after: Type) -> None:
-    """Emit `widen` or `narrow`: copy floats in another precision, in ascending order, so a source may stand further on in the same memory.
-    """
+    """Emit `widen` or `narrow`: copy floats in another precision, in ascending order: a source may overlap results before it."""
     start, to, count = f.arguments
 
     def convert(k: Value, lanes: int) -> None:
