@@ -24,8 +24,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _plainly(f: Function) -> None:
-    """Emit `apart_plainly`: return a pair, the recipe of a node that reads copies, and a tuple of the recipes of the copies, with None for
-    sources that are read as they are.
+    """Emit `apart_plainly(recipe, which)`: return a pair, the recipe of a node that reads copies, and a tuple of the recipes of the copies,
+    with None for sources that are read as they are.
 
     Bit k of `which` is set if source k is to be copied. `updates.have_apart` records the same in Python. The function declines an operation
     outside `CHEAP`, sources that are not much smaller than the node, and layouts with more than strides.
@@ -68,8 +68,8 @@ def _plainly(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """Emit `copied_apart`: return a pair, the recipe of a contiguous copy of a view without its broadcast repeats, and the spec by which
-    the copy is read in place of the view. It declines unless the copy has at most 1 / `THIN` of `size` elements.
+    """Emit `copied_apart(spec, dtype, size)`: return a pair, the recipe of a contiguous copy of a view without its broadcast repeats, and
+    the spec by which the copy is read in place of the view. It declines unless the copy has at most 1 / `THIN` of `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
@@ -121,7 +121,7 @@ def _found(f: Function, node: Value, recipe: Value, which: Value, number: Value)
 
 
 def _made_apart(f: Function) -> None:
-    """Emit `made_apart`: have a pending node read copies of the sources with a bit in `which`; false where this is not known to pay.
+    """Emit `made_apart(node, which)`: have a pending node read copies of the sources with a bit in `which`; false if this may not pay.
 
     The node must be referenced only by its tensor, by the result made of it, and by the caller. Its value does not change.
     """

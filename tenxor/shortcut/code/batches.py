@@ -28,7 +28,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_traced(f: Function) -> None:
-    """Emit `is_traced`: return whether an object is a node that depends on a placeholder and is none itself."""
+    """Emit `is_traced(x)`: return whether an object is a node that depends on a placeholder and is none itself."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Node"))
     past = f.get(x, "Node.past")
@@ -48,7 +48,9 @@ def _depends(f: Function, x: Value) -> Value:
 
 
 def _visited(f: Function) -> None:
-    """Emit `visited_of_batch`: append a node to the key after the nodes that it reads; false if its recipe does not determine it."""
+    """Emit `visited_of_batch(node, members, given, depth)`: append a node to the key after the nodes that it reads; false if its recipe
+    does not determine its value. `members` is the address of the next number, `given` the list of inputs.
+    """
     node, members, given, depth = f.arguments
     f.require(depth < DEPTH)
     past, recipe, sources, offsets = (f.get(node, f"Node.{slot}") for slot in ("past", "recipe", "sources", "offsets"))

@@ -35,7 +35,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _lend(f: Function) -> None:
-    """Emit `lend`: return a block of at least `nbytes`, a new reference; null beyond the allowed bytes or if memory runs out."""
+    """Emit `lend(nbytes)`: return a block of at least `nbytes`, a new reference; null beyond the allowed bytes or if memory runs out."""
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT - 1)).shifted_right(6)
     units = _rounded(f, f.selected(units.equals(0), f.number(1), units))
@@ -70,7 +70,7 @@ def _rounded(f: Function, units: Value) -> Value:
 
 
 def _made(f: Function) -> None:
-    """Emit `new_block`: return a new block, or null. The block holds no reference to its type, which is immortal.
+    """Emit `new_block(units)`: return a new block, or null. The block holds no reference to its type, which is immortal.
 
     Large blocks begin at different offsets in their pages (see `pool.SHADE`).
     """
@@ -94,8 +94,8 @@ def _made(f: Function) -> None:
 
 
 def _back(f: Function) -> None:
-    """Emit `block_dies`, the deallocator of a block: put the block into its free list. If more than `KEPT` bytes would be kept, all free
-    blocks are released first, as other sizes are needed now.
+    """Emit `block_dies(block)`, the deallocator of a block: put the block into its free list. If more than `KEPT` bytes would be kept, all
+    free blocks are released first, as other sizes are needed now.
     """
     (block,) = f.arguments
     units = f.word(block, UNITS)
@@ -110,7 +110,7 @@ def _back(f: Function) -> None:
 
 
 def _bytes(f: Function) -> None:
-    """Emit `block_shows`, the buffer protocol of a block: the view exposes its bytes and keeps it alive."""
+    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block: the view exposes its bytes and keeps it alive."""
     block, view, flags = f.arguments
     size = f.word(block, UNITS) * UNIT
     f.give(f.call("PyBuffer_FillInfo", I32, [view, block, f.at(block, DATA), size, f.constant(I32, 0), flags]))

@@ -42,9 +42,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """Emit `call_again(name, args, named)`, called from Python, which replays a recorded call of a function; None if the call is not
-    recorded.
-    """
+    """Emit `call_again(name, args, named)`, called from Python: replay a recorded call of a function, or return None."""
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def call(rest: Value, count: Value, size: Value) -> Value:
@@ -56,17 +54,15 @@ def _for_python(f: Function) -> None:
 
 
 def _by_name(f: Function) -> None:
-    """Emit `called_by_name`: replay a method call: `count` positional arguments, `size` keyword values and `size` keywords at
-    `args`.
+    """Emit `called_by_name(x, args, count, size, name)`: as `called`, with `size` keyword values and then `size` keywords behind the
+    `count` positional arguments.
     """
     x, args, count, size, name = f.arguments
     give_by_name(f, args, count, size, lambda names: f.call("called", POINTER, [x, args, count, names, name]))
 
 
 def give_by_name(f: Function, args: Value, count: Value, size: Value, call: Callable[[Value], Value]) -> None:
-    """Emit the return of `call(names)` for `count` positional arguments at `args`, `size` keyword values behind them, and `size` keywords
-    last.
-    """
+    """Emit the return of `call(names)` for `count` positional arguments at `args`, then `size` keyword values, then `size` keywords."""
     names = f.filled(size, lambda k: f.own(args.at(count + size + k, POINTER).load(POINTER)))
     found = f.made(call(names))
     f.let_go(names)
@@ -105,7 +101,7 @@ def with_arguments(
 
 
 def _key(f: Function) -> None:
-    """Emit `key_of`: return the key of an argument, as `learn.key_of` does, a new reference; decline for types without a key."""
+    """Emit `key_of(x)`: return the key of an argument, as `learn.key_of` does, a new reference; decline for types without a key."""
     (x,) = f.arguments
     kind = f.type_of(x)
     f.when_giving(f.is_a(x, "Tensor"), lambda: f.own(asked(f, x, "spec")))
@@ -122,7 +118,7 @@ def _key(f: Function) -> None:
 
 
 def _is_of_integers(f: Function) -> None:
-    """Emit `is_of_integers`, a test whether a tuple consists of integers, or of nested tuples of integers, at most `MOST_DEPTH` deep."""
+    """Emit `is_of_integers(x, depth)`: return whether a tuple has only integers and such tuples, nested less than `MOST_DEPTH` deep."""
     x, depth = f.arguments
     f.require(depth < MOST_DEPTH)
 
@@ -142,8 +138,8 @@ def given_in_all(f: Function, count: Value, names: Value) -> Value:
 
 
 def _made_for(f: Function) -> None:
-    """Emit `made_for`: return the template (`Made`) of a method call, a new reference. Look for equal arguments, then for any value of the
-    one number among them, then for a size-generic rule; decline without a template.
+    """Emit `made_for(x, args, count, names, name)`: return the template (`Made`) of a method call, a new reference. Look for equal
+    arguments, then for any value of the one number among them, then for a size-generic rule; decline without a template.
     """
     x, args, count, names, name = f.arguments
     f.require(f.is_a(x, "Tensor"))
@@ -186,7 +182,7 @@ def _made_for(f: Function) -> None:
 
 
 def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, given: Value, names: Value, which: Value) -> Value:
-    """Emit `made_by_rule` for a call: make the template by a size-generic rule and record it at `place`; null if no rule holds."""
+    """Emit a call of `made_by_rule`: make the template by a size-generic rule and record it at `place`; null if no rule holds."""
     every = f.local(array(POINTER, MOST_ARGUMENTS + 1))
     f.require(given <= MOST_ARGUMENTS)
     every.store(x)
@@ -195,7 +191,7 @@ def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, gi
 
 
 def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, given: Value) -> Value:
-    """Emit the lookup of a template recorded for any value of the only number among the arguments: a key in `every` has its type; null on a
+    """Emit the lookup of a template recorded for any value of the only number among the arguments: `every` has its type in keys; null on a
     miss.
     """
     count, which = f.local(I64, f.number(0)), f.local(I64)
@@ -244,7 +240,7 @@ def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
 
 
 def _called(f: Function) -> None:
-    """Emit `called`: replay a method call. By its template the result is made of views and nodes, or NumPy or a loop in C computes it."""
+    """Emit `called(x, args, count, names, name)`: return the result of a method call, replayed by its template; decline without one."""
     x, args, count, names, _ = f.arguments
     made = f.made(f.call("made_for", POINTER, f.arguments))
     given, tensors = given_in_all(f, count, names), f.local(I64, f.number(1))
@@ -287,7 +283,7 @@ def _each_tensor(f: Function, read: Callable[[Value], object]) -> None:
 
 
 def _made_of(f: Function) -> None:
-    """Emit `made_of`: return a view or pending nodes, as a template says, of a call with `tensors` tensors among its arguments."""
+    """Emit `made_of(x, args, given, tensors, made)`: return the view, or the pending result, that the template `made` describes."""
     x, _, _, tensors, made = f.arguments
     recipes = f.get(made, "Made.recipes")
     f.when_giving(f.word(recipes, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
@@ -325,8 +321,8 @@ def _made_of_one(f: Function, x: Value, made: Value) -> Value:
 
 
 def _in_steps(f: Function) -> None:
-    """Emit `in_steps`: make the nodes of the steps of a template, mostly one, and return the tensor of the last. `operands` is the address
-    of pairs of a node and an offset, owned by the caller.
+    """Emit `in_steps(made, operands)`: make the nodes of the steps of a template, mostly one, and return the tensor of the last. `operands`
+    is the address of pairs of a node and an offset, owned by the caller.
     """
     made, operands = f.arguments
     recipes, reads, before = f.get(made, "Made.recipes"), f.get(made, "Made.reads"), pinned_reads(f)
@@ -357,7 +353,7 @@ def _in_steps(f: Function) -> None:
 
 
 def _hosted(f: Function) -> None:
-    """Emit `hosted`: call the host function of a template with NumPy arrays of the tensors. Return the results as tensors."""
+    """Emit `hosted(x, args, given, tensors, made)`: return the results of the template's host function, given NumPy arrays."""
     *_, tensors, made = f.arguments
     arrays = f.made(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.number(0))
@@ -381,7 +377,7 @@ def _hosted(f: Function) -> None:
 
 
 def _of_array(f: Function) -> None:
-    """Emit `of_array`: copy the elements of an array into a new tensor."""
+    """Emit `of_array(array, made)`: copy the elements of an array into a new tensor."""
     array, made = f.arguments
     f.refuse(f.is_null(array))
     found = f.made(f.call("new_blank", POINTER, [f.get(made, "Made.recipe"), f.get(made, "Made.spec")]))
@@ -407,7 +403,7 @@ def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
 
 
 def _view_as(f: Function) -> None:
-    """Emit `view_as`: return the view of a tensor that a template describes, or the tensor itself."""
+    """Emit `view_as(x, made)`: return the view of a tensor that a template describes, or the tensor itself."""
     x, made = f.arguments
     f.when_giving(f.is_the(f.get(made, "Made.kind"), "itself"), lambda: f.own(x))
     shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
@@ -429,7 +425,7 @@ def _view_as(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """Emit `copied`: return a copy-on-write copy of a tensor: a new storage with the same node. Decline unless the tensor is contiguous,
+    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new storage with the same node. Decline unless the tensor is contiguous,
     covers its storage, has the dtype of the node, and its buffer is not externally shared.
     """
     (x,) = f.arguments
@@ -452,8 +448,8 @@ def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:
 
 
 def _step(f: Function) -> None:
-    """Emit `step`: make the node of one step: `recipe` reads the operands and the nodes of the steps `before`, as `reads` says. In
-    `reads`, a source k >= 0 is operand k, k < 0 is step -1 - k; the offset of an operand is added to the recorded one.
+    """Emit `step(recipe, reads, operands, before)`: return the node of a step, which reads the operands and the nodes of the steps
+    `before`. In `reads`, a source k >= 0 is operand k, k < 0 is step -1 - k; the offset of an operand is added to the recorded one.
     """
     recipe, reads, operands, before = f.arguments
     sources, starts, follows = (f.item(reads, k) for k in range(3))

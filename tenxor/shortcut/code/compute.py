@@ -55,8 +55,8 @@ def _for_python(f: Function, name: str) -> None:
 
 
 def _computed(f: Function) -> None:
-    """Emit `computed`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return whether it
-    did.
+    """Emit `computed(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
+    success.
 
     Python makes missing launch records. The caller owns the node; its other borrowed references may be invalid afterwards.
     """
@@ -67,7 +67,7 @@ def _computed(f: Function) -> None:
 
 
 def _computed_alone(f: Function) -> None:
-    """Emit `computed_alone`: compute a node, and first its pending sources, each by a kernel of its own. Return whether it is computed.
+    """Emit `computed_alone(node)`: compute a node, and first its pending sources, each by a kernel of its own. Return success.
 
     Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. A graph is
     declined if a plan may choose single-pass fusion for one of its reductions.
@@ -81,7 +81,7 @@ def _computed_alone(f: Function) -> None:
 
 
 def _is_as_with_more(f: Function) -> None:
-    """Emit `is_as_with_more`: return whether a pending node, computed now, gets the bits of a computation as part of a larger graph.
+    """Emit `is_as_with_more(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
 
     Every reduction below must add in the order of the fused kernel, and none below may be a candidate for single-pass fusion.
     """
@@ -91,7 +91,7 @@ def _is_as_with_more(f: Function) -> None:
 
 
 def _computed_below(f: Function) -> None:
-    """Emit `computed_below`: compute a node and its pending sources, each by its launch record. The caller has checked the reductions."""
+    """Emit `computed_below(node)`: compute a node and its pending sources, each by its launch record; the caller has checked reductions."""
     (node,) = f.arguments
     done = f.block("done")
 
@@ -148,8 +148,7 @@ def have_all_in_order(f: Function, node: Value) -> None:
 
 
 def _are_in_order(f: Function) -> None:
-    """Emit `are_in_order`: return whether every reduction in a graph adds in the same order alone as fused; false if the graph is too
-    large.
+    """Emit `are_in_order(node)`: return whether each reduction in a graph adds in one order alone and fused; false for a large graph.
 
     The walk marks visited nodes, except those with one reference and so one reader. It counts candidates for single-pass fusion.
     """
@@ -169,9 +168,7 @@ def _are_in_order(f: Function) -> None:
 
 
 def _have_frame_made(f: Function, node: Value) -> None:
-    """Emit the making of a missing launch record of a node, by a size-generic rule or else by Python. The record may still be missing
-    after.
-    """
+    """Emit the making of a missing launch record of a node, by a size-generic rule or by Python. Either may leave it missing."""
     f.require(lock_is_free(f))
 
     def ask() -> None:
@@ -182,14 +179,12 @@ def _have_frame_made(f: Function, node: Value) -> None:
 
 
 def _looked_at(f: Function) -> Value:
-    """Return the address of the count of nodes visited by `order_of`, one count for each read of a node."""
+    """Return the address of the count of visits by `order_of`: one visit for each read of a node."""
     return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
 
 
 def may_be_taken_on(f: Function, node: Value) -> Value:
-    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row in another sum
-    (`kernel/once.py`).
-    """
+    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum."""
     source, recipe = f.item(f.get(node, "Node.sources"), 0), f.get(node, "Node.recipe")
 
     def pays() -> Value:
@@ -205,7 +200,7 @@ def may_be_taken_on(f: Function, node: Value) -> Value:
 
 
 def _takes_on(f: Function) -> None:
-    """Emit `takes_on`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel single-pass
+    """Emit `takes_on(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel single-pass
     fusion may compute another reduction.
     """
     (node,) = f.arguments
@@ -228,10 +223,10 @@ def _takes_on(f: Function) -> None:
 
 
 def _has_read_once(f: Function) -> None:
-    """Emit `has_read_once`: compute those sources of a new node in whose kernels single-pass fusion computes another sum. Python may run.
+    """Emit `has_read_once(node)`: compute those sources of a new node in whose kernels single-pass fusion computes another sum.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
-    outer sum is made, so the plan may fuse the two. An error from Python makes the function decline.
+    outer sum is made, so the plan may fuse the two. Python may run; its error makes the function decline.
     """
     (node,) = f.arguments
     sources = f.hold(f.get(product_in(f, node), "Node.sources"))
@@ -267,7 +262,7 @@ def is_read_from_memory(f: Function, source: Value, reads: Value) -> Value:
 
 
 def _order_of(f: Function) -> None:
-    """Emit `order_of`: return in which order the fused kernel would loop over a source of a reduction, as `parts.order_of` does.
+    """Emit `order_of(source)`: return in which order the fused kernel would loop over a source of a reduction, as `parts.order_of` does.
 
     `AS_MEMORY` is the order in which the source would be read from memory, so both ways add in one order; `OTHERWISE` is another order, or
     too large a graph; `OF_NUMBERS` means that the source is made of numbers alone, and leaves the order open.
@@ -330,9 +325,7 @@ def frame_of(f: Function, node: Value, reads: Value) -> Value:
 
 
 def _frame_of_sum(f: Function) -> None:
-    """Emit `frame_of_sum`: return the launch record of a sum of a product, borrowed; null where none was looked for yet. See
-    `Recipe.summed`.
-    """
+    """Emit `frame_of_sum(product, recipe)`: return the launch record of a sum of a product, borrowed; null if none was made yet."""
     product, recipe = f.arguments
     summed = f.get(product, "Recipe.summed")
     f.refuse(f.is_the(summed, "None"))
@@ -342,14 +335,14 @@ def _frame_of_sum(f: Function) -> None:
 
 
 def _buffer(f: Function) -> None:
-    """Emit `new_buffer`: return a new small buffer for the result of a recipe."""
+    """Emit `new_buffer(recipe)`: return a new small buffer for the result of a recipe."""
     (recipe,) = f.arguments
     f.give(f.call("buffer_of", POINTER, [f.own(f.get(recipe, "Recipe.nbytes"))]))
 
 
 def _memory_for(f: Function) -> None:
-    """Emit `memory_for`: return a new buffer of any size for the result of a recipe. Decline if memory is short: the fallback in Python
-    raises the error. Python may run.
+    """Emit `memory_for(recipe)`: return a new buffer of any size for the result of a recipe. Decline if memory is short: the fallback in
+    Python raises the error. Python may run.
     """
     (recipe,) = f.arguments
     nbytes = f.get(recipe, "Recipe.nbytes")
@@ -361,7 +354,7 @@ def _memory_for(f: Function) -> None:
 
 
 def _buffer_of(f: Function) -> None:
-    """Emit `buffer_of`: return a new small buffer of `nbytes`, a Python integer; the function takes over the reference to it."""
+    """Emit `buffer_of(nbytes)`: return a new small buffer of `nbytes`, a Python integer; the function takes over the reference to it."""
     nbytes = f.holding(f.arguments[0])
     block = f.made(f.call("lend", POINTER, [f.integer(nbytes)]))
     address = f.hold(f.at(block, NUMBER).load(POINTER))
@@ -389,9 +382,7 @@ def lock_is_free(f: Function) -> Value:
 
 
 def _run(f: Function) -> None:
-    """Emit `run`: launch the kernel of a node whose sources are in memory, into the buffer `out`, and set the node's buffer. No Python
-    runs.
-    """
+    """Emit `run(node, out)`: launch the kernel of a node, with sources in memory, into `out`, then its buffer. No Python runs."""
     node, out = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
@@ -406,8 +397,8 @@ def _run(f: Function) -> None:
 
 
 def _run_apart(f: Function) -> None:
-    """Emit `run_apart`: launch a long kernel with the GIL released, under the lock of the runtime, and set the node's buffer. The function
-    holds references to all that the kernel reads.
+    """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
+    runtime, and set the node's buffer. The function holds references to all that the kernel reads.
     """
     node, *given, out = f.arguments
     f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
@@ -434,7 +425,7 @@ def settled(f: Function, node: Value, out: Value) -> None:
 
 
 def _forget(f: Function) -> None:
-    """Emit `forget_recipe`: give a computed node the recipe of data in memory, and release its old recipe and sources."""
+    """Emit `forget_recipe(node)`: give a computed node the recipe of data in memory, and release its old recipe and sources."""
     (node,) = f.arguments
     old = [f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
     f.set(node, "Node.recipe", f.own(f.get(old[0], "Recipe.done")))

@@ -56,9 +56,7 @@ def _given(f: Function, count: int) -> list[Value]:
 
 
 def _create_for_python(f: Function) -> None:
-    """Emit `create_again(name, args, named, table)`, called from Python: replay a call of a creation function as `table` records it, or
-    None.
-    """
+    """Emit `create_again(name, args, named, table)`, called from Python: replay a creation call as recorded in `table`, or return None."""
     name, args, named, table = _given(f, 4)
 
     def call(place: Value, count: Value, size: Value) -> Value:
@@ -69,16 +67,16 @@ def _create_for_python(f: Function) -> None:
 
 
 def _created_by_name(f: Function) -> None:
-    """Emit `created_by_name`: replay a creation call with `count` positional arguments, `size` keyword values and `size` keywords at
-    `args`.
+    """Emit `created_by_name(args, count, size, name, table)`: as `created`, with `size` keyword values and then `size` keywords behind the
+    `count` positional arguments.
     """
     args, count, size, name, table = f.arguments
     give_by_name(f, args, count, size, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
 
 
 def _created(f: Function) -> None:
-    """Emit `created`: return the pending tensor of a creation call, as recorded in `table` or made by a size-generic rule. Decline without
-    either.
+    """Emit `created(args, count, names, name, table)`: return the pending tensor of a creation call, recorded in `table` or by a
+    size-generic rule.
 
     A tensor without content (`empty`) is pending only if it is large, because all of its memory may never be needed.
     """
@@ -111,7 +109,7 @@ def _created(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """Emit `created_by_rule`: return the template of a creation call, made by a size-generic rule and recorded in `table`."""
+    """Emit `created_by_rule(table, key, name, args, given, names)`: make a template by a size-generic rule and record it in `table`."""
     table, key, name, args, given, names = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
     f.require(find_kind(f, name, args, given, names, f.number(0)))
@@ -128,7 +126,7 @@ def _blank_for_python(f: Function) -> None:
 
 
 def _blank(f: Function) -> None:
-    """Emit `new_blank`: return a new tensor in memory, uninitialized."""
+    """Emit `new_blank(recipe, spec)`: return a new tensor in memory, uninitialized."""
     recipe, spec = f.arguments
     node = in_memory(f, recipe, f.made(f.call("memory_for", POINTER, [recipe])))
     f.hold(spec)
@@ -147,8 +145,8 @@ def _of_array(f: Function) -> None:
 
 
 def _made_of_list(f: Function) -> None:
-    """Emit `made_of_list`: return a tensor with the numbers of a list, or of a list of equally long lists: float64 or int64 by the first
-    number. Decline other contents. `table` caches recipe and spec by the sizes.
+    """Emit `made_of_list(list, table)`: return a tensor with the numbers of a list, or of a list of equally long lists: float64 or int64 by
+    the first number. Decline other contents. `table` caches recipe and spec by the sizes.
     """
     numbers, table = f.arguments
     size = f.length(numbers)
@@ -176,8 +174,8 @@ def _made_of_list(f: Function) -> None:
 
 
 def _made_of_array(f: Function) -> None:
-    """Emit `made_of_array`: return a tensor with the elements of a C-contiguous, writable array. Decline other arrays. `table` caches
-    recipe and spec by shape and dtype.
+    """Emit `made_of_array(array, table)`: return a tensor with the elements of a C-contiguous, writable array. Decline other arrays.
+    `table` caches recipe and spec by shape and dtype.
     """
     values, table = f.arguments
     shape, dtype = (f.made(f.call("PyObject_GetAttr", POINTER, [values, f.the(f"'{name}'")])) for name in ("shape", "dtype"))
@@ -214,7 +212,7 @@ def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value)
 
 
 def _kept_blank(f: Function) -> None:
-    """Emit `kept_blank`: make the recipe and the spec of a small contiguous tensor in memory, record the pair in `table`, and return it."""
+    """Emit `kept_blank(table, key, dtype, shape)`: make recipe and spec of a small contiguous tensor; record and return the pair."""
     table, key, dtype, shape = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
     spec = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
@@ -237,7 +235,9 @@ def _fill_for_python(f: Function) -> None:
 
 
 def _fill(f: Function) -> None:
-    """Emit `fill`: write a list of `count` numbers, or of `rows` such lists if `rows` > 0, to an address; false for other contents."""
+    """Emit `fill(list, to, rows, count, are_floats)`: write a list of `count` numbers, or of `rows` such lists, to an address; false for
+    other contents. `rows` is 0 for a flat list.
+    """
     numbers, to, rows, count, are_floats = f.arguments
     f.when_giving(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, are_floats]))
     f.require(f.is_a(numbers, "list"))
@@ -252,7 +252,9 @@ def _fill(f: Function) -> None:
 
 
 def _fill_line(f: Function) -> None:
-    """Emit `fill_line`: write a list of `count` floats, or 64-bit integers, to an address; false for other contents. No Python runs."""
+    """Emit `fill_line(list, to, count, are_floats)`: write a list of floats or 64-bit integers to an address; false for other contents. No
+    Python runs.
+    """
     numbers, to, count, are_floats = f.arguments
     f.require(f.is_a(numbers, "list"))
     f.require(f.length(numbers).equals(count))
@@ -284,8 +286,7 @@ def _copy_for_python(f: Function) -> None:
 
 
 def _copy(f: Function) -> None:
-    """Emit `copy_buffer`: copy the bytes of an object's buffer to an address; false unless it is C-contiguous, writable and has `nbytes`
-    bytes.
+    """Emit `copy_buffer(source, to, nbytes)`: copy an object's buffer, if it is C-contiguous, writable and has `nbytes` bytes; else false.
     """
     source, to, nbytes = f.arguments
     f.give(with_bytes(f, source, nbytes, lambda start: f.call("memcpy", POINTER, [to, start, nbytes])))

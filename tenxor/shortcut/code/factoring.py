@@ -23,7 +23,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _factor(f: Function) -> None:
-    """Emit `factor`: run the QR decomposition that `program` describes (`programs.py`); return whether it succeeded."""
+    """Emit `factor(program, nodes, starts, found)`: run the QR decomposition that `program` describes (`programs.py`); return success."""
     program, nodes, starts, found = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, FACTOR_HEAD)]
     size, at_first, at_second, wider, many, of_matrix, at_matrix, batch, height, rows, row, floats = words

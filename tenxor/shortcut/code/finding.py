@@ -46,7 +46,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _found(f: Function) -> None:
-    """Emit `made_found`: return the result of a recorded call of `bincount` or `unique`, by the program and the tables of its template."""
+    """Emit `made_found(x, args, given, tensors, made)`: return the result of a recorded call of `bincount` or `unique`, by its template."""
     x, args, given, tensors, made = f.arguments
     program, tables = f.at(f.get(made, "Made.loop"), BYTES), f.get(made, "Made.parts")
     nodes, starts = read_operands(f, x, args, given, tensors)
@@ -58,7 +58,7 @@ def _found(f: Function) -> None:
 
 
 def _of_size(f: Function) -> None:
-    """Emit `of_size`: return a new contiguous 1-d tensor in memory of `size` elements; `table` maps sizes to its recipe and spec."""
+    """Emit `of_size(table, size)`: return a new 1-d tensor in memory; `table` maps the size to the template with its recipe and spec."""
     table, size = f.arguments
     key = f.as_object(size)
     made = f.made(f.call("PyObject_GetItem", POINTER, [table, key]))
@@ -173,8 +173,8 @@ def _each_of(
 
 
 def _bincount(f: Function) -> None:
-    """Emit `bincount`: return the counts of the integers, or the sums of their weights; decline negative integers and results beyond small
-    memory.
+    """Emit `bincount(program, nodes, starts, tables)`: return the counts of the integers, or the sums of their weights; decline negative
+    integers and results beyond small memory.
     """
     program, _, _, tables = f.arguments
     number, least, weighed = (f.word(program, 8 * k) for k in range(1, 4))
@@ -320,7 +320,8 @@ def _put_runs(f: Function, bits: int) -> None:
 
 
 def _unique(f: Function) -> None:
-    """Emit `unique`: return the distinct values and the other wanted outputs; decline if an element is NaN or a negative zero.
+    """Emit `unique(program, nodes, starts, tables)`: return the distinct values and the other wanted outputs; decline if an element is NaN
+    or a negative zero.
 
     A copy of the elements, or a permutation of it if positions are wanted, is sorted by a C function of NumPy.
     """

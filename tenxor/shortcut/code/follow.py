@@ -37,7 +37,7 @@ def have_followed(f: Function, node: Value, number: Value) -> None:
 
 
 def _followed(f: Function) -> None:
-    """Emit `followed`: give a new node the tape node that follows from its sources, as `Past.followed` does; false if Python must."""
+    """Emit `followed(node, number)`: give a new node the tape node that follows from its sources; false if `Past.followed` must do it."""
     node, number = f.arguments
     recipe, sources, yes = f.get(node, "Node.recipe"), f.get(node, "Node.sources"), f.constant(I1, True)
     count, tracked, traced = f.word(sources, SIZE), f.local(I64, f.number(0)), f.local(I64, f.number(0))
@@ -158,7 +158,7 @@ def _append(f: Function, every: Value, node: Value, goes_on: Value) -> None:
 
 
 def _made_from(f: Function) -> None:
-    """Emit `made_from`: return the node of a step: a recipe, the positions of its sources in the list `every`, and its offsets."""
+    """Emit `made_from(step, every)`: return the node of a step: recipe, positions of its sources in the list `every`, and offsets."""
     step, every = f.arguments
     recipe, numbers, offsets = (f.item(step, k) for k in range(3))
 

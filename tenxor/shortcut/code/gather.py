@@ -39,8 +39,7 @@ def _fit(f: Function, kind: Type, extend: str) -> None:
 
 
 def _looked_at(f: Function) -> None:
-    """Emit `looked_at`: return whether the indices in a tensor are in range; true for a pending tensor, whose indices the gather checks
-    later.
+    """Emit `looked_at(key, program)`: return whether the indices in a tensor are in range; true for a pending one, checked by the gather.
     """
     key, program = f.arguments
     node = f.get(f.get(key, "Tensor.storage"), "Storage.node")
@@ -54,8 +53,8 @@ def _looked_at(f: Function) -> None:
 
 
 def _gathered(f: Function) -> None:
-    """Emit `gathered`: return `x[parts]`, a pending gather by the template recorded for such parts; decline without one, or without an
-    array.
+    """Emit `gathered(x, parts, count)`: return `x[parts]`, a pending gather by the template recorded for such parts; decline without one,
+    or without an array.
     """
     x, parts, count = f.arguments
     made = f.made(f.call("made_for", POINTER, [x, parts, count, f.nothing(), f.the("'__getitem__'")]))

@@ -1,5 +1,4 @@
-"""Code that computes a pending graph as a whole by the kernels of its plan, described by a launch record that is looked up by the graph's
-key.
+"""Code that computes a pending graph as a whole by the kernels of its plan, as a launch record says, found by the key of the graph.
 
 The code reads the tables that the walk has filled with borrowed addresses (`walk.py`). So no Python code runs from the walk until the graph
 is computed. Memory for intermediates comes in blocks (`blocks.py`), which the garbage collector does not track.
@@ -43,8 +42,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _computed_whole(f: Function) -> None:
-    """Emit `computed_whole`: compute a pending node by the kernels of a plan; return whether it is computed. Python makes a missing launch
-    record.
+    """Emit `computed_whole(root)`: compute a pending node by the kernels of a plan; return success. Python makes a missing launch record.
     """
     (root,) = f.arguments
     recipe = f.get(root, "Node.recipe")
@@ -71,8 +69,7 @@ def _computed_whole(f: Function) -> None:
         (found,) = f.choose(found.equals(other), go_on, lambda found=found: [found])  # type: ignore[misc]
 
     def after_what_is_held() -> Value:
-        """Emit the computation of a node that has readers outside the graph, by itself, and then of the graph; decline where sums would add
-        otherwise.
+        """Emit the computation of a node with readers outside the graph, then of the graph; decline where sums would add in another order.
         """
         node = f.hold(table(f, "walked", HELD_NODE).load(POINTER))
         have_all_in_order(f, root)
@@ -97,7 +94,7 @@ def _computed_whole(f: Function) -> None:
 
 
 def _is_framed(f: Function) -> None:
-    """Emit `is_framed`: return whether a pending graph has a launch record that can run now; Python makes a missing record."""
+    """Emit `is_framed(root)`: return whether a pending graph has a launch record that can run now; Python makes a missing record."""
     (root,) = f.arguments
 
     def look() -> Value:
@@ -119,8 +116,8 @@ def ask_for_frame(f: Function, by_python: str, root: Value) -> None:
 
 
 def _frame_for(f: Function) -> None:
-    """Emit `frame_for`: return the launch record of the graph walked last, borrowed; null if `frames` has none for its key and no
-    size-generic rule makes one. A new record is put into `frames`. No Python runs.
+    """Emit `frame_for(frames, key)`: return the launch record of the graph walked last, borrowed; null if `frames` has none for its key and
+    no size-generic rule makes one. A new record is put into `frames`. No Python runs.
     """
     frames, key = f.arguments
     (there,) = f.choose(count(f, NEW) > 0, lambda: [f.nothing()], lambda: [f.found_in(frames, key)])
@@ -146,7 +143,7 @@ def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
 
 
 def _alone_by_rule(f: Function) -> None:
-    """Emit `alone_by_rule`: make the launch record of a node with sources in memory by a size-generic rule; return whether one holds.
+    """Emit `alone_by_rule(node)`: make the launch record of a node with sources in memory by a size-generic rule; return whether one holds.
     Python may run at the end.
     """
     (node,) = f.arguments
@@ -163,10 +160,11 @@ def _alone_by_rule(f: Function) -> None:
 
 
 def _run_graph(f: Function) -> None:
-    """Emit `run_graph`: compute the graph of `root` into the buffer `out`, which the node then owns. No Python runs until the end.
+    """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, which the node then owns.
 
     The result is `DONE`; `UNKNOWN` without a launch record; `HELD` if a node inside that must be stored has readers outside, noted in
-    `HELD_NODE`; `AGAIN` if nodes were marked as stored, so the graph has another plan now; `FAILED` otherwise.
+    `HELD_NODE`; `AGAIN` if nodes were marked as stored, so the graph has another plan now; `FAILED` otherwise. No Python runs until the
+    end.
     """
     root, out, frames = f.arguments
     f.require(lock_is_free(f))
@@ -239,7 +237,7 @@ def _store_next_time(f: Function, node: Value) -> None:
 
 
 def _run_step(f: Function) -> None:
-    """Emit `run_step`: launch a kernel of a graph; false if memory runs out or the kernel met an index out of range."""
+    """Emit `run_step(step)`: launch a kernel of a graph; false if memory runs out or the kernel met an index out of range."""
     (step,) = f.arguments
     args, flag = f.local(array(I64, MOST)), f.local(I64, f.number(0))
     number, nbytes = f.word(step, 24), f.word(step, 32)
@@ -296,9 +294,7 @@ def have_helpers_for(f: Function, program: Value) -> None:
 
 
 def _helpers_are_awake(f: Function) -> Value:
-    """Emit a test whether there are worker threads, none of them asleep, as Python would have to wake it, and none at work for another
-    caller.
-    """
+    """Emit a test whether there are worker threads, all awake and none busy with another caller's work. Python would wake sleeping ones."""
 
     def awake() -> Value:
         place = _meeting(f, PLACE).cast("inttoptr", POINTER)

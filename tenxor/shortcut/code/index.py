@@ -48,9 +48,7 @@ def element_wanted(f: Function, x: Value, key: Value) -> tuple[Value, Value]:
 
 
 def _place_of_element(f: Function) -> None:
-    """Emit `place_of_element`: return 1 + the offset of the element that a key selects, an integer for each axis; 0 for another key, or one
-    out of range.
-    """
+    """Emit `place_of_element(x, key)`: return 1 + the offset of the element that a key selects, an integer per axis; 0 for another key."""
     x, key = f.arguments
     shape, strides, offset = _numbers_of(f, x)
     ndim = f.word(shape, SIZE)
@@ -97,7 +95,9 @@ def spec_in(f: Function, found: Wanted) -> Value:
 
 
 def _wanted(f: Function) -> None:
-    """Emit `find_wanted`: evaluate a basic key of a tensor, and store the sizes, strides, number of axes and offset of the view."""
+    """Emit `find_wanted(x, key, found)`: evaluate a basic key of a tensor; store sizes, strides, axis count and offset of the view at
+    `found`.
+    """
     x, key, numbers = f.arguments
     shape, strides, offset = _numbers_of(f, x)
     ndim = f.word(shape, SIZE)
@@ -227,7 +227,7 @@ def _is_basic(f: Function) -> None:
 
 
 def _item(f: Function) -> None:
-    """Emit `get_item`: return `x[key]`, a view, or a new tensor for an element."""
+    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -266,8 +266,8 @@ def _at_several(f: Function, x: Value, key: Value) -> Value:
 
 
 def _among_slices(f: Function) -> None:
-    """Emit `gathered_among_slices`: return `x[key]` for a tuple of arrays, slices and an Ellipsis alone, gathered from the view that the
-    slices select, as `moves.among_slices` does.
+    """Emit `gathered_among_slices(x, key)`: return `x[key]` for a tuple of arrays, slices and an Ellipsis alone, gathered from the view
+    that the slices select, as `moves.among_slices` does.
     """
     x, key = f.arguments
     count, ndim = f.word(key, SIZE), f.word(f.get(asked(f, x, "spec"), "Spec.shape"), SIZE)
@@ -298,7 +298,7 @@ def _among_slices(f: Function) -> None:
 
 
 def _item_at(f: Function) -> None:
-    """Emit `item_at`: return the element that a key selects, as a Python number."""
+    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)

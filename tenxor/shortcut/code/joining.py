@@ -43,7 +43,7 @@ def _for_python(f: Function) -> None:
 
 
 def _key(f: Function) -> None:
-    """Emit `key_of_pieces`: return the key of a call as a tuple: the keys of the further arguments, then the specs of the operands."""
+    """Emit `key_of_pieces(pieces, others, count)`: return the key of a call: keys of the further arguments, then specs of the operands."""
     pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
     key = f.made(f.call("PyTuple_New", POINTER, [count + size]))
@@ -66,7 +66,7 @@ def _key(f: Function) -> None:
 
 
 def _joined(f: Function) -> None:
-    """Emit `joined`: return a new tensor in memory with the operands put together, by a recorded template or a size-generic rule."""
+    """Emit `joined(op, pieces, others, count)`: return a new tensor of the operands put together, as recorded or by a size-generic rule."""
     op, given, others, count = f.arguments
 
     def alone() -> list[Value]:
@@ -120,8 +120,8 @@ def _joined(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """Emit `joined_by_rule`: make the template of a call by a size-generic rule and record it. The returned reference is borrowed from the
-    table.
+    """Emit `joined_by_rule(spec, slot, op, key, pieces, others, count)`: make the template of a call by a size-generic rule and record it.
+    The returned reference is borrowed from the table.
     """
     *place, pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
@@ -133,7 +133,9 @@ def _by_rule(f: Function) -> None:
 
 
 def _copy_box(f: Function) -> None:
-    """Emit `copy_box`: copy a strided region of elements, described by the words of a `box` (`boxes.py`): three nested loops over rows."""
+    """Emit `copy_box(source, to, box)`: copy a strided region of elements, described by the words of a `box` (`boxes.py`): three nested
+    loops over rows.
+    """
     source, to, box = f.arguments
     (n, between, apart), (m, nearer, closer), line = ([f.word(box, LOOPS + 24 * k + 8 * j) for j in range(3)] for k in range(3))
     width = f.word(box, ROW)
@@ -150,6 +152,8 @@ def _copy_box(f: Function) -> None:
 
 
 def _copy_line(f: Function) -> None:
-    """Emit `copy_line`: copy `count` rows of `width` bytes, `between` bytes apart in the source and `apart` bytes apart in the result."""
+    """Emit `copy_line(source, to, count, between, apart, width)`: copy `count` rows of `width` bytes, `between` bytes apart in the source
+    and `apart` bytes apart in the result.
+    """
     source, to, count, between, apart, width = f.arguments
     copied_by_width(f, width, lambda copy: f.each(count, lambda k: copy(to.at(k * apart, I8), source.at(k * between, I8))))

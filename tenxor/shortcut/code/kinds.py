@@ -169,8 +169,8 @@ def _add_object(f: Function, x: Value) -> None:
 
 
 def _which(f: Function) -> None:
-    """Emit `which_number`: return the reference to a number: 0 or 1, or k + 2 for entry k of the list of numbers. A missing number
-    is appended if `added` is true and the list has room; otherwise the result is -1.
+    """Emit `which_number(number, added)`: return the reference to a number: 0 or 1, or k + 2 for entry k of the list of numbers. A missing
+    number is appended if `added` is true and the list has room; otherwise the result is -1.
     """
     number, added = f.arguments
     place, first = numbers(f)
@@ -211,8 +211,8 @@ def _add_tensor(f: Function, x: Value) -> None:
 
 
 def _seen(f: Function) -> None:
-    """Emit `add_seen`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec. Decline where
-    the spec has no strides, the storage has no node, or the node has another dtype.
+    """Emit `add_seen(spec, storage)`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec.
+    Decline where the spec has no strides, the storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
     f.refuse(f.is_null(spec))
@@ -230,8 +230,8 @@ def _seen(f: Function) -> None:
 
 
 def _integer(f: Function) -> None:
-    """Emit `add_integer`: append an integer argument: a reference if the list of numbers has it, or if it is `SMALL` or more and
-    there is room; otherwise its value, as it may be an axis or a repeat count.
+    """Emit `add_integer(x)`: append an integer argument: a reference if the list of numbers has it, or if it is `SMALL` or more and there
+    is room; otherwise its value, as it may be an axis or a repeat count.
     """
     value, fits = f.bounded(f.arguments[0])
     f.require(fits)
@@ -243,7 +243,7 @@ def _integer(f: Function) -> None:
 
 
 def _argument(f: Function) -> None:
-    """Emit `add_argument`: append an argument to the signature; a tensor adds only its tag. Decline for types without a place in a
+    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Decline for types without a place in a
     signature.
     """
     (x,) = f.arguments
@@ -296,7 +296,9 @@ def _begin(f: Function, name: Value, count: Value | int) -> None:
 
 
 def _kind(f: Function) -> None:
-    """Emit `find_kind`: write the signature of a call: callee and argument count, views of the tensors, then the arguments and keywords."""
+    """Emit `find_kind(name, every, count, names, which)`: write the signature of a call: callee and argument count, views of the tensors,
+    then the arguments and keywords.
+    """
     name, every, count, names, which = f.arguments
     _begin(f, name, count)
     _add(f, which)
@@ -326,8 +328,8 @@ def _kind(f: Function) -> None:
 
 
 def _kind_of_graph(f: Function) -> None:
-    """Emit `find_kind_of_graph`: write the signature of the graph walked last (`walk.py`), node by node. The signature begins with the
-    address of `frames`, the table for the launch record of the graph.
+    """Emit `find_kind_of_graph(frames)`: write the signature of the graph walked last (`walk.py`), node by node. The signature begins with
+    the address of `frames`, the table for the launch record of the graph.
     """
     (frames,) = f.arguments
     _begin(f, frames, count(f, NODE))
@@ -418,7 +420,9 @@ def _add_form(f: Function, form: Value) -> None:
 
 
 def _graph_with_numbers(f: Function) -> None:
-    """Emit `graph_with_numbers`: return a tuple: the key of a graph, its signature as bytes, and the numbers of the signature."""
+    """Emit `graph_with_numbers(frames, root)`: return a tuple: the key of a graph, its signature as bytes, and the numbers of the
+    signature.
+    """
     frames, root = f.arguments
     key = f.made(f.call("key_of_graph", POINTER, [root]))
     f.require(f.call("find_kind_of_graph", I1, [frames]))
@@ -451,8 +455,8 @@ def _add_shape(f: Function, shape: Value) -> None:
 
 
 def _kind_of_write(f: Function) -> None:
-    """Emit `find_kind_of_write`: write the signature of a write of `value` through a view `spec` of `storage`. After the views come the
-    shapes of the whole storages, which the nodes of the write have.
+    """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value` through a view `spec` of `storage`. After
+    the views come the shapes of the whole storages, which the nodes of the write have.
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_a(value, "Tensor")
@@ -472,8 +476,9 @@ def _kind_of_write(f: Function) -> None:
 
 
 def _with_numbers(f: Function) -> None:
-    """Emit `kind_with_numbers`: return a pair, the signature of a call as bytes and a tuple of its numbers. `args` has every argument; the
-    last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if derivatives follow argument k.
+    """Emit `kind_with_numbers(name, args, names, more, which)`: return a pair, the signature of a call as bytes and a tuple of its numbers.
+    `args` has every argument; the last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if derivatives follow
+    argument k.
     """
     name, args, names, more, which = f.arguments
     f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names, f.integer(which)))

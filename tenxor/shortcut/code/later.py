@@ -47,7 +47,9 @@ def _is_unpinned(f: Function, node: Value) -> Value:
 
 
 def _selected_later(f: Function) -> None:
-    """Emit `selected_later`: return a new tensor of the rows that a mask selects, deferred. `rows` is the template for their number."""
+    """Emit `selected_later(x, key, node, mask, frame, rows)`: return a new tensor of the rows that a mask selects, deferred. `rows` is the
+    template for their number.
+    """
     x, key, node, mask, frame, rows = f.arguments
     waits = f.made(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get(rows, "Made.recipe")]))
     f.keeps(waits)
@@ -55,8 +57,8 @@ def _selected_later(f: Function) -> None:
 
 
 def _selected_node(f: Function) -> None:
-    """Emit `selected_node`: return a pending node of the rows of `node` that `mask` selects, both viewed as the tensors `x` and `key` view
-    them. It has the shape and dtype of the recipe `like`.
+    """Emit `selected_node(x, key, node, mask, frame, like)`: return a pending node of the rows of `node` that `mask` selects, both viewed
+    as the tensors `x` and `key` view them. It has the shape and dtype of the recipe `like`.
     """
     x, key, node, mask, frame, like = f.arguments
     slots = [(x, "spec"), (x, "offset"), (key, "spec"), (key, "offset")]
@@ -72,7 +74,7 @@ def _selected_node(f: Function) -> None:
 
 
 def _selected_now(f: Function) -> None:
-    """Emit `selected_now`: carry out the deferred mask selection of a node; return whether it is computed."""
+    """Emit `selected_now(node)`: carry out the deferred mask selection of a node; return whether it is computed."""
     (node,) = f.arguments
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
     sources = f.hold(f.get(node, "Node.sources"))
@@ -120,7 +122,7 @@ def is_written_where(f: Function, x: Value, key: Value, value: Value, frame: Val
 
 
 def _over(f: Function) -> None:
-    """Emit `computed_over`: run a pending update in the memory that it overwrites; return whether it ran.
+    """Emit `computed_over(node, reads, asks)`: run a pending update in the memory that it overwrites; return whether it ran.
 
     The old content must have exactly `reads` references, all from the update. If `asks`, Python makes a missing launch record.
     """

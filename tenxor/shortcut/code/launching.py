@@ -20,7 +20,9 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _launch(f: Function) -> None:
-    """Emit `launch`: run a kernel by its launch record (`frame`) on the sources of a recipe, with its result in the buffer `out`."""
+    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by its launch record (`frame`) on the sources of a recipe, with its
+    result in the buffer `out`.
+    """
     frame, recipe, sources, offsets, out = f.arguments
     program = f.at(frame, BYTES)
     args = f.local(array(I64, MOST))
@@ -37,7 +39,9 @@ def _launch(f: Function) -> None:
 
 
 def _size_by(f: Function) -> None:
-    """Emit `size_by`: return the element count of a recipe of the fast path, or of the view by which it reads source `which` - 1."""
+    """Emit `size_by(recipe, which)`: return the element count of a recipe of the fast path, or of the view by which it reads source `which`
+    - 1.
+    """
     recipe, which = f.arguments
     its = lambda: [f.get(read_through(f, recipe, which - 1), "Spec.size")]  # noqa: E731
     f.give(f.integer(f.choose(which.equals(0), lambda: [f.get(recipe, "Recipe.size")], its)[0]))

@@ -137,7 +137,9 @@ def given_back(f: Function, made: Value, found: Value) -> Value:
 
 
 def _made_in_place(f: Function) -> None:
-    """Emit `made_in_place`: return the result of a recorded call, computed by the program of its template. Decline what Python must do."""
+    """Emit `made_in_place(x, args, given, tensors, made)`: return the result of a recorded call, computed by the program of its template.
+    Decline what Python must do.
+    """
     x, args, given, tensors, made = f.arguments
     program = f.at(f.get(made, "Made.loop"), BYTES)
     nodes, starts = read_operands(f, x, args, given, tensors, f.get(made, "Made.number"))
@@ -205,7 +207,9 @@ def _call_wider(f: Function) -> None:
 
 
 def _convert(f: Function, before: Type, after: Type) -> None:
-    """Emit `widen` or `narrow`: copy floats in another precision, in ascending order: a source may overlap results before it."""
+    """Emit `widen(start, to, count)` or `narrow`: copy floats in another precision, in ascending order: a source may overlap results before
+    it.
+    """
     start, to, count = f.arguments
 
     def convert(k: Value, lanes: int) -> None:
@@ -219,8 +223,8 @@ def _convert(f: Function, before: Type, after: Type) -> None:
 
 
 def _call_loop(f: Function) -> None:
-    """Emit `call_loop_apart`: run a C loop of NumPy on operands, results and scratch memory, as the program says; return whether it
-    succeeded.
+    """Emit `call_loop_apart(program, nodes, starts, found, apart)`: run a C loop of NumPy on operands, results and scratch memory, as the
+    program says; return whether it succeeded.
 
     It declines if an operand that must be finite is not, the loop raises an error, or the result has the NaN that marks a failure.
     """
