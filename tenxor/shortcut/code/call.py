@@ -54,8 +54,8 @@ def _for_python(f: Function) -> None:
 
 
 def _by_name(f: Function) -> None:
-    """Emit `called_by_name(x, args, count, size, name)`: as `called`, with `size` keyword values and then `size` keywords behind the
-    `count` positional arguments.
+    """Emit `called_by_name(x, args, count, size, name)`: replay a method call. `args` has `count` positional arguments, `size` keyword
+    values and `size` keywords.
     """
     x, args, count, size, name = f.arguments
     give_by_name(f, args, count, size, lambda names: f.call("called", POINTER, [x, args, count, names, name]))

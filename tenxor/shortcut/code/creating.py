@@ -67,8 +67,8 @@ def _create_for_python(f: Function) -> None:
 
 
 def _created_by_name(f: Function) -> None:
-    """Emit `created_by_name(args, count, size, name, table)`: as `created`, with `size` keyword values and then `size` keywords behind the
-    `count` positional arguments.
+    """Emit `created_by_name(args, count, size, name, table)`: replay a creation call. `args` has `count` positional arguments, `size`
+    keyword values and `size` keywords.
     """
     args, count, size, name, table = f.arguments
     give_by_name(f, args, count, size, lambda names: f.call("created", POINTER, [args, count, names, name, table]))

@@ -39,8 +39,8 @@ def _launch(f: Function) -> None:
 
 
 def _size_by(f: Function) -> None:
-    """Emit `size_by(recipe, which)`: return the element count of a recipe of the fast path, or of the view by which it reads source `which`
-    - 1.
+    """Emit `size_by(recipe, which)`: return the element count of a recipe of the fast path (`which` = 0), or of the view by which it reads
+    source k (`which` = k + 1).
     """
     recipe, which = f.arguments
     its = lambda: [f.get(read_through(f, recipe, which - 1), "Spec.size")]  # noqa: E731

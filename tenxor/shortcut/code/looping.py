@@ -207,8 +207,8 @@ def _call_wider(f: Function) -> None:
 
 
 def _convert(f: Function, before: Type, after: Type) -> None:
-    """Emit `widen(start, to, count)` or `narrow`: copy floats in another precision, in ascending order: a source may overlap results before
-    it.
+    """Emit `widen(start, to, count)` or `narrow`: copy floats in another precision, in ascending order, so the source may stand further on
+    in the memory of the result.
     """
     start, to, count = f.arguments
 
