@@ -145,7 +145,7 @@ def checked_index(index: int, axis: int, size: int) -> int:
     try:
         place = as_int(index)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise BadIndex(f"the index of axis {axis} is {described(index)}; an index is an integer") from None
     if not -size <= place < size:
@@ -169,7 +169,7 @@ def checked_int(op: str, name: str, value: int) -> int:
     try:
         return _whole(value)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
 
@@ -181,7 +181,7 @@ def axis_number(axis: Any, op: str) -> int:
             raise TypeError
         return as_int(axis)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise AxisError(f"{op}: an axis is an integer, not {described(axis)}") from None
 

@@ -1,4 +1,4 @@
-"""A layout in words: its formulas, its view chain, its tables, and whether it may be written."""
+"""A layout in words: formulas, view chain, tables, and whether it may be written."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ MAX_BYTES = 1 << 25  # total bytes of the tables
 class Form:
     """The common part of all layouts that differ only in their offset. A view chain has a form of its own.
 
-    `layout` is the layout with offset 0; a chain is kept as it is. A form is `passing` if its tables are large: it is not interned, and
-    long-lived caches must not use it as a key. `specs` maps dtypes to the interned specs of this form (`spec.py`). `is_single` tells that
-    all positions read one element.
+    `layout` is the layout with offset 0, or the chain itself. A form with large tables is `passing`: it is not interned, and must not be a
+    key of long-lived caches. `specs` maps dtypes to the interned specs of this form (`spec.py`). `is_single` tells that every position
+    reads the same element.
     """
 
     __slots__ = ("is_single", "layout", "passing", "specs")
@@ -50,7 +50,7 @@ class _Forms(Remembered[Form]):
     __slots__ = ()
 
     def clear(self) -> None:
-        """Forget all forms but that of a 0-d layout, to which other modules refer.
+        """Forget all forms except the form of 0-d layouts, kept by other modules.
 
         Forms in use stay valid, but an equal layout then gets another object.
         """

@@ -27,7 +27,7 @@ def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     except ValueError:
         raise ArgumentError(f"the slice of axis {axis} has step 0; a step may be any other integer") from None
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise BadIndex(f"the slice of axis {axis}, {key}, needs integers or None") from None
     try:
@@ -119,7 +119,7 @@ def _integer(item: Any, axis: int) -> int:
     try:
         return as_int(item)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise BadIndex(
             f"the index of axis {axis} is a {type(item).__name__}; use an int, a slice, None or ..."

@@ -1,4 +1,4 @@
-"""Reshape: checked sizes, the axes of a single view where one exists, and the splits and merges that lead there."""
+"""Reshape: checked sizes, the axes of a single view if possible, and the splits and merges on the way."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .table import ONE, Axis, coalesced, halves, joined
 
 
 class ReshapePlan(NamedTuple):
-    """The steps of a reshape that splits and merges axes.
+    """The steps of a reshape by splits and merges of axes.
 
-    `kind` is "same", "merge", "split", "split then merge" or "merge then split"; `steps` are the shapes it goes through, the new one last;
-    `single_view` is False where the result needs a chain of views.
+    `kind` is "same", "merge", "split", "split then merge" or "merge then split"; `steps` are the shapes on the way, ending with the new
+    one; `single_view` is False where the result needs a chain of views.
     """
 
     kind: str
@@ -93,7 +93,7 @@ def restrided(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
 
 
 def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -> Shape:
-    """Return `shape` with its -1, if any, replaced so that it holds `size` elements. Raises ShapeError."""
+    """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits."""
     sizes = whole(shape)
     if sizes and min(sizes) < 0:
         return _filled(sizes, old, size, op)

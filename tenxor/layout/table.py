@@ -57,7 +57,7 @@ Tables = tuple[Table | None, ...]
 
 
 class Axis(NamedTuple):
-    """One axis: its size, its stride in elements (0 if gathered), and its table if gathered."""
+    """An axis: size, stride in elements (0 if gathered), and table if gathered."""
 
     size: int
     stride: int
@@ -68,7 +68,7 @@ ONE = Axis(1, 0)
 
 
 def shortened(values: IntArray, limit: int = 8) -> str:
-    """Return a list of numbers as text, with its middle left out if there are more than `limit`."""
+    """Return a list of numbers as text, without the middle if the list is longer than `limit`."""
     numbers = [str(value) for value in (values if len(values) <= limit else values[: limit // 2]).tolist()]
     if len(values) > limit:
         numbers += ["...", *(str(value) for value in values[-2:].tolist())]
@@ -99,7 +99,7 @@ def walk(axis: Axis) -> IntArray:
 
 
 def joined(left: Axis, right: Axis) -> Axis | None:
-    """Return the one axis that runs through `left` and, faster, `right`; None if neither a stride nor a small table can express it."""
+    """Return the single axis that runs through `left` and, faster, `right`; None if neither a stride nor a small table expresses it."""
     if left.size == 1:
         return right
     if right.size == 1:
@@ -113,7 +113,7 @@ def joined(left: Axis, right: Axis) -> Axis | None:
 
 
 def halves(axis: Axis, size: int) -> tuple[Axis, Axis] | None:
-    """Return `axis` split in two, the inner one of `size`, a divisor of its size; None if its table is not a sum of two tables."""
+    """Return `axis` split in two, the inner axis of `size`, a divisor of the size; None if the table is not a sum of two tables."""
     count = axis.size // size
     if axis.table is None:
         return Axis(count, axis.stride * size), Axis(size, axis.stride)

@@ -8,8 +8,8 @@ from .expr import OPS, Arg, Call, DTypes, Expr, Op, walk
 
 
 def length(op: Op, dtypes: DTypes) -> int:
-    """Return about how many additions an operation on operands of these dtypes is worth, with all formulas expanded, of the user and of
-    complex numbers too.
+    """Return about how many additions an operation on operands of these dtypes is worth, with the formulas of the user and of complex
+    numbers expanded.
 
     >>> from tenxor.dtypes import complex128, float64
     >>> from tenxor.ops import OPS
@@ -23,7 +23,7 @@ def length(op: Op, dtypes: DTypes) -> int:
 
 
 def _length(op: Op, dtypes: DTypes) -> int:
-    if op is OPS["cast"]:  # it has no dtype rule
+    if op is OPS["cast"]:  # a cast has no dtype rule
         return op.cost
     if op.in_complex or any(d.is_complex for d in (*dtypes, op.result(dtypes))):
         whole = applied(op, [_argument(k, d) for k, d in enumerate(dtypes)], op.result(dtypes))

@@ -1,7 +1,7 @@
 """Reductions: how many elements are combined into one.
 
-A reduction is a monoid: an identity, a function that lifts one element into the state, and a function that combines two states. Both back
-ends follow these formulas, so a new reduction is one entry in `REDUCTIONS`.
+A reduction is a monoid: an identity, a function that lifts an element into the state, and a function that combines two states. Both back
+ends follow these formulas, so a new reduction is a single entry in `REDUCTIONS`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
 def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
     """Return `combine` and `follow` of argmax or argmin: NaN wins over all values, and the earlier position over an equal value.
 
-    `combine` joins any two parts. `follow` joins a part and an element after all of it, which wins if it is better.
+    `combine` joins two parts in any order. `follow` joins a part and an element behind it; the element wins if it is better.
     """
 
     def is_nan(x: Expr) -> Expr:
@@ -315,9 +315,9 @@ def reduction_in_order(step: Expr, initial: Const) -> Reduction:
 
 
 def reduction_from_first(step: Expr, *, any_order: bool) -> Reduction:
-    """Return the reduction that starts from the first element. Its state is a flag, whether there was an element, and the value so far.
+    """Return the reduction that starts from the first element. The state is a flag, whether an element was seen, and the value so far.
 
-    `step` is over Arg(0) and Arg(1); `any_order` tells whether it is associative.
+    `step` is over Arg(0) and Arg(1). If `any_order`, `step` is associative, and parts may be combined.
     """
     key = ("from first", step, any_order)
     if key not in _reductions:

@@ -32,7 +32,7 @@ def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
 
 
 def same(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
-    """Return the rule of operations whose operands promote to one dtype, which the result has too."""
+    """Return the rule for operands that promote to one dtype, the dtype of the result too."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         d = _check_kinds(op, dtypes, accepts)
@@ -56,7 +56,7 @@ def inexact(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def part_of(accepts: tuple[str, ...]) -> Rule:
-    """Return the rule of operations on one operand whose result has the dtype of its parts if it is complex, else its own dtype."""
+    """Return the rule for one operand and a result of the dtype of its parts: a complex dtype gives its real one, others stay."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         d = _check_kinds(op, dtypes, accepts)
@@ -66,7 +66,7 @@ def part_of(accepts: tuple[str, ...]) -> Rule:
 
 
 def number_and_real(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Accept a float or complex operand, and a float of the dtype of its parts. Raises DTypeError for others."""
+    """Accept a real or complex float and a real float of the dtype of its parts. Raises DTypeError for other dtypes."""
     x, y = dtypes
     if y is not x.part or not y.is_float:
         raise DTypeError(f"{op}: takes a number and a float of the dtype of its parts, not {x} and {y}")
@@ -74,7 +74,7 @@ def number_and_real(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
-    """Return the rule of operations whose operands promote to one dtype, and whose result is bool."""
+    """Return the rule for operands that promote to one dtype, and a bool result."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         return (_check_kinds(op, dtypes, accepts),) * len(dtypes), boolean
@@ -121,5 +121,5 @@ def words(result: DType) -> Rule:
 
 
 def never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Raise AssertionError: a cast carries its dtype itself."""
+    """Raise AssertionError: a cast carries the dtype itself."""
     raise AssertionError("cast carries its dtype itself")

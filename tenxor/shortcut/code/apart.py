@@ -1,7 +1,7 @@
-"""Code that copies small operands of a pending node before memory that they lie in is overwritten.
+"""Emitters for copies of small operands of a pending node, made before the memory of the operands is overwritten.
 
-A pending node that reads a part about to be overwritten, as the row and the column of an outer product are read, is given copies of these
-instead. Its value stays the same, and it no longer reads the overwritten memory.
+A pending node may read a part about to be overwritten, as an outer product reads a row and a column. It is then given copies of these
+operands. Its value stays the same, and it no longer reads the overwritten memory.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _plainly(f: Function) -> None:
-    """Emit `apart_plainly(recipe, which)`: return a pair, the recipe of a node that reads copies, and a tuple of the recipes of the copies,
-    with None for sources that are read as they are.
+    """Emit `apart_plainly(recipe, which)`: return a pair: the recipe of a node with copied sources, and a tuple of the recipes of the
+    copies, None for a source read directly.
 
     Bit k of `which` is set if source k is to be copied. `updates.have_apart` records the same in Python. The function declines an operation
-    outside `CHEAP`, sources that are not much smaller than the node, and layouts with more than strides.
+    outside `CHEAP`, sources not much smaller than the node, and layouts with more than strides.
     """
     recipe, which = f.arguments
     op, sizes = f.get(recipe, "Recipe.op"), f.get(recipe, "Recipe.shape")
@@ -68,8 +68,8 @@ def _plainly(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """Emit `copied_apart(spec, dtype, size)`: return a pair, the recipe of a contiguous copy of a view without its broadcast repeats, and
-    the spec by which the copy is read in place of the view. It declines unless the copy has at most 1 / `THIN` of `size` elements.
+    """Emit `copied_apart(spec, dtype, size)`: return a pair: the recipe of a contiguous copy of a view without its broadcast repeats, and
+    the spec that reads the copy in place of the view. Decline unless the copy has at most 1 / `THIN` of `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")

@@ -1,4 +1,4 @@
-"""Code that writes down how nodes depend on placeholders for one batch element: the key by which `derivatives/batching.py` replays a batch.
+"""Emitter for the key by which `derivatives/batching.py` replays a batch: how nodes depend on placeholders for one batch element.
 
 The code is a walk as in `walk.py`, on the same tables, so no Python code runs until the result is put together.
 """
@@ -28,7 +28,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_traced(f: Function) -> None:
-    """Emit `is_traced(x)`: return whether an object is a node that depends on a placeholder and is none itself."""
+    """Emit `is_traced(x)`: return whether an object is a node that depends on a placeholder, but no placeholder."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Node"))
     past = f.get(x, "Node.past")

@@ -1,5 +1,4 @@
-"""Code that manages small memory: blocks of up to `LARGEST` bytes. A block is an object that returns to the free list of its size when it
-is deallocated.
+"""Emitters for small memory: blocks of up to `LARGEST` bytes, objects that return to the free list of their size when deallocated.
 
 Blocks are counted apart from the pool. `@counts` has the bytes in use, the peak of these, the bytes kept for reuse, and the bytes allowed.
 Beyond the allowed bytes no block is given here, and Python decides (`Pool.allow_small`).
@@ -62,8 +61,7 @@ def _lend(f: Function) -> None:
 
 
 def _rounded(f: Function, units: Value) -> Value:
-    """Emit the rounding of a size in units. With few sizes a block is reused for slightly larger or smaller requests while a cache holds
-    it.
+    """Emit the rounding of a size in units. With fewer sizes, a block still in a cache is reused for slightly larger or smaller requests.
     """
     step = f.number(1) << (f.number(63 - FINE) - f.call("llvm.ctlz.i64", I64, [units, f.constant(I1, True)]))
     return f.choose(units <= EXACT, lambda: [units], lambda: [(units + step - 1) & -step])[0]
@@ -110,7 +108,7 @@ def _back(f: Function) -> None:
 
 
 def _bytes(f: Function) -> None:
-    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block: the view exposes its bytes and keeps it alive."""
+    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block. The view keeps the block alive."""
     block, view, flags = f.arguments
     size = f.word(block, UNITS) * UNIT
     f.give(f.call("PyBuffer_FillInfo", I32, [view, block, f.at(block, DATA), size, f.constant(I32, 0), flags]))

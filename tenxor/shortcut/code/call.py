@@ -1,4 +1,5 @@
-"""Replay of recorded calls: a method called again with equal specs and arguments gives a view or pending nodes by its template (`Made`)."""
+"""Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its template.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Code that computes small pending graphs node by node, with kernels of single operations that many expressions share.
+"""Emitters for small pending graphs, computed node by node with kernels of single operations, which many expressions share.
 
 The bits are those of the fused kernel: every operation rounds its result once, fused or not, and a reduction is computed by itself only
-where it adds in the order of the fused kernel. A node is run by a launch record (`frames.py`).
+where it adds in the order of the fused kernel. A launch record tells how to run the kernel of a node (`frames.py`).
 """
 
 from __future__ import annotations
@@ -365,7 +365,7 @@ def _buffer_of(f: Function) -> None:
 
 
 def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node with a buffer, which it takes over. Return the node, which is held."""
+    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held."""
     number = f.as_object(f.call("next_node", I64, []))
     node = f.new("Node", recipe=f.own(recipe), buffer=buffer, first=number)
     for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
@@ -382,7 +382,7 @@ def lock_is_free(f: Function) -> Value:
 
 
 def _run(f: Function) -> None:
-    """Emit `run(node, out)`: launch the kernel of a node, with sources in memory, into `out`, then its buffer. No Python runs."""
+    """Emit `run(node, out)`: launch the kernel of a node with sources in memory; the node takes over the buffer `out`. No Python runs."""
     node, out = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
@@ -398,7 +398,7 @@ def _run(f: Function) -> None:
 
 def _run_apart(f: Function) -> None:
     """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
-    runtime, and set the node's buffer. The function holds references to all that the kernel reads.
+    runtime; the node takes over the buffer `out`. The function holds references to the kernel's operands.
     """
     node, *given, out = f.arguments
     f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))

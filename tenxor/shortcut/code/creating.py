@@ -1,4 +1,4 @@
-"""Code for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays."""
+"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays."""
 
 from __future__ import annotations
 

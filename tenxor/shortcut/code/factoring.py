@@ -1,4 +1,5 @@
-"""Code for the QR decomposition by two C loops of NumPy on scratch memory; the triangular factors are then copied to the result."""
+"""Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the result.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code for `bincount` and `unique`, whose results have sizes that are known only when the values are found."""
+"""Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that gives a new node its tape node (`Past`), and code that replays recorded derivative steps, as `past.py` and
+"""Emitters for the tape: the tape node (`Past`) of a new node, as in `past.py`, and replayed derivative steps, as in
 `derivatives/again.py`.
 """
 
@@ -112,7 +112,7 @@ def tracks(f: Function) -> Value:
 
 def _kept_of(f: Function, source: Value, needed: Value) -> Value:
     """Emit a choice of the residual of a source: a number as it is; the node if its value is needed; otherwise its tape node or None, or
-    the node again if that tape node needs its value. The function declines an externally shared node whose value is needed.
+    the node again if the tape node reads its value. The function declines an externally shared node with a needed value.
     """
 
     def whole() -> list[Value]:

@@ -1,4 +1,4 @@
-"""Code called in place of the public functions (`functions.py`): an operation of the op table, or the replay of a recorded call."""
+"""Emitters of the code called in place of the public functions (`functions.py`): an operation of the op table, or a replayed call."""
 
 from __future__ import annotations
 

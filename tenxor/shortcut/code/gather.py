@@ -1,4 +1,4 @@
-"""Code for indexing by arrays of indices: it checks indices in memory, and replays the recorded, pending gather."""
+"""Emitters for indexing by arrays of indices: the check of indices in memory, and the replay of a recorded, pending gather."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that computes a pending graph as a whole by the kernels of its plan, as a launch record says, found by the key of the graph.
+"""Emitters for pending graphs computed as a whole, by the kernels of a plan: a launch record of the plan is found by the key of the graph.
 
 The code reads the tables that the walk has filled with borrowed addresses (`walk.py`). So no Python code runs from the walk until the graph
 is computed. Memory for intermediates comes in blocks (`blocks.py`), which the garbage collector does not track.
@@ -131,8 +131,8 @@ def _frame_for(f: Function) -> None:
 
 
 def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
-    """Emit the making of a launch record for the graph walked last, by a size-generic rule of its signature. Return the rule, the record,
-    which is held, and the plan that owns its kernels. The function declines without such a rule.
+    """Emit the making of a launch record for the graph walked last, by a size-generic rule of its signature; the function declines without
+    one. Return the rule, the record, which is held, and the plan with its kernels.
     """
     f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MOST_RESULTS))
@@ -182,8 +182,8 @@ def _run_graph(f: Function) -> None:
     first, much = program.at(3, I64), f.local(I64, f.number(0))
 
     def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
-        """Emit `then(node, role)` for a node with references from outside the graph; `role` is that in the launch record. A donor without
-        such references makes the function decline: Python lets the result overwrite its memory.
+        """Emit `then(node, role)` for a node with references from outside the graph, and its role in the launch record. The function
+        declines a donor without these references: Python lets the result overwrite its memory.
         """
         here = first.at(k * LOOK, I64)
         node, what = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER), f.word(here, 16)

@@ -1,4 +1,4 @@
-"""Code for basic indexing by integers, slices, None and an Ellipsis: views and elements. Other keys go to `picked` and `gathered`."""
+"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. Other keys go to `picked` and `gathered`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that concatenates and stacks a few tensors as recorded: regions of their elements are copied to their places in the result."""
+"""Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result."""
 
 from __future__ import annotations
 

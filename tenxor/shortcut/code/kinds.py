@@ -1,4 +1,4 @@
-"""Code that writes down the signature of a call or of a graph: operations, dtypes and arguments, without the sizes of the tensors.
+"""Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors.
 
 Of shapes and strides the signature (`kind`) says only which entries are equal, 0 or 1. The distinct entries (`numbers`) are listed beside
 the signature, each once. Calls of one signature share size-generic rules (`rules.py`). The signature is a sequence of 64-bit words in the

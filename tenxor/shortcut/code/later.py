@@ -1,4 +1,4 @@
-"""Code for deferred mask selections, `x[mask]` of a large tensor (`selected.py`).
+"""Emitters for deferred mask selections, `x[mask]` of a large tensor (`selected.py`).
 
 The elements are selected when they are needed. They never are if values computed from them are written back through the same mask: then one
 masked kernel does both (`spreading.py`).

@@ -1,4 +1,4 @@
-"""Code that launches kernels by their launch records (`frames.py`)."""
+"""Emitters for launches of kernels by launch records (`frames.py`)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _launch(f: Function) -> None:
-    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by its launch record (`frame`) on the sources of a recipe, with its
-    result in the buffer `out`.
+    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by its launch record on the sources of a recipe; `out` is the
+    buffer of the result.
     """
     frame, recipe, sources, offsets, out = f.arguments
     program = f.at(frame, BYTES)
@@ -99,7 +99,7 @@ def number_as(f: Function, kind: Value, value: Value) -> Value:
 
 
 def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
-    """Emit the code of `do` with the GIL released around it. This code must not touch Python objects."""
+    """Emit the code of `do` with the GIL released around it. The code must not touch Python objects."""
     state = f.call("PyEval_SaveThread", POINTER, [])
     do()
     f.call("PyEval_RestoreThread", VOID, [state])
@@ -107,7 +107,7 @@ def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
 
 
 def launch_it(f: Function, launch: str, releases: Value) -> None:
-    """Emit the call of a kernel, with the GIL released around it if `releases` holds."""
+    """Emit the call of a kernel. The GIL is released during the call if `releases` holds."""
 
     def with_it() -> list[Value]:
         f.do(launch)

@@ -1,4 +1,4 @@
-"""Queries on many nodes at once, called from Python, where a query on each node would take as long as a small kernel."""
+"""Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Code that computes results directly in our memory, by C loops of NumPy or code of ours, as a program of integers says (`programs.py`)."""
+"""Emitters for results computed directly in our memory, by C loops of NumPy or code of ours; a program of integers describes them
+(`programs.py`).
+"""
 
 from __future__ import annotations
 
@@ -137,8 +139,8 @@ def given_back(f: Function, made: Value, found: Value) -> Value:
 
 
 def _made_in_place(f: Function) -> None:
-    """Emit `made_in_place(x, args, given, tensors, made)`: return the result of a recorded call, computed by the program of its template.
-    Decline what Python must do.
+    """Emit `made_in_place(x, args, given, tensors, made)`: return the result of a recorded call, computed by the program of its template;
+    decline where the program fails.
     """
     x, args, given, tensors, made = f.arguments
     program = f.at(f.get(made, "Made.loop"), BYTES)
@@ -224,9 +226,9 @@ def _convert(f: Function, before: Type, after: Type) -> None:
 
 def _call_loop(f: Function) -> None:
     """Emit `call_loop_apart(program, nodes, starts, found, apart)`: run a C loop of NumPy on operands, results and scratch memory, as the
-    program says; return whether it succeeded.
+    program says; return success.
 
-    It declines if an operand that must be finite is not, the loop raises an error, or the result has the NaN that marks a failure.
+    The function declines a non-finite operand if it must be finite, an error of the loop, and a result with the NaN of a failure.
     """
     program, nodes, starts, found, memory = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, HEAD)]
