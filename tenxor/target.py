@@ -64,8 +64,8 @@ _SECOND, _LAST = 64, 8  # bytes, the units of the cache sizes in `Settings`: the
 
 
 class Settings(NamedTuple):
-    """What plans depend on of a machine beside its instructions: the tuned sizes of the second and the last cache, in units of `_SECOND`
-    and `_LAST` bytes, and the number of threads.
+    """The properties of a machine, apart from its instructions, on which plans depend: the tuned sizes of the second and the last cache, in
+    units of `_SECOND` and `_LAST` bytes, and the number of threads.
     """
 
     second: int
@@ -252,7 +252,7 @@ class Sharing(NamedTuple):
     moment: float = 0.08  # seconds between two such times, estimated from the last interval
     slice: int = 1 << 28  # work of a piece of a contraction between two such times
     longer: int = 32  # ratio by which packing contractions may run longer between such times: each piece packs its operands anew
-    unbroken: int = 1 << 32  # work that signals cannot interrupt, in place where lost data cannot be recomputed: less than a second
+    unbroken: int = 1 << 32  # work of an update in place that signals cannot interrupt, as lost data cannot be recomputed: less than a second
     in_place: int = 1 << 20  # bytes from which an unreferenced operand donates its memory to the result; the test takes time
     pieces: int = 4  # pieces of a loop per thread, so that a slow thread delays little
     polls: int = 8000  # polls of a thread for work before it sleeps: about 0.1 ms
@@ -310,7 +310,7 @@ class Target(NamedTuple):
 
     @property
     def settings(self) -> Settings:
-        """The properties by which plans for such machines differ, beside the instructions."""
+        """The properties, apart from the instructions, by which plans for such machines differ."""
         tuned = self.caches.tuned()
         return Settings(tuned.second // _SECOND, tuned.last // _LAST, self.threads)
 

@@ -246,7 +246,7 @@ def _has_read_once(f: Function) -> None:
 
 
 def _taken_on(f: Function) -> Value:
-    """Return the address of the count of reductions met that single-pass fusion may compute inside another kernel."""
+    """Return the address of the count of visited reductions that single-pass fusion may compute inside another kernel."""
     return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
 
 
@@ -264,8 +264,8 @@ def is_read_from_memory(f: Function, source: Value, reads: Value) -> Value:
 def _order_of(f: Function) -> None:
     """Emit `order_of(source)`: return in which order the fused kernel would loop over a source of a reduction, as `parts.order_of` does.
 
-    `AS_MEMORY` is the order in which the source would be read from memory, so both ways add in one order; `OTHERWISE` is another order, or
-    too large a graph; `OF_NUMBERS` means that the source is made of numbers alone, and leaves the order open.
+    `AS_MEMORY` is the order of reading the source from memory, so both kernels add in one order; `OTHERWISE` is another order, or too large
+    a graph; `OF_NUMBERS` means that the source is made of numbers alone, and leaves the order open.
     """
     (source,) = f.arguments
     f.when_giving(~f.is_a(source, "Node"), lambda: f.number(AS_MEMORY))

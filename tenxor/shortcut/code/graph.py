@@ -57,7 +57,7 @@ def _computed_whole(f: Function) -> None:
     out = f.made(f.call("memory_for", POINTER, [recipe]))
 
     def run() -> list[Value]:
-        table(f, "walked", BEGUN).store(f.number(0))  # clears what an earlier walk left
+        table(f, "walked", BEGUN).store(f.number(0))  # clears the result of an earlier walk
         return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
 
     def make() -> list[Value]:
@@ -220,8 +220,8 @@ def _run_graph(f: Function) -> None:
 
 
 def _may_be_stored_now(f: Function, root: Value) -> Value:
-    """Emit a test whether expensive inlined nodes with readers outside can be stored now: sums over them must add in the same order either
-    way. The test walks the graph, so the walk for the key is repeated.
+    """Emit a test whether expensive inlined nodes with readers outside can be stored now: sums over them must add in one order, stored or
+    inlined. The test walks the graph, so the walk for the key is repeated.
     """
     f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
     found = f.call("are_in_order", I1, [root])
@@ -237,7 +237,7 @@ def _store_next_time(f: Function, node: Value) -> None:
 
 
 def _run_step(f: Function) -> None:
-    """Emit `run_step(step)`: launch a kernel of a graph; false if memory runs out or the kernel met an index out of range."""
+    """Emit `run_step(step)`: launch a kernel of a graph; false if memory runs out or the kernel finds an index out of range."""
     (step,) = f.arguments
     args, flag = f.local(array(I64, MOST)), f.local(I64, f.number(0))
     number, nbytes = f.word(step, 24), f.word(step, 32)
