@@ -252,7 +252,7 @@ class Sharing(NamedTuple):
     moment: float = 0.08  # seconds between two such times, estimated from the last interval
     slice: int = 1 << 28  # work of a piece of a contraction between two such times
     longer: int = 32  # ratio by which packing contractions may run longer between such times: each piece packs its operands anew
-    unbroken: int = 1 << 32  # work of an update in place that signals cannot interrupt, as lost data cannot be recomputed: less than a second
+    unbroken: int = 1 << 32  # work of an update in place that signals cannot interrupt, as lost data cannot be recomputed: under a second
     in_place: int = 1 << 20  # bytes from which an unreferenced operand donates its memory to the result; the test takes time
     pieces: int = 4  # pieces of a loop per thread, so that a slow thread delays little
     polls: int = 8000  # polls of a thread for work before it sleeps: about 0.1 ms
