@@ -30,7 +30,7 @@ class Form:
         self.specs: dict[object, Any] = {}
 
     def part(self) -> None:
-        """Break the reference cycles through this form: the garbage collector does not track forms and specs made by the fast path."""
+        """Break the reference cycles through this form: they pass specs of the fast path, which the garbage collector does not track."""
         self.specs.clear()
         self.layout._form = None
 

@@ -57,10 +57,10 @@ def has_row_major_strides(layout: View) -> bool:
 
 
 def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
-    """Return the axes from the largest stride to the smallest, if all these views of one shape have the same such order.
+    """Return the axes from the largest stride, in magnitude, to the smallest, if this order is the same for all these views of one shape.
 
     Views that repeat elements are ignored, and axes of size 1 keep their positions. None if the orders differ, if a view has no strides, or
-    if the order is that of the axes already.
+    if the axes are in this order already.
     """
     common: tuple[int, ...] | None = None
     for layout in layouts:
