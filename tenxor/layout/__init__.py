@@ -1,4 +1,4 @@
-"""Index algebra: which element of a storage each position of a view is, and nothing about values."""
+"""Index algebra: maps from the positions of a view to the elements of a storage, without values."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Adjoint":  # few ask for it
+    if name == "Adjoint":  # imported on request: it is rarely needed
         from .inverse import Adjoint
 
         return Adjoint

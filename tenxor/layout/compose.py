@@ -1,4 +1,4 @@
-"""Composition of layouts: a view that numbers the elements of another, said as one view where possible."""
+"""Composition of layouts: a view of the flat indices of another view, expressed as a single view where possible."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .coords import digits_of
 from .table import SMALL_TABLE, Axis, IntArray, axis_of, coalesced, walk
 from .view import View
 
-# How an outer axis changes one digit of the base: by so much per step, or by so much at each index.
+# The change of one digit of the base along an outer axis: per step if an int, at each index if an array.
 Change = int | IntArray
 
 
 def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
-    """Offset and axes of the one view that maps as `outer` and then the first level of `base` do, or None.
+    """Return offset and axes of the single view that maps as `outer` and then the first level of `base` do, or None if no single view does.
 
-    The number that `outer` computes has one digit per axis of `base`. Where no digit can ever carry into the
-    next, each digit is a sum over the outer axes, and so is the offset. Every number is below `base.size`.
+    The flat index that `outer` computes has one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over
+    the outer axes, and so is the offset. Every index must be below `base.size`.
     """
     digits = coalesced(base.axes())
     sizes = [digit.size for digit in digits]
@@ -35,7 +35,7 @@ def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
 
 
 def _digit_changes(axis: Axis, number: int, origin: list[int], sizes: list[int]) -> list[Change]:
-    """How each digit changes along one outer axis that starts at `number`, whose digits are `origin`."""
+    """Return the change of each digit along one outer axis that starts at the flat index `number`, whose digits are `origin`."""
     if axis.table is None:
         if axis.size == 1 or axis.stride == 0:
             return [0] * len(sizes)
@@ -51,7 +51,7 @@ def _digit_changes(axis: Axis, number: int, origin: list[int], sizes: list[int])
 
 
 def _stays_within(size: int, start: int, axes: list[Axis], moves: list[Change]) -> bool:
-    """Does a digit that starts there stay from 0 to size-1, wherever the outer indices go?"""
+    """Return whether a digit with this starting value stays within 0 to size-1 at all outer indices."""
     low = high = start
     for axis, change in zip(axes, moves, strict=True):
         if not isinstance(change, np.ndarray):
@@ -63,7 +63,7 @@ def _stays_within(size: int, start: int, axes: list[Axis], moves: list[Change]) 
 
 
 def _is_sum(digit: Axis, start: int, axes: list[Axis], moves: list[Change]) -> bool:
-    """Is what a digit adds to the offset a sum over the outer axes? Surely if it is affine."""
+    """Return whether the contribution of a digit to the offset is a sum over the outer axes, as it is if the digit's axis is affine."""
     if digit.table is None:
         return True
     movers = [_spread(change, axis.size) for axis, change in zip(axes, moves, strict=True) if _moves(change)]
@@ -81,7 +81,7 @@ def _is_sum(digit: Axis, start: int, axes: list[Axis], moves: list[Change]) -> b
 
 
 def _result(axis: Axis, moves: list[Change], digits: list[Axis], origin: list[int]) -> Axis:
-    """An axis of the composition: along one outer axis, the sum of what all the digits add to the offset."""
+    """Return an axis of the composition: along one outer axis, the sum of the contributions of all digits to the offset."""
     stride = 0
     gathered: list[IntArray] = []
     for change, digit, start in zip(moves, digits, origin, strict=True):
@@ -102,5 +102,5 @@ def _moves(change: Change) -> bool:
 
 
 def _spread(change: Change, size: int) -> IntArray:
-    """A change at each index of an axis."""
+    """Return a change at each index of an axis, as an array."""
     return change if isinstance(change, np.ndarray) else walk(Axis(size, change))

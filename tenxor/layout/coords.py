@@ -1,4 +1,4 @@
-"""Coordinates, row-major numbers, shapes and axes: the arithmetic below every layout."""
+"""Coordinates, flat indices, shapes and axes: the arithmetic and the argument checks below every layout."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 @lru_cache(maxsize=4096)
 def contiguous_strides(shape: Shape) -> Shape:
-    """Row-major strides of `shape`, in elements.
+    """Return the row-major strides of `shape`, in elements.
 
     An axis of size 0 counts as 1, so that no stride vanishes.
 
@@ -29,7 +29,7 @@ def contiguous_strides(shape: Shape) -> Shape:
 
 
 def ravel_index(coords: Sequence[int], shape: Shape) -> int:
-    """Row-major number of the element at `coords` of an array of `shape`; negative ints count from the end.
+    """Return the flat index, in row-major order, of the element at `coords` of an array of `shape`; negative ints count from the end.
 
     Raises IndexOutOfRange for a coordinate past its axis, or for more or fewer coordinates than axes.
 
@@ -45,7 +45,7 @@ def ravel_index(coords: Sequence[int], shape: Shape) -> int:
 
 
 def unravel_index(number: int, shape: Shape) -> Shape:
-    """Coordinates of the element with row-major `number` in an array of `shape`: undoes `ravel_index`.
+    """Return the coordinates of the element with flat index `number` in an array of `shape`: the inverse of `ravel_index`.
 
     Raises IndexOutOfRange unless 0 <= number < the number of elements.
 
@@ -59,7 +59,7 @@ def unravel_index(number: int, shape: Shape) -> Shape:
 
 
 def digits_of(number: int, sizes: Sequence[int]) -> list[int]:
-    """Mixed-radix digits of a number that is known to be in range."""
+    """Return the mixed-radix digits of a number that is known to be in range, slowest axis first."""
     digits: list[int] = []
     for size in reversed(sizes):
         number, digit = divmod(number, size)
@@ -69,7 +69,7 @@ def digits_of(number: int, sizes: Sequence[int]) -> list[int]:
 
 
 def next_index(coords: Sequence[int], shape: Shape) -> Shape | None:
-    """Coordinates that follow `coords` in row-major order, or None after the last.
+    """Return the coordinates that follow `coords` in row-major order, or None after the last.
 
     Raises IndexOutOfRange when `coords` is not in an array of `shape`.
 
@@ -81,7 +81,7 @@ def next_index(coords: Sequence[int], shape: Shape) -> Shape | None:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """The shape to which all `shapes` expand: aligned at the last axis, sizes equal or 1.
+    """Return the shape to which all `shapes` expand: aligned at the last axis, sizes equal or 1.
 
     Raises ShapeError naming the shapes, the axis and the two sizes that disagree.
 
@@ -104,21 +104,21 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def listed(shapes: Sequence[Shape]) -> str:
-    """Shapes as a phrase: `(2, 3), (4,) and (5,)`."""
+    """Return shapes as a phrase: `(2, 3), (4,) and (5,)`."""
     names = [str(tuple(shape)) for shape in shapes]
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def checked_shape(shape: Iterable[int]) -> Shape:
-    """`shape` as a tuple of non-negative ints; ShapeError otherwise."""
+    """Return `shape` as a tuple of ints. Raises ShapeError for a negative size, TypeError for anything but integers."""
     sizes = whole(shape)
-    if True in [n < 0 for n in sizes]:  # no size is compared with another, which would matter to nobody
+    if True in [n < 0 for n in sizes]:  # `min` would compare symbolic sizes with each other and record guards
         raise ShapeError(f"shape {sizes} has a negative size")
     return sizes
 
 
 def whole(numbers: Iterable[int]) -> tuple[int, ...]:
-    """Numbers as ints; TypeError for what is no integer."""
+    """Return numbers as a tuple of ints, symbolic sizes as they are. Raises TypeError for anything else."""
     return tuple([n if type(n) is int else _whole(n) for n in numbers])
 
 
@@ -130,22 +130,22 @@ def is_size(number: object) -> bool:
     """Return whether a number is a symbolic size."""
     if isinstance(number, (int, float)):
         return False
-    from ..sizes import Size  # a real import, which waits while another thread loads the module
+    from ..sizes import Size  # an import statement waits while another thread loads the module
 
     return isinstance(number, Size)
 
 
 def as_float(count: float) -> Any:
-    """How many elements there are, as a number to compute with; a size that remembers is one."""
+    """Return an element count as a float to compute with; a symbolic size as it is."""
     return float(count) if isinstance(count, (int, float)) else count
 
 
 def checked_index(index: int, axis: int, size: int) -> int:
-    """`index` counted from the start; IndexOutOfRange naming axis, index and size otherwise."""
+    """Return `index` counted from the start. Raises IndexOutOfRange naming axis, index and size, or BadIndex for a non-integer."""
     try:
         place = as_int(index)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise BadIndex(f"the index of axis {axis} is {described(index)}; an index is an integer") from None
     if not -size <= place < size:
@@ -154,40 +154,40 @@ def checked_index(index: int, axis: int, size: int) -> int:
 
 
 def wrong_count(count: int, shape: Shape) -> str:
-    """Message for an element addressed with `count` coordinates in an array of another rank."""
+    """Return the error message for an element addressed with `count` coordinates in an array of another rank."""
     given = "1 coordinate" if count == 1 else f"{count} coordinates"
     return f"{given} for shape {shape}, which has {axes_phrase(len(shape))}; an element needs one per axis"
 
 
 def axes_phrase(ndim: int) -> str:
-    """`no axes`, `1 axis`, `3 axes`."""
+    """Return `no axes`, `1 axis`, `3 axes`."""
     return "1 axis" if ndim == 1 else f"{ndim or 'no'} axes"
 
 
 def checked_int(op: str, name: str, value: int) -> int:
-    """`value` as an int; ArgumentError naming `op` and the argument otherwise."""
+    """Return `value` as an int, a symbolic size as it is. Raises ArgumentError naming `op` and the argument."""
     try:
         return _whole(value)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
 
 
 def axis_number(axis: Any, op: str) -> int:
-    """`axis` as an int; AxisError naming `op` for what is none, and for True and False, which were meant for another argument."""
+    """Return `axis` as an int. Raises AxisError naming `op` for anything but an integer, and for bools: the user meant another argument."""
     try:
         if type(axis) is bool:
             raise TypeError
         return as_int(axis)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise AxisError(f"{op}: an axis is an integer, not {described(axis)}") from None
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
-    """`axis` counted from the start; AxisError naming `op` otherwise."""
+    """Return `axis` counted from the start. Raises AxisError naming `op`."""
     place = axis if type(axis) is int else axis_number(axis, op)
     if not -ndim <= place < ndim:
         choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
@@ -196,13 +196,13 @@ def checked_axis(axis: int, ndim: int, op: str) -> int:
 
 
 def listed_axes(axes: Any) -> tuple[Any, ...]:
-    """One axis or several as a tuple; what is no row of axes, though it may be walked, stands for one, which is wrong."""
+    """Return one axis or several as a tuple. A string, a mapping or a 0-d array counts as one axis, which later checks reject."""
     alone = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
     return (axes,) if alone else tuple(axes)
 
 
 def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
-    """One axis or several, each counted from the start and named once; AxisError otherwise."""
+    """Return one axis or several as a tuple, each counted from the start. Raises AxisError if one does not exist or is named twice."""
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)
     given = listed_axes(axes)
@@ -217,7 +217,7 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
 
 @lru_cache(maxsize=4096)
 def checked_permutation(axes: Shape, ndim: int) -> Shape:
-    """All axes in a new order, each counted from the start; AxisError otherwise."""
+    """Return all axes in a new order, each counted from the start. Raises AxisError unless each axis is named once."""
     if len(axes) != ndim:
         raise AxisError(
             f"permute: {axes} names {axes_phrase(len(axes))} of a tensor of {axes_phrase(ndim)}; "

@@ -1,4 +1,4 @@
-"""Exact answers about bounded sums: does some choice of steps reach a number?
+"""Exact decisions about bounded linear sums: whether integer multiples of some steps can add up to a target.
 
 A term `(step, most)` stands for `step * x` with any integer `0 <= x <= most`; steps are positive.
 """
@@ -9,9 +9,9 @@ Term = tuple[int, int]
 
 
 def merged(terms: list[Term]) -> list[Term]:
-    """Fewer terms that reach exactly the same sums, slowest first.
+    """Return fewer terms that reach exactly the same sums, largest step first.
 
-    A step that is a multiple of a faster one, and no longer than what that covers plus one, only extends it.
+    A term extends a finer one if its step is a multiple of the finer step, and at most one finer step beyond the span of the finer term.
     """
     result: list[Term] = []
     for step, most in sorted(term for term in terms if term[1] > 0):
@@ -27,10 +27,10 @@ def merged(terms: list[Term]) -> list[Term]:
 
 
 def reaches(target: int, terms: list[Term]) -> bool:
-    """Is `target` a sum of one multiple from each term?
+    """Return whether `target` is a sum of one multiple from each term.
 
-    A search from the slowest term down. Bounds and divisors of what is left leave few multiples to try, and
-    exactly decide the last two terms.
+    The search goes from the largest step down. Bounds and common divisors of the remainder leave few multiples to try, and decide the last
+    two terms exactly.
     """
     steps = merged(terms)
     divisors = [0] * (len(steps) + 1)
@@ -53,14 +53,14 @@ def _search(
     if not 0 <= target <= spans[at]:
         return False
     if at == len(steps):
-        return True  # spans ends with 0, so nothing is left
+        return True  # the last span is 0, so the target is 0
     if target % divisors[at] or (at, target) in failed:
         return False
     step, most = steps[at]
     least = max(0, -((spans[at + 1] - target) // step))
     most = min(most, target // step)
     every = 1
-    if divisors[at + 1]:  # only these multiples leave a rest that the finer steps divide
+    if divisors[at + 1]:  # only these multiples leave a remainder that the gcd of the finer steps divides
         every = divisors[at + 1] // divisors[at]
         wanted = target // divisors[at] * pow(step // divisors[at], -1, every) if every > 1 else 0
         least += (wanted - least) % every

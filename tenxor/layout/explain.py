@@ -1,4 +1,4 @@
-"""A layout in words: its formula, its chain, its tables, and what may be done with it."""
+"""A layout in words: formulas, view chain, tables, and whether it may be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIGITS = "abcdefgh"
 
 
 def explain(layout: View) -> str:
-    """Several lines: shape, the formula of each view, tables, contiguity, and whether it may be written."""
+    """Return several lines of text: shape, formula of each view of the chain, tables, contiguity, and whether the view may be written."""
     lines = [f"shape {layout.shape}, {layout.size} element{'' if layout.size == 1 else 's'}"]
     level: View | None = layout
     names = [_name(axis) for axis in range(layout.ndim)]

@@ -1,7 +1,6 @@
-"""Forms: layouts without where they begin.
+"""Forms: layouts without their offset, interned.
 
-All rows of a matrix have one form. Forms are compared by identity, which is what makes it quick to find what was done
-before with views like these.
+All rows of a matrix have one form. Forms are compared by identity, so caches keyed by forms are fast.
 """
 
 from __future__ import annotations
@@ -12,26 +11,26 @@ from typing import Any
 from ..remembered import LARGEST, Remembered
 
 MAX_FORMS = 1 << 14
-MAX_BYTES = 1 << 25  # of the tables in all of them together
+MAX_BYTES = 1 << 25  # total bytes of the tables
 
 
 class Form:
-    """All layouts that differ only in their offset; a chain of views is a form of its own.
+    """The common part of all layouts that differ only in their offset. A view chain has a form of its own.
 
-    `layout` is the one that begins at 0 (a chain as it is). What is `passing` is not remembered, so nothing that is kept for
-    long should be known by it. `specs` has what tensors of this form are besides, by dtype (`spec.py`). All indices of what `is_single`
-    are of one element.
+    `layout` is the layout with offset 0, or the chain itself. A form with large tables is `passing`: it is not interned, and must not be a
+    key of long-lived caches. `specs` maps dtypes to the interned specs of this form (`spec.py`). `is_single` tells that every position
+    reads the same element.
     """
 
     __slots__ = ("is_single", "layout", "passing", "specs")
 
     def __init__(self, layout: Any, passing: bool) -> None:
-        self.layout, self.passing = layout, passing  # of a class that is made with this one
+        self.layout, self.passing = layout, passing  # `Layout` is defined on top of this class
         self.is_single = layout.tables is None and layout.base is None and not any(layout.strides)
         self.specs: dict[object, Any] = {}
 
     def part(self) -> None:
-        """Forget what leads back to it. Machine code makes forms, and what is known by them, that Python's collector does not look at."""
+        """Break the reference cycles through this form: they pass specs of the fast path, which the garbage collector does not track."""
         self.specs.clear()
         self.layout._form = None
 
@@ -39,20 +38,21 @@ class Form:
         return f"Form({self.layout})"
 
 
-forgotten: list[Callable[[], None]] = []  # what is called then, by those who keep forms by their numbers
+forgotten: list[Callable[[], None]] = []  # called when the cache of forms is cleared, to clear other caches of forms
 
 
 _POINT = ((), (), None)
 
 
 class _Forms(Remembered[Form]):
-    """The forms that are known, by their numbers and tables."""
+    """The cache of interned forms, keyed by shape, strides and tables, or by the layout for a chain."""
 
     __slots__ = ()
 
     def clear(self) -> None:
-        """Forget all but that of a single element, which some keep. Whoever has another keeps it, and from then on it is another object
-        than the one that is found for its numbers.
+        """Forget all forms except the form of 0-d layouts, kept by other modules.
+
+        Forms in use stay valid, but an equal layout then gets another object.
         """
         point, gone = self.pop(_POINT, None), list(self.values())
         super().clear()
@@ -69,7 +69,7 @@ known_form = _forms.get
 
 
 def form_of(layout: Any) -> Form:
-    """The form of a layout."""
+    """Return the interned form of a layout."""
     tables, base = layout.tables, layout.base
     key: object = (layout.shape, layout.strides, tables) if base is None else layout
     found = known_form(key)

@@ -1,4 +1,4 @@
-"""Indexing of affine axes: integers, slices of any step, new axes, and orthogonal lists."""
+"""Indexing of affine axes: integers, slices of any step, new axes, and lists of indices axis by axis."""
 
 from collections.abc import Sequence
 from operator import index as as_int
@@ -11,12 +11,15 @@ from .coords import Shape, axes_phrase, checked_index
 from .portions import nonzero
 from .table import IntArray, Table, axis_of
 
-# Lists of up to so many indices are checked faster one by one than by NumPy.
+# Lists of up to this many indices are checked faster one by one than by NumPy.
 FEW = 32
 
 
 def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
-    """First index, number of indices and step of a Python slice of an axis."""
+    """Return first index, number of indices and step of a Python slice of an axis; the step is limited to the size of the axis.
+
+    Raises ArgumentError for step 0, BadIndex for bounds other than integers and None.
+    """
     if type(size) is not int:
         return _sliced_by_rule(key, size)
     try:
@@ -24,20 +27,23 @@ def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     except ValueError:
         raise ArgumentError(f"the slice of axis {axis} has step 0; a step may be any other integer") from None
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise BadIndex(f"the slice of axis {axis}, {key}, needs integers or None") from None
     try:
         count = len(range(start, stop, step))
     except OverflowError:
         count = (stop - start - (1 if step > 0 else -1)) // step + 1
-    if not -size <= step <= size:  # it leads out of the axis at once; a stride must not be larger than memory
+    if not -size <= step <= size:  # the slice has one index; a larger stride might overflow
         step = (size or 1) if step > 0 else -(size or 1)
     return start, count, step
 
 
 def _sliced_by_rule(key: slice, size: int) -> tuple[int, int, int]:
-    """The same of a size that remembers what was asked of it: `slice.indices` would take it for the number that it is."""
+    """Return first index, number of indices and step of a slice of an axis with a symbolic size, comparing as `slice.indices` does.
+
+    `slice.indices` itself would convert the symbolic size to the present int, without recording guards.
+    """
     step = 1 if key.step is None else key.step
     least, most = (0, size) if step > 0 else (-1, size - 1)
 
@@ -55,7 +61,7 @@ def _sliced_by_rule(key: slice, size: int) -> tuple[int, int, int]:
 
 
 def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
-    """Shape, strides and offset after indexing with ints, slices, None (a new axis) and one Ellipsis."""
+    """Return shape, strides and offset after indexing with ints, slices, None (a new axis) and one Ellipsis."""
     new_shape: list[int] = []
     new_strides: list[int] = []
     axis = 0
@@ -79,7 +85,7 @@ def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -
             start, count, step = sliced(item, axis, size)
             new_shape.append(count)
             new_strides.append(strides[axis] * step)
-            if count:  # an empty slice reaches nothing, so it need not start anywhere
+            if count:  # an empty slice reads no element, so its start must not move the offset out of the storage
                 offset += start * strides[axis]
         else:
             number = item if kind is int else _integer(item, axis)
@@ -95,7 +101,7 @@ def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -
 
 
 def _axes_after_ellipsis(key: Sequence[Any], before: int, ndim: int) -> int:
-    """How many axes the items after the Ellipsis take."""
+    """Return the number of axes taken by the items after the Ellipsis."""
     places = [i for i, item in enumerate(key) if item is Ellipsis]
     if len(places) > 1:
         raise BadIndex("an index may hold only one Ellipsis (...)")
@@ -103,7 +109,7 @@ def _axes_after_ellipsis(key: Sequence[Any], before: int, ndim: int) -> int:
 
 
 def too_many(count: int, shape: Shape) -> IndexOutOfRange:
-    """The error for `count` indices of a tensor with fewer axes."""
+    """Return the error for `count` indices of a tensor with fewer axes."""
     return IndexOutOfRange(f"too many indices: {count} for a tensor of {axes_phrase(len(shape))}, shape {shape}")
 
 
@@ -113,7 +119,7 @@ def _integer(item: Any, axis: int) -> int:
     try:
         return as_int(item)
     except TraceError:
-        raise  # it says what to write
+        raise  # its message names the remedy
     except TypeError:
         raise BadIndex(
             f"the index of axis {axis} is a {type(item).__name__}; use an int, a slice, None or ..."
@@ -123,7 +129,7 @@ def _integer(item: Any, axis: int) -> int:
 def orthogonal_index(
     key: Sequence[Any], shape: Shape, strides: Shape, offset: int, keepdims: bool
 ) -> tuple[list[int], list[int], int, list[Table | None]]:
-    """Shape, strides, offset and tables after indexing each axis by None (all), an int, a slice, or a list."""
+    """Return shape, strides, offset and tables after indexing each axis by None (all), an int, a slice, or a list of indices."""
     sizes: list[int] = []
     steps: list[int] = []
     tables: list[Table | None] = []
@@ -148,7 +154,7 @@ def orthogonal_index(
 
 
 def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[int, int, Table | None]]:
-    """The first offset that a list of indices reaches, and the size, stride and table of its axis."""
+    """Return the first offset reached by a list of indices, and size, stride and table of its axis."""
     if type(item) is not list or not 0 < len(item) <= FEW:
         indices = index_list(item, axis, size)
         return axis_of(indices if stride == 1 else indices * stride)
@@ -165,7 +171,7 @@ def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[in
 
 
 def per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
-    """One item per axis: the Ellipsis, or else the end of the key, stands for the axes it leaves out."""
+    """Return one item per axis. None stands for the axes that the Ellipsis, or else the end of the key, leaves out."""
     items = list(key)
     places = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(places) > 1:
@@ -178,7 +184,7 @@ def per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
 
 
 def index_list(item: Any, axis: int, size: int) -> IntArray:
-    """A list or 1-D array of ints, or of one bool per index, as indices counted from the start."""
+    """Return a list or 1-d array of ints, or of one bool per index, as indices counted from the start."""
     try:
         array = np.asarray(item)
     except ValueError:
@@ -198,7 +204,7 @@ def index_list(item: Any, axis: int, size: int) -> IntArray:
 
 
 def counted(array: np.ndarray[Any, Any], size: int) -> tuple[IntArray, int | None]:
-    """Integers as indices counted from the start, in few passes; and the first that is out of range, if there is one."""
+    """Return integers as indices counted from the start, in few passes, and the first one out of range, or None."""
     indices = array.astype(np.int64, copy=False)
     if not array.size:
         return indices, None

@@ -1,4 +1,4 @@
-"""Layouts turned about: from the elements of a storage back to the positions that read them."""
+"""Inverses and adjoints of layouts: maps from the elements of a storage back to the positions that read them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import numpy as np
 from ..errors import ArgumentError
 from ..records import NamedTuple
 
-Layout = TypeVar("Layout", bound=Any)  # whose methods these are, so it stands above them
+Layout = TypeVar("Layout", bound=Any)  # a type variable, as this module stands below `Layout`
 
 
 class Adjoint(NamedTuple, Generic[Layout]):
-    """How values at the positions of a layout go back to the elements that it reads: each takes the sum of those for it.
+    """The adjoint of reading through a layout: values at its positions are accumulated into the elements, each the sum of its values.
 
-    First they are summed over the axes `summed`, along which the layout repeats. `layout` is over the other axes, and `how` says
-    what becomes of the sums, in row-major order: "view", they are read through `layout`, and that is the storage;
-    "store", they are written through it onto zeros; "accumulate", they are added through it to zeros, as positions share
-    elements.
+    First the values are summed over the axes `summed`, along which the layout repeats. `layout` has the remaining axes, and `how` says how
+    the sums reach the storage. "view": the storage is the sums, in row-major order, read through `layout`. "store": the sums are written
+    through `layout` to zeros. "accumulate": they are added through `layout` to zeros, as several positions share an element.
     """
 
     summed: tuple[int, ...]
@@ -27,7 +26,7 @@ class Adjoint(NamedTuple, Generic[Layout]):
 
 
 def inverse_of(layout: Layout) -> Layout:
-    """See `Layout.inverse`."""
+    """Return the inverse of a bijective layout; see `Layout.inverse`."""
     if not _is_bijection(layout, layout.size):
         raise ArgumentError(
             f"inverse: {layout} of {layout.size} elements has none, as not each of the offsets from 0 to {layout.size - 1} is"
@@ -39,7 +38,7 @@ def inverse_of(layout: Layout) -> Layout:
 
 def _inverse(layout: Any) -> Any:
     base = layout.base
-    if base is not None and base.size == layout.size:  # each of the views is a bijection
+    if base is not None and base.size == layout.size:  # every view of the chain is a bijection
         head = type(layout)(layout.shape, layout.strides, layout.offset, layout.tables)
         return _inverse(base).over(_inverse(head))
     count = (layout.size,)
@@ -48,14 +47,14 @@ def _inverse(layout: Any) -> Any:
         numbers = np.empty_like(offsets)
         numbers[offsets] = np.arange(layout.size)
         return layout.gathered(numbers).reshape(count)
-    # Steps without gaps or repeats are those of digits: sorted, each is what all smaller ones span.
+    # The strides of an affine bijection are those of a contiguous layout, permuted and with other signs.
     order = sorted(range(layout.ndim), key=lambda axis: -abs(layout.strides[axis]))
     backwards = [axis for axis, stride in enumerate(layout.strides) if stride < 0]
     return layout.contiguous(layout.shape).flip(backwards).permute(order).reshape(count)
 
 
 def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
-    """See `Layout.adjoint`."""
+    """Return the adjoint of a layout over a storage of `size` elements; see `Layout.adjoint`."""
     if layout.size == 0:
         return Adjoint((), "store", layout)
     axes = layout.axes()

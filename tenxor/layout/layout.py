@@ -1,4 +1,4 @@
-"""`Layout`: a view with every move of it; none touches data."""
+"""`Layout`: a view of a storage, with view operations (moves), composition and exact predicates; none touches data."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 compose, explain, inverse = (Late(f"tenxor.layout.{name}") for name in ("compose", "explain", "inverse"))
 
-# A chain of more views than this would cost more at every element than looking its offset up in a table.
+# Composing more views than this at every element would cost more than looking the offset up in a table.
 LONGEST_CHAIN = 8
 
 
 class Layout(View):
     """A map from the positions of a view to offsets in a storage, in elements: immutable, hashable, cheap.
 
-    `View` says which offset each position has; here are the moves, each of which gives another layout, and the questions.
+    The base class `View` evaluates the map. `Layout` adds the moves, each of which returns another layout of the same storage, and exact
+    predicates.
 
     >>> Layout.contiguous((2, 5, 6)).index((slice(None), 4))
     Layout(shape=(2, 6), strides=(30, 1), offset=24)
@@ -43,26 +44,27 @@ class Layout(View):
 
     @staticmethod
     def contiguous(shape: Iterable[int], offset: int = 0) -> Layout:
-        """Row-major layout of `shape` from `offset` on; the same object each time when `offset` is 0."""
+        """Return the row-major layout of `shape`, beginning at `offset`; the same object each time if `offset` is 0."""
         layout = _contiguous(tuple(shape))
         return layout if offset == 0 else Layout(layout.shape, layout.strides, offset)
 
     @staticmethod
     def gathered(offsets: ArrayLike) -> Layout:
-        """1-D layout whose elements lie at the given storage offsets, in elements."""
+        """Return the 1-d layout with the given storage offsets, in elements."""
         first, axis = axis_of(np.asarray(offsets, dtype=np.int64).ravel())
         return _from_axes([axis], first, None)
 
     # Composition
 
     def range(self) -> tuple[int, int] | None:
-        """Lowest and highest storage offset reached, or None if there are no elements."""
+        """Return the lowest and the highest storage offset reached, or None if there are no elements."""
         return questions.offset_range(self)
 
     def over(self, base: Layout) -> Layout:
-        """The layout that reads `base` at the row-major number in `base.shape` which this layout has.
+        """Return the layout that reads `base` at flat indices: the offset of a position of this layout is a row-major index into
+        `base.shape`.
 
-        One view where one can say it, else a chain. Raises IndexOutOfRange for a number not in `base`.
+        The result is one view where possible, else a view chain. Raises IndexOutOfRange for an index that is not in `base`.
         """
         reach = self.range()
         if reach is not None and (reach[0] < 0 or reach[1] >= base.size):
@@ -73,7 +75,7 @@ class Layout(View):
         return self._over(base)
 
     def _over(self, base: Layout) -> Layout:
-        """`over` for numbers that are known to exist."""
+        """Return `over(base)` for flat indices that are known to be in range."""
         if self.base is not None:
             base = self.base._over(base)
         level = Layout(self.shape, self.strides, self.offset, self.tables)
@@ -94,26 +96,28 @@ class Layout(View):
             base = base.base
 
     def _chained(self, base: Layout) -> Layout:
-        """This level over `base`, or over a table of its offsets if the chain would grow too long."""
+        """Return a chain of this view and `base`. If the chain would grow too long, `base` is replaced by a table of its offsets."""
         if base.depth < LONGEST_CHAIN:
             return Layout(self.shape, self.strides, self.offset, self.tables, base)
         return self._over(Layout.gathered(base.offsets()))
 
     def _moved(self, shape: Shape, strides: Shape, offset: int) -> Layout:
-        """An affine move of this view, simplified if it heads a chain."""
+        """Return the view with these sizes, strides and offset over the base of this one, simplified if this one heads a chain."""
         moved = Layout(shape, strides, offset)
         return moved if self.base is None else moved._over(self.base)
 
     def _numbered(self) -> Layout:
-        """A plain layout for a move that gathered axes cannot follow; the result is put over this one."""
+        """Return the contiguous layout of this shape. A move that gathered axes do not support is applied to it, and the result is put over
+        this layout.
+        """
         return Layout.contiguous(self.shape)
 
-    # Moves: each returns a view of the same storage
+    # Moves: each returns a view of the same storage.
 
     def index(self, key: Sequence[Any]) -> Layout:
-        """View indexed with ints (which drop their axis), slices, None (a new axis) and one Ellipsis.
+        """Return the view indexed with ints (which drop their axis), slices, None (a new axis) and one Ellipsis.
 
-        Raises IndexOutOfRange for an int past its axis or too many items, BadIndex for anything else.
+        Raises IndexOutOfRange for an int out of range or too many items, BadIndex for anything else.
 
         >>> Layout.contiguous((30,)).index((slice(20, 5, -3),))
         Layout(shape=(5,), strides=(-3,), offset=20)
@@ -124,7 +128,7 @@ class Layout(View):
         return self._moved(tuple(shape), tuple(strides), offset)
 
     def along(self, axis: int) -> Iterator[Layout]:
-        """The view at each index of an axis, in order.
+        """Iterate over the views at each index of an axis, in order.
 
         >>> [row.offset for row in Layout.contiguous((3, 4)).along(0)]
         [0, 4, 8]
@@ -137,10 +141,10 @@ class Layout(View):
             yield Layout(shape, strides, self.offset + k * self.strides[axis])
 
     def oindex(self, key: Sequence[Any], keepdims: bool = False) -> Layout:
-        """View indexed axis by axis with None (all), an int, a slice, or a list or array of ints or bools.
+        """Return the view indexed axis by axis with None (all), an int, a slice, or a list or array of ints or bools.
 
-        Axes that the key leaves out are kept whole. An int drops its axis, or with `keepdims` leaves size 1.
-        Raises IndexOutOfRange and BadIndex as `index` does.
+        Axes that the key leaves out are kept whole. An int drops its axis, or with `keepdims` leaves size 1. Raises IndexOutOfRange and
+        BadIndex as `index` does.
 
         >>> Layout.contiguous((4, 5)).oindex(([1, 1], slice(4))).shape
         (2, 4)
@@ -151,12 +155,12 @@ class Layout(View):
         return _assembled(tuple(shape), tuple(strides), offset, tuple(tables), self.base)
 
     def select(self, axis: int, indices: ArrayLike) -> Layout:
-        """View with the listed indices of one axis, in that order; repeats are allowed."""
+        """Return the view with the listed indices of one axis, in that order; indices may repeat."""
         axis = checked_axis(axis, self.ndim, "select")
         return self.oindex((*(None,) * axis, np.asarray(indices)))
 
     def permute(self, axes: Iterable[int]) -> Layout:
-        """View with the axes in the given order. Raises AxisError unless each axis is named once.
+        """Return the view with the axes in the given order. Raises AxisError unless each axis is named once.
 
         >>> Layout.contiguous((2, 3, 4)).permute((1, 2, 0)).shape
         (3, 4, 2)
@@ -164,7 +168,7 @@ class Layout(View):
         return self._picked(checked_permutation(tuple(axes), len(self.shape)))
 
     def swapaxes(self, a: int, b: int) -> Layout:
-        """View with two axes exchanged."""
+        """Return the view with two axes exchanged."""
         ndim = len(self.shape)
         a, b = checked_axis(a, ndim, "swapaxes"), checked_axis(b, ndim, "swapaxes")
         order = list(range(ndim))
@@ -172,19 +176,19 @@ class Layout(View):
         return self.permute(order)
 
     def moveaxis(self, source: int | Iterable[int], destination: int | Iterable[int]) -> Layout:
-        """View with the source axes at the destinations, the others in their order. Raises AxisError."""
+        """Return the view with the source axes at the destinations, and the remaining axes in their order. Raises AxisError."""
         return self.permute(moves.moved_order(source, destination, len(self.shape)))
 
     def transpose(self) -> Layout:
-        """View with all axes reversed."""
+        """Return the view with all axes reversed."""
         if self.base is None and self.tables is None:
             return Layout(self.shape[::-1], self.strides[::-1], self.offset)
         return self.permute(range(len(self.shape) - 1, -1, -1))
 
     def reshape(self, shape: Iterable[int]) -> Layout:
-        """View of the same elements, in row-major order, in another shape, of which one size may be -1.
+        """Return the view of the same elements, in row-major order, in another shape; one size may be -1.
 
-        A chain where one view cannot say it. Raises ShapeError if the sizes do not multiply out.
+        The result is a view chain where one view cannot express it. Raises ShapeError if the sizes do not multiply out.
 
         >>> Layout.contiguous((2, 3)).transpose().reshape((6,)).offsets().tolist()
         [0, 3, 1, 4, 2, 5]
@@ -207,7 +211,7 @@ class Layout(View):
         return Layout.contiguous(shape)._chained(self)
 
     def _split_for(self, shape: Shape) -> Layout | None:
-        """This chain with axes split as a reshape to `shape` splits them, if that makes it shorter."""
+        """Return this chain with its axes split as a reshape to `shape` splits them, if the result is a shorter chain; else None."""
         steps = plan_steps(self.shape, shape)[1]
         if len(steps) < 2 or prod(steps[0]) != self.size:
             return None
@@ -216,13 +220,13 @@ class Layout(View):
         return finer if finer is not None and finer.depth < self.depth else None
 
     def reshape_plan(self, shape: Iterable[int]) -> ReshapePlan:
-        """How `reshape(shape)` would split and merge axes, and whether one view says it."""
+        """Return how `reshape(shape)` would split and merge axes, and whether one view can express the result."""
         target = resolved(shape, self.shape, self.size)
         kind, steps = plan_steps(self.shape, target)
         return ReshapePlan(kind, steps, self._reshaped(target).base is None)
 
     def flatten(self, start: int = 0, end: int = -1) -> Layout:
-        """View with the axes from `start` to `end`, both included, merged into one.
+        """Return the view with the axes from `start` to `end`, both included, merged into one.
 
         >>> Layout.contiguous((3, 4, 5)).flatten(1, 2)
         Layout(shape=(3, 20), strides=(20, 1), offset=0)
@@ -236,9 +240,9 @@ class Layout(View):
         return self._reshaped((*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :]))
 
     def unflatten(self, axis: int, sizes: Iterable[int]) -> Layout:
-        """View with one axis split into `sizes`, of which one may be -1.
+        """Return the view with one axis split into `sizes`, of which one may be -1.
 
-        Raises ShapeError if they do not multiply to the size of the axis.
+        Raises ShapeError if the sizes do not multiply to the size of the axis.
 
         >>> Layout.contiguous((3, 20)).unflatten(1, (-1, 5))
         Layout(shape=(3, 4, 5), strides=(20, 5, 1), offset=0)
@@ -249,11 +253,11 @@ class Layout(View):
         return self._reshaped((*self.shape[:axis], *inner, *self.shape[axis + 1 :]))
 
     def squeeze(self, axes: int | Iterable[int] | None = None) -> Layout:
-        """View without the given axes, or without all those of size 1. Raises ShapeError for another size."""
+        """Return the view without the given axes, or without all axes of size 1. Raises ShapeError if a given axis has another size."""
         return self._picked(moves.kept_axes(axes, self.shape))
 
     def expand_dims(self, axis: int | Iterable[int]) -> Layout:
-        """View with new axes of size 1, which have the given places in the result."""
+        """Return the view with new axes of size 1, at the given positions in the result."""
         shape, strides = list(self.shape), list(self.strides)
         tables = None if self.tables is None else list(self.tables)
         for place in moves.new_places(axis, len(shape)):
@@ -265,9 +269,9 @@ class Layout(View):
         return _assembled(tuple(shape), tuple(strides), self.offset, gathered, self.base)
 
     def expand(self, shape: Iterable[int]) -> Layout:
-        """View of `shape` in which axes of size 1, and new leading ones, repeat; -1 keeps a size.
+        """Return the view of `shape` in which axes of size 1, and new leading axes, repeat; -1 keeps a size.
 
-        Read-only if anything repeats. Raises ShapeError naming both shapes and the axis that does not fit.
+        The view is read-only if anything repeats. Raises ShapeError naming both shapes and the axis that does not fit.
 
         >>> Layout.contiguous((3, 1)).expand((2, -1, 4)).strides
         (0, 1, 0)
@@ -277,8 +281,10 @@ class Layout(View):
         return _assembled(sizes, strides, self.offset, tables, self.base)
 
     def arranged(self, axes: Sequence[int | None], shape: Shape) -> Layout:
-        """View of `shape`, each axis of which is the named one of this view, or repeats it if it has size 1; None names a new one,
-        which repeats. Axes that are not named have size 1.
+        """Return the view of `shape` whose axis k is the axis `axes[k]` of this view, repeated if it has size 1, or a new repeated axis for
+        None.
+
+        Axes of this view that are not named must have size 1.
 
         >>> Layout.contiguous((3, 4)).arranged((1, None, 0), (4, 2, 3)).strides
         (1, 0, 4)
@@ -292,14 +298,15 @@ class Layout(View):
         return _assembled(shape, strides, self.offset, tables, self.base)
 
     def flip(self, axes: int | Iterable[int] | None = None) -> Layout:
-        """View with the given axes, or all of them, reversed."""
+        """Return the view with the given axes, or all axes, reversed."""
         if self.tables is not None:
             return self._numbered().flip(axes)._over(self)
         strides, offset = moves.flipped(axes, self.shape, self.strides, self.offset)
         return self._moved(self.shape, strides, offset)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Layout:
-        """View of the elements whose index along `axis2` is that along `axis1` plus `offset`: the last axis.
+        """Return the view of the elements whose index along `axis2` is the index along `axis1` plus `offset`. The diagonal is the last
+        axis.
 
         >>> Layout.contiguous((3, 4)).diagonal(1)
         Layout(shape=(3,), strides=(5,), offset=1)
@@ -310,10 +317,10 @@ class Layout(View):
         return self._moved(shape, strides, self.offset + start)
 
     def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Layout:
-        """View of the windows of `size` along `axis`, which counts them; a new last axis runs through each.
+        """Return the view of the windows of `size` along `axis`: the axis counts the windows, and a new last axis runs through each window.
 
-        Neighbouring windows start `step` apart; the elements of a window lie `dilation` apart. Raises
-        ArgumentError for one below 1, ShapeError for a window longer than the axis.
+        Neighbouring windows start `step` apart; the elements of a window are `dilation` apart. Raises ArgumentError for a size, step or
+        dilation below 1, and ShapeError for a window longer than the axis.
 
         >>> Layout.contiguous((10,)).windows(0, 3, step=2).shape
         (4, 3)
@@ -324,7 +331,7 @@ class Layout(View):
         return self._moved(shape, strides, self.offset)
 
     def _picked(self, order: Sequence[int]) -> Layout:
-        """The view with some of the axes, in this order; those left out have size 1."""
+        """Return the view with some of the axes, in this order; the axes left out must have size 1."""
         shape, strides, tables = self.shape, self.strides, self.tables
         return _assembled(
             tuple([shape[axis] for axis in order]),
@@ -335,15 +342,15 @@ class Layout(View):
         )
 
     def _with_axes(self, axes: list[Axis]) -> Layout:
-        """The view from the same offset along other axes."""
+        """Return the view with these axes and the offset and base of this one."""
         return _from_axes(axes, self.offset, self.base)
 
-    # Back again
+    # Inverse and adjoint
 
     def inverse(self) -> Layout:
-        """The layout that undoes this one: its element `k` is the row-major number of the position at offset `k`.
+        """Return the layout that undoes this one: its element `k` is the flat index of the position whose offset is `k`.
 
-        ArgumentError unless each offset from 0 to `size - 1` is reached once.
+        Raises ArgumentError unless each offset from 0 to `size - 1` is reached once.
 
         >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
         [0, 2, 4, 1, 3, 5]
@@ -352,7 +359,7 @@ class Layout(View):
         return found
 
     def adjoint(self, size: int) -> Adjoint[Layout]:
-        """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
+        """Return how to accumulate values at the positions of this layout into a storage of `size` elements, each the sum of its values.
 
         >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
         Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
@@ -362,26 +369,26 @@ class Layout(View):
         found: Adjoint[Layout] = inverse.adjoint_of(self, size)
         return found
 
-    # Exact questions
+    # Exact predicates
 
     def is_contiguous(self) -> bool:
-        """Is this one view that walks memory element by element in row-major order, wherever it starts?"""
+        """Return whether this is one view that walks memory element by element in row-major order, from any offset."""
         return self.base is None and questions.has_row_major_strides(self)
 
     def is_injective(self) -> bool:
-        """Has every position an element of its own, so that the view may be written?"""
+        """Return whether every position has an element of its own, so that the view may be written."""
         return questions.injective(self)
 
     def disjoint(self, other: Layout) -> bool:
-        """Do this and another view of one storage share no element?"""
+        """Return whether this view and another of the same storage share no element."""
         return questions.disjoint(self, other)
 
     def covers(self, count: int) -> bool:
-        """Does this view reach every element of a storage of `count` elements?"""
+        """Return whether this view reaches every element of a storage of `count` elements."""
         return questions.covers(self, count)
 
     def same_as(self, other: Layout) -> bool:
-        """Are both the same map: one shape, and the same storage offset at every position?"""
+        """Return whether both layouts are the same map: one shape, and the same storage offset at every position."""
         return questions.same_map(self, other)
 
     def __eq__(self, other: object) -> bool:
@@ -393,7 +400,7 @@ class Layout(View):
         return self._hash
 
     def explain(self) -> str:
-        """The formula from position to storage offset, in words."""
+        """Return a text of several lines: the formula from position to storage offset, contiguity, and whether the view may be written."""
         text: str = explain.explain(self)
         return text
 
@@ -404,7 +411,7 @@ class Layout(View):
 
 
 def form_of_numbers(shape: Shape, strides: Shape) -> Form:
-    """The form of one view with this shape and these strides."""
+    """Return the `Form` of a single view with this shape and these strides."""
     found = known_form((shape, strides, None))
     return Layout(shape, strides).form if found is None else found
 
@@ -415,18 +422,18 @@ def _contiguous(shape: Shape) -> Layout:
     return Layout(sizes, contiguous_strides(sizes))
 
 
-forgotten.append(_contiguous.cache_clear)  # they keep their forms
+forgotten.append(_contiguous.cache_clear)  # cached layouts refer to their forms
 
 
 def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:
-    """The layout with these axes, simplified if it heads a chain."""
+    """Return the layout with these axes, simplified if it heads a chain."""
     shape = tuple([axis.size for axis in axes])
     strides = tuple([axis.stride for axis in axes])
     return _assembled(shape, strides, offset, tuple([axis.table for axis in axes]), base)
 
 
 def _assembled(shape: Shape, strides: Shape, offset: int, tables: Tables | None, base: Layout | None) -> Layout:
-    """The layout of these parts, simplified if it heads a chain; it has tables only where an axis has one."""
+    """Return the layout of these parts, simplified if it heads a chain. Tables are dropped if no axis has one, or an axis has size 0."""
     if tables is not None and (0 in shape or tables == (None,) * len(tables)):
         tables = None
     layout = Layout(shape, strides, offset, tables)

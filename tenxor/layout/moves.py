@@ -1,4 +1,4 @@
-"""The arithmetic of single moves on sizes and strides; `Layout` has a method for each."""
+"""The arithmetic of single view operations on sizes and strides; `Layout` has a method for each."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from .coords import Shape, checked_axes, checked_axis, checked_int, listed_axes,
 
 
 def moved_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
-    """The permutation that puts the source axes at the destinations and leaves the others in their order."""
+    """Return the permutation that puts the source axes at the destinations and leaves the remaining axes in their order."""
     sources = checked_axes(source, ndim, "moveaxis")
     places = checked_axes(destination, ndim, "moveaxis")
     if len(sources) != len(places):
@@ -19,7 +19,9 @@ def moved_order(source: int | Iterable[int], destination: int | Iterable[int], n
 
 
 def kept_axes(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
-    """The axes that are left after `axes`, or all of size 1, have been squeezed out."""
+    """Return the axes left after `axes`, or all axes of size 1 for None, are squeezed out. Raises ShapeError if one of `axes` has another
+    size.
+    """
     if axes is None:
         return [axis for axis, size in enumerate(shape) if size != 1]
     gone = checked_axes(axes, len(shape), "squeeze")
@@ -30,13 +32,13 @@ def kept_axes(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
 
 
 def new_places(places: int | Iterable[int], ndim: int) -> list[int]:
-    """Where new axes are put among `ndim`, one after the other, to have the given places in the result."""
+    """Return the positions at which to insert new axes, in order, so that they have the given positions in the result."""
     wanted = listed_axes(places)
     return sorted(checked_axes(wanted, ndim + len(wanted), "expand_dims"))
 
 
 def expanded(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, Shape]:
-    """Sizes and strides repeated to `target`, in which -1 stands for the size that there is."""
+    """Return sizes and strides repeated to `target`, in which -1 keeps a size. Raises ShapeError."""
     sizes = list(whole(target))
     new = len(sizes) - len(shape)
     if new < 0:
@@ -63,7 +65,7 @@ def _does_not_expand(shape: Shape, sizes: list[int], axis: int, reason: str) -> 
 
 
 def flipped(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offset: int) -> tuple[Shape, int]:
-    """Strides and offset with some axes, or all of them, reversed."""
+    """Return strides and offset with the given axes, or all axes for None, reversed."""
     result = list(strides)
     for axis in range(len(shape)) if axes is None else checked_axes(axes, len(shape), "flip"):
         offset += max(0, shape[axis] - 1) * result[axis]
@@ -72,7 +74,7 @@ def flipped(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offs
 
 
 def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) -> tuple[Shape, Shape, int]:
-    """Shape and strides with the diagonal of two axes as the last, and how far it starts from their first element."""
+    """Return shape and strides with the diagonal of two axes as the last axis, and the distance of its start from the first element."""
     one, two = checked_axes((axis1, axis2), len(shape), "diagonal")
     offset = checked_int("diagonal", "offset", offset)
     down, right = max(0, -offset), max(0, offset)
@@ -87,7 +89,10 @@ def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) 
 
 
 def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilation: int) -> tuple[Shape, Shape]:
-    """Shape and strides with an axis that counts the windows along it, and a new last one that runs through each."""
+    """Return shape and strides with `axis` counting the windows along it, and a new last axis that runs through each window.
+
+    Raises ArgumentError for a size, step or dilation below 1, and ShapeError for a window longer than the axis.
+    """
     axis = checked_axis(axis, len(shape), "windows")
     size, step = checked_int("windows", "size", size), checked_int("windows", "step", step)
     dilation = checked_int("windows", "dilation", dilation)
@@ -98,7 +103,7 @@ def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilat
         raise ShapeError(f"windows: a window reaches over {reach} elements, axis {axis} has only {shape[axis]}")
     count = (shape[axis] - reach) // step + 1
     stride = strides[axis]
-    step, dilation = min(step, shape[axis]), min(dilation, shape[axis])  # beyond there is one window, or one element in it
+    step, dilation = min(step, shape[axis]), min(dilation, shape[axis])  # beyond: one window, or one element in each
     return (
         (*shape[:axis], count, *shape[axis + 1 :], size),
         (*strides[:axis], stride * step, *strides[axis + 1 :], stride * dilation),

@@ -1,4 +1,4 @@
-"""Much in portions: NumPy hears no signal (Ctrl-C) while it is at one."""
+"""Work on large arrays in chunks, between which Python can deliver a signal (Ctrl-C); NumPy cannot be interrupted within one call."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -13,7 +13,7 @@ PORTION = 1 << 20  # elements: some milliseconds
 
 
 def portions(shape: Shape, most: int = PORTION) -> Iterator[tuple[Any, ...]]:
-    """Keys of parts with so many elements at the most, which together are all of an array, in row-major order.
+    """Iterate over keys of chunks of at most `most` elements, which together are the whole array, in row-major order.
 
     >>> list(portions((2, 5), 3))
     [(0, slice(0, 3, None)), (0, slice(3, 6, None)), (1, slice(0, 3, None)), (1, slice(3, 6, None))]
@@ -31,7 +31,7 @@ def portions(shape: Shape, most: int = PORTION) -> Iterator[tuple[Any, ...]]:
 
 
 def nonzero(array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """The indices of the elements that are not zero, in row-major order: an array for each axis, of which there are some.
+    """Return the indices of the elements that are not zero, in row-major order: a list with one array for each axis, at least one axis.
 
     >>> [at.tolist() for at in nonzero(np.asarray([[0, 1], [2, 0]]))]
     [[0, 1], [1, 0]]

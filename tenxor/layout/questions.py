@@ -1,4 +1,4 @@
-"""Exact questions about layouts: the offsets they reach, any twice or not, two layouts equal or apart."""
+"""Exact predicates on layouts: range of offsets, injectivity, equality, disjointness, coverage."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 diophantine = Late("tenxor.layout.diophantine")
 
-SPARSE = 16  # offsets for each that is reached, up to which all are looked at in order
+SPARSE = 16  # ratio of the range to the elements up to which a bitmap of the range is used
 
 
 def offset_range(layout: View) -> tuple[int, int] | None:
-    """Lowest and highest storage offset reached, or None if there are no elements."""
+    """Return the lowest and the highest storage offset reached, or None if there are no elements."""
     if layout.size == 0:
         return None
     layout = _same_elements(layout)
@@ -37,14 +37,14 @@ def offset_range(layout: View) -> tuple[int, int] | None:
 
 
 def _same_elements(layout: View) -> View:
-    """A layout of the same elements in some order: views that only reorder their whole base are left out."""
+    """Return a layout of the same elements in another order: views of the chain that only permute their base are dropped."""
     while layout.base is not None and layout.size == layout.base.size and _numbers_differ(layout):
         layout = layout.base
     return layout
 
 
 def has_row_major_strides(layout: View) -> bool:
-    """Does this level walk in row-major order, one by one, from wherever it starts?"""
+    """Return whether this level of a chain walks in row-major order, one by one, from any offset."""
     if layout.size == 0 or layout.strides == contiguous_strides(layout.shape):
         return layout.tables is None
     step = 1
@@ -57,10 +57,10 @@ def has_row_major_strides(layout: View) -> bool:
 
 
 def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
-    """The axes from the largest step in memory to the smallest, if that is one order for all these views of one shape.
+    """Return the axes from the largest stride, in magnitude, to the smallest, if this order is the same for all these views of one shape.
 
-    Views that repeat elements do not count, and axes of size 1 stay where they are. None if the orders differ, if a view
-    has no strides, or if the order is the one that the axes have.
+    Views that repeat elements are ignored, and axes of size 1 keep their positions. None if the orders differ, if a view has no strides, or
+    if the axes are in this order already.
     """
     common: tuple[int, ...] | None = None
     for layout in layouts:
@@ -80,7 +80,7 @@ def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
 
 
 def injective(layout: View) -> bool:
-    """Do no two positions share an element?"""
+    """Return whether no two positions share an element."""
     if layout.size <= 1:
         return True
     if not _numbers_differ(layout):
@@ -92,7 +92,7 @@ def injective(layout: View) -> bool:
 
 
 def _numbers_differ(layout: View) -> bool:
-    """Does this level of a chain, for itself, give every position a number of its own?"""
+    """Return whether this level of a chain, by itself, gives every position its own flat index."""
     if layout.size <= 1:
         return True
     axes = layout.axes()
@@ -108,7 +108,7 @@ def _numbers_differ(layout: View) -> bool:
 
 
 def _walked(layout: View) -> Iterator[IntArray]:
-    """The offsets of a layout in row-major order, some at a time."""
+    """Iterate over the offsets of a layout in row-major order, in 1-d arrays of at most `PORTION` elements."""
     if layout.size <= PORTION:
         yield layout.offsets().ravel()
         return
@@ -117,7 +117,7 @@ def _walked(layout: View) -> Iterator[IntArray]:
 
 
 def _offsets_differ(layout: View) -> bool:
-    """Does a chain reach no offset twice?"""
+    """Return whether a view chain reaches no offset twice."""
     reach = offset_range(layout)
     if reach is None or reach[1] - reach[0] < layout.size - 1:
         return reach is None
@@ -131,7 +131,7 @@ def _all_differ(numbers: IntArray) -> bool:
 
 
 def _quickly_differ(axes: list[Axis], count: int) -> bool | None:
-    """Yes if each axis steps over all that faster ones reach, no if there are too few places, else None."""
+    """Return True if each axis steps over the span of all faster ones, False if an offset must repeat, None if neither test decides."""
     gaps = sorted((_gap(axis), *_reach(axis)) for axis in axes if axis.size > 1)
     if gaps[0][0] == 0:
         return False
@@ -146,7 +146,9 @@ def _quickly_differ(axes: list[Axis], count: int) -> bool | None:
 
 
 def _never_meets_itself(terms: list[Term]) -> bool:
-    """Is no sum reached twice? If one is, two choices differ in some term, and finer ones make up for it."""
+    """Return whether no sum is reached twice. For a repeated sum, two choices differ in some term, and finer terms compensate the
+    difference.
+    """
     terms = sorted(terms, reverse=True)
     for i, (step, most) in enumerate(terms):
         # step * (1 + x) == sum of later terms * y, with 0 <= x < most and -most_j <= y_j <= most_j
@@ -158,14 +160,14 @@ def _never_meets_itself(terms: list[Term]) -> bool:
 
 
 def disjoint(one: View, other: View) -> bool:
-    """Do the two share no storage offset?"""
+    """Return whether two layouts share no storage offset."""
     ours, theirs = offset_range(one), offset_range(other)
     if ours is None or theirs is None or ours[1] < theirs[0] or theirs[1] < ours[0]:
         return True
     one, other = _same_elements(one), _same_elements(other)
     if one.base is None and other.base is None and one.tables is None and other.tables is None:
         if ours[0] == theirs[0]:
-            return False  # there both begin
+            return False  # both begin at this offset
         if _are_columns((ours[0], _terms(one)), (theirs[0], _terms(other))):
             return True
         # low_1 + a == low_2 + b, where b runs as far down from high_2 as it runs up from low_2
@@ -176,7 +178,7 @@ def disjoint(one: View, other: View) -> bool:
 
 
 def _are_columns(*parts: tuple[int, list[Term]]) -> bool:
-    """Are two, of which it is said where each begins and what it adds to that, different columns of the same rows?"""
+    """Return whether two affine layouts are disjoint column blocks of the same rows. Each is given by its lowest offset and its terms."""
     widths, rows = [], []
     for _, terms in parts:
         if not terms:
@@ -190,7 +192,7 @@ def _are_columns(*parts: tuple[int, list[Term]]) -> bool:
 
 
 def covers(layout: View, count: int) -> bool:
-    """Is every one of the storage offsets 0 .. count-1 reached?"""
+    """Return whether every storage offset from 0 to `count` - 1 is reached."""
     if count <= 0:
         return True
     reach = offset_range(layout)
@@ -205,7 +207,7 @@ def covers(layout: View, count: int) -> bool:
 
 
 def same_map(one: View, other: View) -> bool:
-    """Do the two have one shape and reach the same storage offset at every position?"""
+    """Return whether two layouts have one shape and reach the same storage offset at every position."""
     if one is other:
         return True
     if one.shape != other.shape:
@@ -213,7 +215,7 @@ def same_map(one: View, other: View) -> bool:
     if one.size == 0 or (_same_level(one, other) and one.base is other.base):
         return True
     if one.base is None and other.base is None:
-        # an affine axis is never written as a table, so equal maps are written alike except along sizes of 1
+        # an evenly spaced axis is never stored as a table, so equal maps have equal axes except for axes of size 1
         return one.offset == other.offset and all(
             a == b or a.size == 1 for a, b in zip(one.axes(), other.axes(), strict=True)
         )
@@ -229,7 +231,7 @@ def _same_level(one: View, other: View) -> bool:
 
 
 def fingerprint(layout: View) -> tuple[int, ...]:
-    """First and last offset and the first step along each axis: alike for equal maps, however written."""
+    """Return first and last offset and the first step along each axis: equal for equal maps, whatever their representation."""
     if layout.size == 0:
         return ()
     shape = layout.shape
@@ -249,7 +251,7 @@ def fingerprint(layout: View) -> tuple[int, ...]:
 
 
 def _reach(axis: Axis) -> tuple[int, int]:
-    """How far below and above its first entry an axis goes."""
+    """Return the distances from the first entry of an axis to its lowest and its highest entry, at most 0 and at least 0."""
     if axis.table is not None:
         return int(axis.table.offsets.min()), int(axis.table.offsets.max())
     far = axis.stride * (axis.size - 1)
@@ -257,17 +259,17 @@ def _reach(axis: Axis) -> tuple[int, int]:
 
 
 def _gap(axis: Axis) -> int:
-    """The smallest distance between two entries of an axis of size 2 or more; 0 if two are equal."""
+    """Return the smallest distance between two entries of an axis of size 2 or more; 0 if two are equal."""
     return abs(axis.stride) if axis.table is None else int(np.diff(np.sort(axis.table.offsets)).min())
 
 
 def _terms(layout: View) -> list[Term]:
-    """What an affine layout adds to its lowest offset."""
+    """Return the terms that an affine layout adds to its lowest offset: stride magnitude and largest index of each axis."""
     return [(abs(s), n - 1) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1 and s]
 
 
 def _reached(layout: View, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """For each offset from low to high: is it reached?"""
+    """Return a mask of the offsets from `low` to `high` that are reached."""
     reached = np.zeros(high - low + 1, dtype=np.bool_)
     for offsets in _walked(layout):
         reached[offsets[(offsets >= low) & (offsets <= high)] - low] = True

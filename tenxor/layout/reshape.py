@@ -1,4 +1,4 @@
-"""Reshape: the sizes that fit, the axes of one view, and which splits and merges lead there."""
+"""Reshape: checked sizes, the axes of a single view if possible, and the splits and merges on the way."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .table import ONE, Axis, coalesced, halves, joined
 
 
 class ReshapePlan(NamedTuple):
-    """How a reshape splits and merges axes.
+    """The steps of a reshape by splits and merges of axes.
 
-    `kind` is "same", "merge", "split", "split then merge" or "merge then split"; `steps` are the shapes it
-    goes through, the new one last; `single_view` is False where the result needs a chain of views.
+    `kind` is "same", "merge", "split", "split then merge" or "merge then split"; `steps` are the shapes on the way, ending with the new
+    one; `single_view` is False where the result needs a chain of views.
     """
 
     kind: str
@@ -26,7 +26,7 @@ class ReshapePlan(NamedTuple):
 
 
 def plan_steps(old: Shape, new: Shape) -> tuple[str, tuple[Shape, ...]]:
-    """Kind and steps of a reshape between two shapes of equal size; axes of size 1 come and go freely."""
+    """Return kind and steps of a reshape between two shapes of equal size; axes of size 1 are ignored."""
     if old == new:
         return "same", ()
     if 0 in old:
@@ -58,9 +58,9 @@ def _factors(products: list[int]) -> Shape:
 
 
 def reshaped(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
-    """Axes of the one view with this `shape` that walks as `axes` do, or None. Neither has a size of 0.
+    """Return the axes of the single view with this `shape` that walks as `axes` do, or None. No axis may have size 0.
 
-    The new axes are peeled off the fastest end of the old ones, which join only as far as a new one asks for.
+    The new axes are split off the fastest end of the old ones, which are joined only as far as a new axis needs.
     """
     slower = coalesced(axes)
     current = ONE
@@ -85,7 +85,7 @@ def reshaped(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
 
 @lru_cache(maxsize=4096)
 def restrided(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
-    """Strides of the one view with the shape `target` that walks as affine axes of this shape do, or None."""
+    """Return the strides of the single view with shape `target` that walks as affine axes of this shape do, or None."""
     if 0 in shape or strides == contiguous_strides(shape):
         return contiguous_strides(target)
     axes = reshaped(map(Axis, shape, strides), target)
@@ -93,7 +93,7 @@ def restrided(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
 
 
 def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -> Shape:
-    """`shape` with its -1, if any, worked out so that it holds `size` elements; ShapeError otherwise."""
+    """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits."""
     sizes = whole(shape)
     if sizes and min(sizes) < 0:
         return _filled(sizes, old, size, op)
@@ -122,7 +122,7 @@ def _filled(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
 
 
 def _suggestion(sizes: Shape, size: int) -> str:
-    """What a -1 could be, when it would help in one place."""
+    """Return a hint with a size replaced by -1, if that makes the shape fit; else an empty text."""
     for axis in reversed(range(len(sizes))):
         others = prod(sizes[:axis] + sizes[axis + 1 :])
         if others and size % others == 0:

@@ -1,4 +1,4 @@
-"""One axis of a view: affine (a stride) or gathered (a table of offsets)."""
+"""Axes of a view: affine (a stride) or gathered (a table of offsets)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from ..records import NamedTuple
 
-IntArray = np.ndarray[Any, np.dtype[np.int64]]  # numpy.typing says it shorter, but takes long to import
+IntArray = np.ndarray[Any, np.dtype[np.int64]]  # a shorter spelling needs numpy.typing, which takes long to import
 
 # Two gathered neighbours are joined into one table up to this many entries: a table of 32 KiB stays in cache.
 SMALL_TABLE = 4096
-LOOK = 64  # entries that are looked at first, as most that are not evenly spaced are seen to be so at once
+LOOK = 64  # entries tested first: most uneven spacings show up early
 
 
 class Table:
-    """Storage offsets along a gathered axis, relative to its first entry, which is 0: immutable, in elements.
+    """Storage offsets along a gathered axis, in elements, relative to its first entry, which is 0: immutable.
 
     `offsets` is a read-only int64 array with one entry per index of the axis.
 
@@ -31,7 +31,7 @@ class Table:
     _hash: int
 
     def __init__(self, offsets: IntArray, *, owned: bool = False) -> None:
-        """`owned` says that nobody else can change `offsets`; else they are copied."""
+        """Store `offsets` and make the array read-only. The array is copied unless `owned`: then no other code may change it."""
         self.offsets = offsets if owned else np.array(offsets, dtype=np.int64)
         self.offsets.flags.writeable = False
         self._hash = 0
@@ -57,7 +57,7 @@ Tables = tuple[Table | None, ...]
 
 
 class Axis(NamedTuple):
-    """One axis: its stride in elements (0 when gathered), and its table when gathered."""
+    """An axis: size, stride in elements (0 if gathered), and table if gathered."""
 
     size: int
     stride: int
@@ -68,7 +68,7 @@ ONE = Axis(1, 0)
 
 
 def shortened(values: IntArray, limit: int = 8) -> str:
-    """A list of numbers, its middle left out when long."""
+    """Return a list of numbers as text, without the middle if the list is longer than `limit`."""
     numbers = [str(value) for value in (values if len(values) <= limit else values[: limit // 2]).tolist()]
     if len(values) > limit:
         numbers += ["...", *(str(value) for value in values[-2:].tolist())]
@@ -76,7 +76,7 @@ def shortened(values: IntArray, limit: int = 8) -> str:
 
 
 def axis_of(values: IntArray) -> tuple[int, Axis]:
-    """The first of `values`, and the axis that walks on from it: affine if they are evenly spaced."""
+    """Return the first of `values`, and the axis with these offsets relative to it: affine if they are evenly spaced."""
     size = len(values)
     if size == 0:
         return 0, Axis(0, 0)
@@ -94,12 +94,12 @@ def _evenly(values: IntArray, step: int) -> bool:
 
 
 def walk(axis: Axis) -> IntArray:
-    """Offset of every index of `axis`, relative to its first."""
+    """Return the offset of every index of `axis`, relative to the first."""
     return np.arange(axis.size, dtype=np.int64) * axis.stride if axis.table is None else axis.table.offsets
 
 
 def joined(left: Axis, right: Axis) -> Axis | None:
-    """The one axis that runs through `left` and, faster, `right`, if a stride or a small table says it."""
+    """Return the single axis that runs through `left` and, faster, `right`; None if neither a stride nor a small table expresses it."""
     if left.size == 1:
         return right
     if right.size == 1:
@@ -113,7 +113,7 @@ def joined(left: Axis, right: Axis) -> Axis | None:
 
 
 def halves(axis: Axis, size: int) -> tuple[Axis, Axis] | None:
-    """`axis` as two, the inner one of `size`, which divides it; None if its table is not a sum of two."""
+    """Return `axis` split in two, the inner axis of `size`, a divisor of the size; None if the table is not a sum of two tables."""
     count = axis.size // size
     if axis.table is None:
         return Axis(count, axis.stride * size), Axis(size, axis.stride)
@@ -124,7 +124,7 @@ def halves(axis: Axis, size: int) -> tuple[Axis, Axis] | None:
 
 
 def coalesced(axes: Iterable[Axis]) -> list[Axis]:
-    """The same row-major walk in as few axes as strides allow: neighbours joined, sizes of 1 left out."""
+    """Return the same row-major walk with fewer axes: adjacent affine axes are joined where strides allow, and axes of size 1 left out."""
     result: list[Axis] = []
     for axis in axes:
         if axis.size == 1:

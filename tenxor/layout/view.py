@@ -1,4 +1,4 @@
-"""`View`: what a layout is, and which storage offset each of its positions has by that. Everything else is made of this."""
+"""`View`: the map from positions to storage offsets on which layouts are built."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .table import Axis, IntArray, Tables, coalesced, walk
 
 
 class View:
-    """A map from positions to offsets in a storage, in elements: immutable.
+    """An immutable map from positions to offsets in a storage, in elements.
 
-    Without `base`, position `(i, j, ...)` has storage offset `offset + strides[0]*i + strides[1]*j + ...`,
-    where a gathered axis adds `tables[axis].offsets[i]` in place of `strides[axis]*i`. With `base`, a chain,
-    that sum is a row-major number in `base.shape`, and `base` says where the element of that number lies.
+    Without `base`, position `(i, j, ...)` has storage offset `offset + strides[0]*i + strides[1]*j + ...`, where a gathered axis adds
+    `tables[axis].offsets[i]` in place of `strides[axis]*i`. With `base`, a view chain, this sum is a flat index in `base.shape`, and `base`
+    maps it to a storage offset.
     """
 
     __slots__ = ("_form", "_hash", "base", "offset", "shape", "size", "strides", "tables")
@@ -52,14 +52,14 @@ class View:
 
     @property
     def form(self) -> Form:
-        """What this is but for where it begins; equal ones are one object."""
+        """The layout without its offset, interned: layouts of equal forms share one object."""
         found = self._form
         if found is None:
             found = self._form = form_of(self)
         return found
 
     def at(self, offset: int) -> Self:
-        """The view of the same form that begins at an offset; of a chain there is only itself."""
+        """Return the view of the same form with another offset. A chain is returned unchanged."""
         if offset == self.offset or self.base is not None:
             return self
         found = type(self)(self.shape, self.strides, offset, self.tables)
@@ -73,25 +73,25 @@ class View:
 
     @property
     def depth(self) -> int:
-        """The number of views in the chain: 1 for one view."""
+        """The number of views in the chain; 1 for a single view."""
         return 1 if self.base is None else 1 + self.base.depth
 
     @property
     def innermost(self) -> Self:
-        """The last view of the chain: that of the storage itself."""
+        """The last view of the chain, which maps to the storage itself."""
         found = self
         while found.base is not None:
             found = found.base
         return found
 
     def axes(self) -> list[Axis]:
-        """Size, stride and table of each axis."""
+        """Return size, stride and table of each axis."""
         if self.tables is None:
             return list(map(Axis, self.shape, self.strides))
         return list(map(Axis, self.shape, self.strides, self.tables))
 
     def ravel(self, coords: Sequence[int]) -> int:
-        """Storage offset of the element at `coords`; negative ints count from the end.
+        """Return the storage offset of the element at `coords`; negative ints count from the end.
 
         Raises IndexOutOfRange for a coordinate past its axis, or for more or fewer coordinates than axes.
 
@@ -118,14 +118,14 @@ class View:
         return position if base is None else base.ravel(digits_of(position, base.shape))
 
     def offsets(self) -> IntArray:
-        """Storage offset of every element: an int64 array of this shape."""
+        """Return the storage offset of every element: a new int64 array of this shape."""
         result: IntArray = np.array(self.offset, dtype=np.int64)
         for axis in self.axes():
             result = result[..., None] + walk(axis)
         return result if self.base is None else self.base._locate(result)
 
     def _locate(self, numbers: IntArray) -> IntArray:
-        """Storage offsets of the elements with these row-major numbers."""
+        """Return the storage offsets of the elements with these flat indices."""
         result = np.full_like(numbers, self.offset)
         for axis in reversed(coalesced(self.axes())):
             numbers, digit = np.divmod(numbers, axis.size)

@@ -1,7 +1,7 @@
-"""Operations: expressions of scalars, the one table of what is known of each, reductions, and what complex numbers are.
+"""Operations: scalar expressions, the op table, reductions, and the formulas of complex numbers.
 
-`expr` has the words: `Expr`, of which formulas are made, and `Op`, an operation. `rules` says which dtypes an operation computes
-in, `table` fills `OPS`, `reductions` is the table of how many elements become one, and `complexes` has the formulas for parts.
+`expr` defines `Expr`, of which formulas are built, and `Op`, an operation. `rules` has the dtype rules, `table` fills `OPS`, `reductions`
+is the table of reductions, and `complexes` has the formulas for real and imaginary parts.
 """
 
 from .expr import OPS as OPS

@@ -1,8 +1,8 @@
-"""What is computed for one element: a tree of operations on dtyped scalars.
+"""Scalar expressions: trees of operations on dtyped scalars, which describe the computation of one element.
 
-An `Expr` is immutable and compares by structure, through a digest of it: parts may be shared, so what looks like a small
-graph may be an enormous tree, and nothing here walks it as a tree. Formulas (of composite operations, and of the user's own traced
-functions) are expressions over `Arg`; the loop IR adds leaves of its own (loads, run-time scalars, loop positions).
+An `Expr` is immutable and compares by structure, through a digest. Subexpressions may be shared, so a small graph can be an enormous tree;
+nothing here walks it as a tree. Formulas (of composite operations, and of the user's traced functions) are expressions over `Arg`; the loop
+IR adds leaves of its own (loads, run-time scalars, loop positions).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from ..dtypes import DType, Number, boolean
 from ..late import LateModule
 
-hashing = LateModule("tenxor.hashing")  # with the first expression
-_END = b"\0"  # ends text among the bytes that tell expressions apart; digests have their length
-LONGEST_TEXT = 2000  # characters of an expression that are shown
+hashing = LateModule("tenxor.hashing")  # imported with the first expression
+_END = b"\0"  # terminates text in the input of a digest; digests have a fixed length
+LONGEST_TEXT = 2000  # characters of an expression in its repr
 
 DTypes = tuple[DType, ...]
-# (operation, dtypes given) -> (dtypes computed in, dtype of the result)
+# (name of the operation, operand dtypes) -> (dtypes of the computation, dtype of the result)
 Rule = Callable[[str, DTypes], tuple[DTypes, DType]]
 
 
 class Expr:
-    """The root of all expressions; `dtype` is the type of its value, `digest` the same for equal ones in all processes."""
+    """The base class of expressions. `dtype` is the type of the value; `digest` is equal for equal expressions, in all processes."""
 
     __slots__ = ("_hash", "digest", "dtype")
 
@@ -30,7 +30,7 @@ class Expr:
     digest: bytes
 
     def _set(self, dtype: DType, *parts: object) -> None:
-        """Say what tells this from other expressions of its class."""
+        """Set dtype and digest, given the parts that distinguish this expression from others of its class."""
         told = [p.digest if isinstance(p, Expr) else repr(p).encode() + _END for p in parts]
         self._tell(type(self).__name__.encode() + _END, dtype, told)
 
@@ -47,11 +47,11 @@ class Expr:
 
     @property
     def args(self) -> tuple[Expr, ...]:
-        """The operands; none for a leaf."""
+        """The operands; empty for a leaf."""
         return ()
 
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
-        """The same of other operands."""
+        """Return this operation on other operands."""
         assert not args, f"{self!r} has no operands"
         return self
 
@@ -100,13 +100,13 @@ Exprs = tuple[Expr, ...]
 
 
 class Op:
-    """One elementwise operation.
+    """An elementwise operation.
 
-    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other entries;
-    `parts` gives it for complex operands, each a pair of real expressions; `pullback` is its derivative (`pullbacks.py`), which
-    else is that of the formula; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it
-    is worth. `in_complex` tells of a formula that has complex numbers in it, whatever it is given; `key` of which formula an operation
-    is that is in no table, in any process. `lengths` is what `ops.lengths` found.
+    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by other
+    entries of the table. `parts` is the formula for complex operands, each a `Pair` of real expressions. `pullback` is the derivative (a
+    VJP formula, `pullbacks.py`); by default it is derived from the formula. `infix` is the printed operator, `meaning` the documentation,
+    and `cost` about how many additions the operation is worth. `in_complex` tells of a formula with complex numbers in it, whatever the
+    operands. `key` identifies the formula of an operation outside the table, in any process. `lengths` is the cache of `ops.lengths`.
     """
 
     __slots__ = (
@@ -154,14 +154,14 @@ class Op:
         return self.name
 
     def result(self, dtypes: DTypes) -> DType:
-        """The dtype of the result for operands of these dtypes; DTypeError where there is none."""
+        """Return the dtype of the result for operands of these dtypes. Raises DTypeError if there is none."""
         found = self._results.get(dtypes)
         if found is None:
             found = self._results[dtypes] = self.rule(self.name, dtypes)[1]
         return found
 
     def format(self, args: list[str], dtype: DType) -> str:
-        """The operation written on the texts of its arguments."""
+        """Return the operation as text, given the texts of its operands."""
         if self.infix and self.arity == 2:
             return f"({args[0]} {self.infix} {args[1]})"
         if self.name == "cast":
@@ -169,7 +169,7 @@ class Op:
         return f"{self.name}({', '.join(args)})"
 
 
-OPS: dict[str, Op] = {}  # by name; filled by table.py, whose formulas are expressions of these very entries
+OPS: dict[str, Op] = {}  # by name; filled by table.py, whose formulas refer to these entries
 
 
 class Arg(Expr):
@@ -186,20 +186,20 @@ class Arg(Expr):
 
 
 class Const(Expr):
-    """A number that is part of the formula itself, and so of the compiled code."""
+    """A number that is part of the formula, and so of the compiled code."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Number, dtype: DType) -> None:
         self.value = value
-        self._set(dtype, repr(value))  # by text: 0.0 and -0.0 differ, nan equals itself
+        self._set(dtype, repr(value))  # as text, in which 0.0 and -0.0 differ and nan equals itself
 
     def __repr__(self) -> str:
         return repr(self.value)
 
 
 class Call(Expr):
-    """`op` applied to operands that already have the dtypes it computes in."""
+    """An operation on operands that already have the dtypes of the computation."""
 
     __slots__ = ("_args", "op")
 
@@ -245,7 +245,9 @@ class Pair(Expr):
 
 
 def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
-    """What `known` lacks of `e` and all below it, operands before what uses them. Each must be known before the next."""
+    """Iterate over the subexpressions of `e`, itself included, that `known` lacks, operands first. The caller must add each to `known`
+    before the next step.
+    """
     stack = [e]
     while stack:
         e = stack[-1]
@@ -260,7 +262,7 @@ def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
 
 
 def walk(e: Expr) -> list[Expr]:
-    """The expression and all below it, each once, operands before what uses them."""
+    """Return the expression and all its subexpressions, each once, operands first."""
     found: dict[Expr, None] = {}
     for part in missing(e, found):
         found[part] = None
@@ -268,7 +270,7 @@ def walk(e: Expr) -> list[Expr]:
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
-    """`x` as `dtype`."""
+    """Return `x` converted to `dtype`."""
     if x.dtype is dtype:
         return x
     if isinstance(x, Const) and dtype.kind == "float":
@@ -280,12 +282,12 @@ def cast(x: Expr, dtype: DType) -> Expr:
 
 
 def call(name: str, *operands: Operand) -> Expr:
-    """The operation `name` on expressions and Python numbers, with promotion by the table's rule."""
+    """Return the operation `name` on expressions and Python numbers, promoted by the dtype rule of the table."""
     return apply(OPS[name], operands)
 
 
 def apply(op: Op, operands: Sequence[Operand]) -> Expr:
-    """`op` on expressions and Python numbers; a number takes the dtype of the expressions beside it."""
+    """Return `op` on expressions and Python numbers; a number takes the dtype of the last expression among the operands."""
     strong = [x.dtype for x in operands if isinstance(x, Expr)]
     of_numbers = strong[-1]
     typed = tuple(x if isinstance(x, Expr) else Const(x, of_numbers) for x in operands)
@@ -294,13 +296,13 @@ def apply(op: Op, operands: Sequence[Operand]) -> Expr:
 
 
 def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
-    """`yes` where the condition holds, else `no`."""
+    """Return the expression `yes` where the condition holds, else `no`."""
     return call("where", condition, yes, no)
 
 
 def rebuild(e: Expr, other: Callable[[Expr, tuple[Expr, ...]], Expr], known: Mapping[Expr, Expr] | None = None) -> Expr:
-    """`e` with all but its operations replaced by what is `other` for them and their new operands, and the parts that are
-    `known` as they are known; what it shares stays shared.
+    """Return `e` rebuilt from its leaves: subexpressions in `known` are replaced, operations are applied to their new operands, and any
+    other subexpression becomes `other(subexpression, new_operands)`. Shared subexpressions stay shared.
     """
     found: dict[Expr, Expr] = dict(known or {})
     stack = [e]
@@ -324,20 +326,20 @@ def rebuild(e: Expr, other: Callable[[Expr, tuple[Expr, ...]], Expr], known: Map
 
 
 def replaced(e: Expr, by: Mapping[Expr, Expr]) -> Expr:
-    """`e` with some of its parts replaced."""
+    """Return `e` with the subexpressions that are keys of `by` replaced by its values."""
     return rebuild(e, lambda part, args: part.with_args(args), by)
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
-    """The formula with its `Arg`s replaced by the given expressions."""
+    """Return the formula with each `Arg` replaced by the given expression."""
     return rebuild(formula, lambda e, _: args[e.index] if isinstance(e, Arg) else e)
 
 
 def zero(dtype: DType) -> Const:
-    """The constant 0 of a numeric dtype."""
+    """Return the constant 0 of a numeric dtype."""
     return Const(0.0 if dtype.is_float else 0j if dtype.is_complex else 0, dtype)
 
 
 def true() -> Const:
-    """The constant True."""
+    """Return the constant True."""
     return Const(True, boolean)

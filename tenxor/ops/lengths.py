@@ -1,4 +1,4 @@
-"""How long operations are where they are written out, as they are in kernels."""
+"""The length of operations as kernels contain them, with all formulas expanded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .expr import OPS, Arg, Call, DTypes, Expr, Op, walk
 
 
 def length(op: Op, dtypes: DTypes) -> int:
-    """About how many additions an operation on operands of these dtypes is worth with all of it written out: formulas, the user's
-    own too, and what stands for complex numbers.
+    """Return about how many additions an operation on operands of these dtypes is worth, with the formulas of the user and of complex
+    numbers expanded.
 
     >>> from tenxor.dtypes import complex128, float64
     >>> from tenxor.ops import OPS
@@ -23,7 +23,7 @@ def length(op: Op, dtypes: DTypes) -> int:
 
 
 def _length(op: Op, dtypes: DTypes) -> int:
-    if op is OPS["cast"]:  # which has no rule
+    if op is OPS["cast"]:  # a cast has no dtype rule
         return op.cost
     if op.in_complex or any(d.is_complex for d in (*dtypes, op.result(dtypes))):
         whole = applied(op, [_argument(k, d) for k, d in enumerate(dtypes)], op.result(dtypes))
@@ -35,5 +35,5 @@ def _length(op: Op, dtypes: DTypes) -> int:
 
 
 def _argument(k: int, dtype: DType) -> Expr:
-    """An operand, a complex one as its parts."""
+    """Return an operand as an expression, a complex one as a `Pair` of its parts."""
     return pair(Arg(2 * k, dtype.part), Arg(2 * k + 1, dtype.part)) if dtype.is_complex else Arg(2 * k, dtype)

@@ -1,4 +1,4 @@
-"""Random numbers as formulas: a counter-based generator, so that each element is computed by itself, on any number of threads."""
+"""Random numbers as formulas: a counter-based generator computes each element alone, so results do not depend on the threads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .expr import Const, Expr, Exprs, call, cast
 
 
 def philox4x32(counter: Exprs, key: Exprs) -> Exprs:
-    """Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four words of a block.
+    """Return the four 32-bit words of a block of Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 
-    Words lie in 64 bits, of which the upper ones are left as they come: so each product is one instruction of vectors, which
-    looks at the lower halves of what it multiplies, and has both words of the next round.
+    Words are kept in 64 bits with arbitrary upper halves. Each product is then one vector instruction, which multiplies the lower halves
+    and gives both words of the next round.
     """
     c0, c1, c2, c3 = (cast(word, uint64) for word in counter)
     k0, k1 = (cast(word, uint64) for word in key)
@@ -36,7 +36,7 @@ def _high(x: Expr) -> Expr:
 
 
 def _block(counter: Expr, stream: Expr, key: Expr) -> Exprs:
-    """A block of two times 64 bits."""
+    """Return a block as two expressions of 64 bits each."""
     words = [cast(word, uint32) for x in (counter, stream, key) for word in (x, _high(x))]
     c0, c1, c2, c3 = (cast(word, uint64) for word in philox4x32(tuple(words[:4]), tuple(words[4:])))
     return _joined(c0, c1), _joined(c2, c3)
@@ -47,14 +47,14 @@ def _joined(low: Expr, high: Expr) -> Expr:
 
 
 def random_bits(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """The first 64 bits of a block."""
+    """Return the first 64 bits of a block."""
     return _block(counter, stream, key)[0]
 
 
 def random_below(counter: Expr, stream: Expr, key: Expr, count: Expr) -> Expr:
-    """Return an integer from 0 on and below `count`: the upper 64 of the 192 bits of the whole block times `count`.
+    """Return an integer from 0 to `count` - 1: the upper 64 of the 192 bits of the whole block times `count`.
 
-    2**128 blocks are dealt to `count` integers, so each integer has the probability 1 / count but for less than 2**-128: a relative
+    2**128 blocks are dealt to `count` integers, so the probability of each integer differs from 1 / count by less than 2**-128: a relative
     difference below 2**-64 for every count. No draw is rejected, so the number of an element depends on its own block alone.
     """
     first, second = _block(counter, stream, key)
@@ -64,20 +64,21 @@ def random_below(counter: Expr, stream: Expr, key: Expr, count: Expr) -> Expr:
 
 
 def random_fraction(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """A number from 0 on and below 1, of the upper 53 of the first 64 bits."""
+    """Return a float64 in [0, 1), made of the upper 53 of the first 64 bits."""
     return cast(call("bitwise_right_shift", random_bits(counter, stream, key), 11), float64) * 2.0**-53
 
 
 def random_single(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """A float32 from 0 on and below 1, of the upper 24 of the first 64 bits: by way of 32-bit integers, of which every processor makes
-    floats in vectors.
+    """Return a float32 in [0, 1), made of the upper 24 of the first 64 bits.
+
+    The bits go through int32, which every processor converts to floats in vectors.
     """
     upper = cast(call("bitwise_right_shift", random_bits(counter, stream, key), 40), int32)
     return cast(upper, float32) * 2.0**-24
 
 
 def standard_normal(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """A normal number by the Box-Muller transform, of 53 bits for the radius and 53 for the angle."""
+    """Return a standard normal number by the Box-Muller transform, with 53 bits for the radius and 53 for the angle."""
     first, second = (cast(call("bitwise_right_shift", bits, 11), float64) for bits in _block(counter, stream, key))
-    radius = call("log", (first + 1.0) * 2.0**-53)  # of numbers in (0, 1]
+    radius = call("log", (first + 1.0) * 2.0**-53)  # the logarithm of a number in (0, 1]
     return call("sqrt", radius * -2.0) * call("cos", second * (2.0**-53 * 2.0 * pi))

@@ -1,12 +1,12 @@
-"""What operations do to cotangents: for each operand, the cotangent of the result times the derivative by that operand.
+"""VJP formulas (pull-backs) of operations: for each operand, the cotangent of the result times the derivative by this operand.
 
-A function here takes the cotangent `g`, the result `r` and the operands, all as expressions, and gives one expression for each
-operand, or None where the derivative is 0 everywhere. The pull-back of a holomorphic function multiplies by the conjugate of its
-derivative, so that the cotangent of a complex number `z` is dL/d(re z) + 1j dL/d(im z), the direction in which a real loss L rises.
-Where a result needs its operand's function again, it is written in `r`: then the operand need not be kept.
+A function here takes the cotangent `g`, the result `r` and the operands, all as expressions, and returns one expression for each operand,
+or None where the derivative is 0 everywhere. The pull-back of a holomorphic function multiplies by the conjugate of its derivative, so that
+the cotangent of a complex number `z` is dL/d(re z) + 1j dL/d(im z), the direction in which a real loss L rises. A formula uses `r` where it
+would repeat the function of its operand: then the operand need not be saved.
 
-At kinks these are the subgradients that PyTorch gives, the least of those that there are: `abs` and `relu` have 0 at 0, `clip` has 0
-at numbers that are its bounds, `std` 0 where that is 0, and operands of `maximum` and `minimum` that are equal share the cotangent.
+At kinks these are the subgradients of PyTorch, the least of the possible ones: `abs` and `relu` have 0 at 0, `clip` has 0 at its bounds,
+`std` has 0 where it is 0, and equal operands of `maximum` and `minimum` share the cotangent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Cotangents = tuple[Expr | None, ...]
 
 
 def conj(x: Expr) -> Expr:
-    """The complex conjugate; a real number is its own."""
+    """Return the complex conjugate; a real number is its own."""
     return call("conj", x) if x.dtype.is_complex else x
 
 
@@ -58,7 +58,7 @@ def power(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
     one = zero(y.dtype) + 1
     by_base = where(call("equal", y, zero(y.dtype)), zero(g.dtype), _times(g, y * call("pow", x, y - one)))
     least = call("real", y) if y.dtype.is_complex else y
-    nothing = call("equal", x, zero(x.dtype)) & call("greater_equal", least, zero(least.dtype))  # of which each power is 0, or 1
+    nothing = call("equal", x, zero(x.dtype)) & call("greater_equal", least, zero(least.dtype))  # every power of such a base is 0 or 1
     by_exponent = _times(g, r * call("log", where(nothing, one, x)))
     return by_base, where(nothing, zero(g.dtype), by_exponent)
 
@@ -122,7 +122,7 @@ def squared_abs(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 
 def sign(g: Expr, r: Expr, x: Expr) -> Cotangents:
-    """Of complex numbers: x / abs(x), of which only what is at right angles to x changes."""
+    """Return the cotangent of x / abs(x) for a complex x, which changes with the direction of x alone; None for a real x."""
     if not x.dtype.is_complex:
         return (None,)
     size = call("abs", x)
@@ -152,7 +152,7 @@ def clip(g: Expr, r: Expr, x: Expr, low: Expr, high: Expr) -> Cotangents:
     nothing = zero(g.dtype)
     below, above = call("less_equal", x, low), call("greater_equal", x, high)
     by_low = where(below & call("less_equal", low, high), g, nothing)
-    by_high = where(above | call("less", high, low), g, nothing)  # `high` is what is given where the two are crossed
+    by_high = where(above | call("less", high, low), g, nothing)  # the result is `high` where low > high
     return where(below | above, nothing, g), by_low, by_high
 
 
@@ -180,12 +180,12 @@ def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def of_first(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    """Return the cotangent of the first operand alone: the second is what is, or was, lost by rounding."""
+    """Return the cotangent of the first operand alone: the second only stands for rounding errors."""
     return g, None
 
 
 def nothing(g: Expr, r: Expr, *args: Expr) -> Cotangents:
-    """Of steps: flat wherever there is a derivative."""
+    """Return None for each operand: the operation is piecewise constant."""
     return (None,) * len(args)
 
 
@@ -282,7 +282,7 @@ def erfinv(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 def atan2(g: Expr, r: Expr, y: Expr, x: Expr) -> Cotangents:
     size = x * x + y * y
-    nowhere = call("equal", size, zero(size.dtype))  # all angles meet there
+    nowhere = call("equal", size, zero(size.dtype))  # the angle is undefined at the origin
     share = where(nowhere, zero(g.dtype), g) / where(nowhere, 1.0, size)
     return share * x, -(share * y)
 

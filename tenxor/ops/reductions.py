@@ -1,7 +1,7 @@
-"""Reductions: how many elements become one.
+"""Reductions: how many elements are combined into one.
 
-A reduction is a monoid: an identity, how one element is lifted into the state, and how two states combine. Both back ends follow
-from those formulas, so a new reduction is one entry in `REDUCTIONS`.
+A reduction is a monoid: an identity, a function that lifts an element into the state, and a function that combines two states. Both back
+ends follow these formulas, so a new reduction is a single entry in `REDUCTIONS`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from .expr import Arg, Const, DTypes, Expr, Exprs, call, cast, substitute, where
 
 
 class Reduction:
-    """How many elements become one.
+    """A reduction of many elements to one.
 
-    The state is a tuple of scalars (for argmax: the value and where it was). `states(dtype)` gives their dtypes for an
-    input dtype; `identity` the state of nothing; `lift(x, position)` the state of one element; `combine(left, right)`
-    that of both parts, None where only the order of the elements says it (a user's own reduction). `follow`, if given, is a
-    shorter way to take in one element that comes after all others, so loops must keep that order. `places` says whether
-    `lift` looks at the position, `ordered` whether elements are compared, so that they may not be complex. `result(dtype)`
-    is the dtype given back: the state's last part, or what `finish` makes of the state and that dtype. `between` names the
-    operation on two floats that does the same, and is shorter where only two are joined.
+    The state is a tuple of scalars (for argmax: the value and its position). `states(dtype)` gives their dtypes for an input dtype;
+    `identity` the state of no elements; `lift(x, position)` the state of one element; `combine(left, right)` the state of both parts, or
+    None if elements can only be taken in order (a user's own reduction). `follow`, if given, is a shorter way to add one element that comes
+    after all others; loops that use it must keep the order. `places` tells whether `lift` reads the position; `ordered` whether elements
+    are compared, so complex ones are rejected. The result has the dtype `result(dtype)`: it is the last part of the state, or
+    `finish(state, result_dtype)`. `between` names the operation that reduces two floats to the same result, and is shorter for just two.
     """
 
     __slots__ = (
@@ -65,13 +64,13 @@ class Reduction:
         self.kind = "reduce"
 
     def step(self, states: Exprs, element: Exprs) -> Exprs:
-        """The state after one more lifted element."""
+        """Return the state after one more lifted element."""
         join = self.follow or self.combine
         assert join is not None
         return join(states, element)
 
     def check(self, op: str, dtype: DType) -> None:
-        """Raise DTypeError, which names what was asked for, if it does not take elements of this dtype."""
+        """Raise DTypeError, which names `op`, if the reduction does not accept elements of this dtype."""
         if self.ordered and dtype.is_complex:
             raise DTypeError(
                 f"{op}: does not accept {dtype}, as complex numbers have no order; use it on tx.real(x), tx.imag(x) or tx.abs(x)"
@@ -82,7 +81,7 @@ class Reduction:
 
 
 def _widened(d: DType) -> DType:
-    """Sums of integers are kept in 64 bits (array API); those of narrow floats in float32 until the end."""
+    """Return the dtype of sums: 64 bits for integers (array API), float32 for narrow floats until the end."""
     return d.compute if d.is_float else d if d.is_complex else uint64 if d.kind == "uint" else int64
 
 
@@ -111,10 +110,9 @@ def _by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
 
 
 def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
-    """The value that wins and its position: NaN wins over all, the earlier position over an equal value.
+    """Return `combine` and `follow` of argmax or argmin: NaN wins over all values, and the earlier position over an equal value.
 
-    Two ways to join: of any two parts, and of a part with an element that comes after all of it, which wins if it is
-    not worse.
+    `combine` joins two parts in any order. `follow` joins a part and an element behind it; the element wins if it is better.
     """
 
     def is_nan(x: Expr) -> Expr:
@@ -129,7 +127,7 @@ def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs]
     def beats(b: Expr, a: Expr) -> Expr:
         if a.dtype.kind != "float":
             return call(better, b, a)
-        return call("logical_not", call(not_better, b, a) | is_nan(a))  # true for a NaN b
+        return call("logical_not", call(not_better, b, a) | is_nan(a))  # also true if b is NaN
 
     def follow(left: Exprs, right: Exprs) -> Exprs:
         (a, i), (b, j) = left, right
@@ -140,7 +138,7 @@ def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs]
 
 
 def _somewhere(states: Exprs, dtype: DType) -> Expr:
-    """The position found; the first if no element was better than the identity, as then all are equal to it."""
+    """Return the position found, or 0 if no element was better than the identity: then all elements are equal to it."""
     return where(call("equal", states[1], _nowhere(int64)), 0, states[1])
 
 
@@ -162,7 +160,7 @@ def _number(value: int) -> Callable[[DTypes], Exprs]:
 
 
 def _negative_zero(states: DTypes) -> Exprs:
-    """What changes no float that is added to it: 0 would change -0."""
+    """Return the identity of addition for floats, -0.0: adding 0.0 would change -0.0."""
     (d,) = states
     return (Const(-0.0 if d.is_float else complex(-0.0, -0.0) if d.is_complex else 0, d),)
 
@@ -185,10 +183,10 @@ def _argument(name: str, worst: Callable[[DType], Const], better: str, not_bette
 
 
 def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
-    """The best value, NaN if there is one, and of two zeros that with the right sign: -0 is below 0.
+    """Return the reduction to a maximum or minimum. NaN wins over all values, and -0.0 is below 0.0.
 
-    Floats are compared by rank (see below), which takes four quick instructions an element. To compare them as they are
-    and see to NaN and the signs of zeros takes seven, each of which waits for the one before.
+    Floats are compared by rank (see below), in four fast instructions per element. Comparing the floats themselves, with care for NaN and
+    the signs of zeros, takes seven instructions, each of which waits for the previous one.
     """
 
     def lift(x: Expr, position: Expr, states: DTypes) -> Exprs:
@@ -208,13 +206,13 @@ def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
     )
 
 
-# The rank of a float is an unsigned integer, in the order of the floats: from the bits of one that is not negative the sign
-# is flipped, of a negative one all are. NaN would come first and last, by its sign. Turned about like the numbers on a
-# wheel, all ranks of NaN lie together: above all others for the maximum, below them for the minimum.
+# The rank of a float is an unsigned integer in the order of the floats: its bits with the sign bit flipped, or with all bits
+# flipped if it is negative. NaN would come first or last, by its sign. A rotation (addition modulo 2**bits) brings all ranks
+# of NaN together: above all others for the maximum, below them for the minimum.
 
 
 def _turn(name: str, bits: int) -> int:
-    """By how much the wheel is turned: the ranks of NaN with a sign come first, and there are as many of them without."""
+    """Return the rotation of the ranks. The ranks of negative NaN come first, and there are as many of positive NaN."""
     nans = {32: (1 << 23) - 1, 64: (1 << 52) - 1}[bits]
     return (1 << bits) - nans if name == "max" else nans
 
@@ -264,7 +262,7 @@ REDUCTIONS: dict[str, Reduction] = {
     )
 }
 
-# By its name, the operation that makes of two results of a reduction the result for both.
+# For the name of a reduction, the operation that combines the results of two parts into the result of the whole.
 COMBINED_BY = {
     "sum": "add",
     "sum_in_width": "add",
@@ -279,13 +277,13 @@ COMBINED_BY = {
 
 # --- running reductions -----------------------------------------------------------------------------------------------
 
-# The first element of a running sum or product is the very element; the sum of all is 0 and more, so never -0.
+# A running sum begins with the first element itself, which may be -0.0; a plain sum begins with 0.0 and is never -0.0.
 _running_sum = Reduction("sum", _one(_widened), _negative_zero, _plain, _by("add"), _summed)
 
 
 def running(name: str, dtype: DType) -> Reduction:
-    """How elements of a dtype become a running reduction of this name."""
-    if name == "prod" and dtype.is_complex:  # whose 1 has an imaginary part, and infinity times 0 is NaN
+    """Return the reduction whose states make up the running reduction (`cumulative_sum` and the like) of this name."""
+    if name == "prod" and dtype.is_complex:  # the identity 1 + 0j would turn infinities into NaN
         return reduction_from_first(Arg(0, dtype) * Arg(1, dtype), any_order=True)
     if name == "logaddexp":
         return reduction_from_first(call(name, Arg(0, dtype), Arg(1, dtype)), any_order=True)
@@ -294,11 +292,13 @@ def running(name: str, dtype: DType) -> Reduction:
 
 # --- reductions of the user's own -------------------------------------------------------------------------------------
 
-_reductions: dict[tuple[object, ...], Reduction] = {}  # one object for one meaning, so that its kernels are found again
+_reductions: dict[tuple[object, ...], Reduction] = {}  # interned, so that their kernels are reused
 
 
 def reduction_in_order(step: Expr, initial: Const) -> Reduction:
-    """The reduction that starts from `initial` and takes the elements in order: `step` over Arg(0), the state, and Arg(1)."""
+    """Return the reduction that starts from `initial` and takes the elements in order; `step` is over Arg(0), the state, and Arg(1), an
+    element.
+    """
     key = ("in order", step, initial)
     if key not in _reductions:
         state = step.dtype
@@ -315,7 +315,10 @@ def reduction_in_order(step: Expr, initial: Const) -> Reduction:
 
 
 def reduction_from_first(step: Expr, *, any_order: bool) -> Reduction:
-    """The reduction that starts from the first element; its state is whether there was one, and the value so far."""
+    """Return the reduction that starts from the first element. The state is a flag, whether an element was seen, and the value so far.
+
+    `step` is over Arg(0) and Arg(1). If `any_order`, `step` is associative, and parts may be combined.
+    """
     key = ("from first", step, any_order)
     if key not in _reductions:
         state = step.dtype

@@ -1,4 +1,4 @@
-"""Dtype rules: what an operation computes in, and what its result is, for the dtypes that it is given."""
+"""Dtype rules: for operand dtypes, the dtypes of the computation and the dtype of the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
 
 
 def same(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
-    """Operands promote to one dtype, which is the result's too."""
+    """Return the rule for operands that promote to one dtype, the dtype of the result too."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         d = _check_kinds(op, dtypes, accepts)
@@ -42,21 +42,21 @@ def same(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
 
 
 def floating(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Operands promote to one real floating-point dtype (integers to the default one)."""
+    """Promote the operands to one real floating-point dtype; integers become the default one."""
     d = _check_kinds(op, dtypes, ORDERED)
     d = d if d.kind == "float" else DEFAULT_FLOAT
     return (d,) * len(dtypes), d
 
 
 def inexact(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Operands promote to one floating-point dtype, real or complex (integers to the default one)."""
+    """Promote the operands to one floating-point dtype, real or complex; integers become the default real one."""
     d = _check_kinds(op, dtypes, ALL_KINDS)
     d = d if d.kind in ("float", "complex") else DEFAULT_FLOAT
     return (d,) * len(dtypes), d
 
 
 def part_of(accepts: tuple[str, ...]) -> Rule:
-    """One operand; the result has the dtype of its parts, if it is complex, else its own."""
+    """Return the rule for one operand and a result of the dtype of its parts: a complex dtype gives its real one, others stay."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         d = _check_kinds(op, dtypes, accepts)
@@ -66,7 +66,7 @@ def part_of(accepts: tuple[str, ...]) -> Rule:
 
 
 def number_and_real(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """A number, real or complex, and a real one of the dtype of its parts."""
+    """Accept a real or complex float and a real float of the dtype of its parts. Raises DTypeError for other dtypes."""
     x, y = dtypes
     if y is not x.part or not y.is_float:
         raise DTypeError(f"{op}: takes a number and a float of the dtype of its parts, not {x} and {y}")
@@ -74,7 +74,7 @@ def number_and_real(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
-    """Operands promote to one dtype; the result is bool."""
+    """Return the rule for operands that promote to one dtype, and a bool result."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         return (_check_kinds(op, dtypes, accepts),) * len(dtypes), boolean
@@ -83,23 +83,23 @@ def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
 
 
 def logical(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Operands count as true where they are not zero."""
+    """Convert the operands to bool: they count as true where they are not zero."""
     return (boolean,) * len(dtypes), boolean
 
 
 def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """A condition, then two values of one dtype."""
+    """Promote the second and third operand to one dtype; the first is a condition."""
     d = _check_kinds(op, dtypes[1:], ALL_KINDS)
     return (boolean, d, d), d
 
 
 def as_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """A float of 32 or 64 bits, and an unsigned integer of as many."""
+    """Map a float of 32 or 64 bits to the unsigned integer of as many bits."""
     return dtypes, _as_wide(op, dtypes[0], {float32: uint32, float64: uint64})
 
 
 def as_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """An unsigned integer of 32 or 64 bits, and a float of as many."""
+    """Map an unsigned integer of 32 or 64 bits to the float of as many bits."""
     return dtypes, _as_wide(op, dtypes[0], {uint32: float32, uint64: float64})
 
 
@@ -110,7 +110,7 @@ def _as_wide(op: str, given: DType, wanted: dict[DType, DType]) -> DType:
 
 
 def words(result: DType) -> Rule:
-    """64 bits each."""
+    """Return the rule of operations on uint64 words, with this dtype as the result."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         if any(d is not uint64 for d in dtypes):
@@ -121,5 +121,5 @@ def words(result: DType) -> Rule:
 
 
 def never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """No rule: a cast carries its dtype itself."""
+    """Raise AssertionError: a cast carries the dtype itself."""
     raise AssertionError("cast carries its dtype itself")

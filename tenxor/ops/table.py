@@ -1,7 +1,7 @@
-"""The table of operations: what an elementwise operation is called, accepts, gives and means.
+"""The table of elementwise operations: name, arity, dtype rule, meaning, and optionally formula, complex parts and derivative.
 
-Adding an elementwise operation is one entry here. An entry with a `formula` needs nothing else: both back ends expand
-it. One without is a primitive, which each back end knows by name.
+An elementwise operation is one entry. An entry with a `formula` needs nothing else: both back ends expand it. An entry without one is a
+primitive, which each back end implements by name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op:
-    """Enter an elementwise operation into the table."""
+    """Add an elementwise operation to the table, and return it."""
     op = OPS[name] = Op(name, arity, rule, meaning, **more)  # type: ignore[arg-type]
     return op
 
@@ -359,7 +359,7 @@ entry(
 )
 
 
-# What has no function of its own: `cast` is astype, `clip` takes optional bounds, and the rest is inside other functions.
+# Operations without a public function of their own: `cast` is astype, `clip` takes optional bounds, and other functions use the rest.
 INTERNAL = (
     "at_least",
     "at_most",
@@ -382,7 +382,7 @@ INTERNAL = (
 )
 
 def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
-    """An operation of the user's own: `formula` over `Arg`s of the given dtypes."""
+    """Return an operation of the user: `formula` over `Arg`s of the given dtypes."""
     found = Op(
         name,
         len(dtypes),

@@ -12,105 +12,105 @@ Two = tuple[Expr, Expr]
 
 
 def add(x: Expr, y: Expr) -> Expr:
-    """x + y."""
+    """Return x + y."""
     (a, b), (c, d) = x.args, y.args
     return pair(a + c, b + d)
 
 
 def subtract(x: Expr, y: Expr) -> Expr:
-    """x - y."""
+    """Return x - y."""
     (a, b), (c, d) = x.args, y.args
     return pair(a - c, b - d)
 
 
 def multiply(x: Expr, y: Expr) -> Expr:
-    """x * y, as written out: where parts are infinite, others may be NaN."""
+    """Return x * y by the textbook formula: infinite parts may give NaN."""
     (a, b), (c, d) = x.args, y.args
     return pair(a * c - b * d, a * d + b * c)
 
 
 def negative(x: Expr) -> Expr:
-    """-x."""
+    """Return -x."""
     a, b = x.args
     return pair(-a, -b)
 
 
 def conj(x: Expr) -> Expr:
-    """x with the other imaginary part."""
+    """Return x with the imaginary part negated."""
     a, b = x.args
     return pair(a, -b)
 
 
 def select(condition: Expr, x: Expr, y: Expr) -> Pair:
-    """x where the condition holds, else y."""
+    """Return x where the condition holds, else y."""
     (a, b), (c, d) = x.args, y.args
     return pair(where(condition, a, c), where(condition, b, d))
 
 
 def equal(x: Expr, y: Expr) -> Expr:
-    """Whether both parts are equal."""
+    """Return whether both parts are equal."""
     (a, b), (c, d) = x.args, y.args
     return call("equal", a, c) & call("equal", b, d)
 
 
 def not_equal(x: Expr, y: Expr) -> Expr:
-    """Whether any part differs."""
+    """Return whether either part differs."""
     (a, b), (c, d) = x.args, y.args
     return call("not_equal", a, c) | call("not_equal", b, d)
 
 
 def square(x: Expr) -> Expr:
-    """x * x."""
+    """Return x * x."""
     a, b = x.args
     return pair(a * a - b * b, a * b + a * b)
 
 
 def squared_abs(x: Expr) -> Expr:
-    """The square of the magnitude, real."""
+    """Return the square of the magnitude, a real number."""
     a, b = x.args
     return a * a + b * b
 
 
 def magnitude(x: Expr) -> Expr:
-    """The absolute value, without overflow."""
+    """Return the magnitude, without overflow on the way."""
     a, b = x.args
     return call("hypot", a, b)
 
 
 def by_part(name: str, x: Expr) -> Expr:
-    """A real function of each part."""
+    """Return a real function of each part."""
     a, b = x.args
     return pair(call(name, a), call(name, b))
 
 
 def isnan(x: Expr) -> Expr:
-    """Whether any part is NaN."""
+    """Return whether either part is NaN."""
     a, b = x.args
     return call("isnan", a) | call("isnan", b)
 
 
 def isinf(x: Expr) -> Expr:
-    """Whether any part is infinite."""
+    """Return whether either part is infinite."""
     a, b = x.args
     return call("isinf", a) | call("isinf", b)
 
 
 def isfinite(x: Expr) -> Expr:
-    """Whether both parts are finite."""
+    """Return whether both parts are finite."""
     a, b = x.args
     return call("isfinite", a) & call("isfinite", b)
 
 
 # --- quotients --------------------------------------------------------------------------------------------------------
 
-HUGE, SCALE = 2.0**800, 2.0**200  # beyond which dividends are scaled, and by how much
+HUGE, SCALE = 2.0**800, 2.0**200  # the magnitude beyond which dividends are scaled, and the factor
 TOP = 2046  # the exponent field of the largest floats
 
 
 def divide(x: Expr, y: Expr) -> Expr:
-    """x / y without overflow or underflow on the way; infinities as in C99, Annex G, and of zeros as in NumPy.
+    """Return x / y without overflow or underflow on the way; infinities as in C99, Annex G, zero divisors as in NumPy.
 
-    Quotients of float32 are computed in float64, where squares have room. Else the divisor is scaled by a power of two to
+    Quotients of float32 are computed in float64, whose range holds the squares. For float64 the divisor is scaled by a power of two to
     about 1, and the dividend if it is very large or small.
     """
     (a, b), (c, d) = x.args, y.args
@@ -143,7 +143,7 @@ def scaled_quotient(x: Two, y: Two) -> Two:
 
 
 def _reciprocal_power(x: Expr) -> Expr:
-    """A power of two by which a positive float64 becomes about 1, or as near to that as there is one."""
+    """Return a power of two by which a positive float64 becomes about 1, or the nearest to this that a float64 can express."""
     field = cast(call("bitwise_right_shift", call("float_to_bits", x), 52), int64)
     wanted = call("maximum", TOP - field, 1)
     wanted = call("minimum", wanted, TOP)
@@ -151,7 +151,7 @@ def _reciprocal_power(x: Expr) -> Expr:
 
 
 def _with_infinities(x: Two, y: Two, quotient: Two) -> Two:
-    """The quotient, where one of both numbers is infinite: an infinity, or zeros."""
+    """Return the quotient, corrected where just one of the two numbers is infinite: an infinity, or zeros."""
     over = _is_infinite(x) & _is_finite(y)
     under = _is_finite(x) & _is_infinite(y)
     a, b = (where(over, infinite_unit(part), part) for part in x)
@@ -170,11 +170,11 @@ def _is_finite(x: Two) -> Expr:
 
 
 def infinite_unit(x: Expr) -> Expr:
-    """1 for an infinity, else 0, with the sign."""
+    """Return 1 for an infinity, else 0, with the sign of x."""
     return call("copysign", where(call("isinf", x), 1.0, zero(x.dtype)), x)
 
 
 def divide_by_real(x: Expr, y: Expr) -> Expr:
-    """x / y for a real y."""
+    """Return x / y for a real y."""
     a, b = x.args
     return pair(a / y, b / y)

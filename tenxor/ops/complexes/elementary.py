@@ -1,6 +1,6 @@
-"""Powers, logarithms and circular functions of complex numbers, from real ones of their parts.
+"""Powers, logarithms and trigonometric functions of complex numbers, from real functions of their parts.
 
-Special values are those of C99, Annex G. All is computed in float64: of complex64 each part is then rounded once.
+Special values are those of C99, Annex G. All formulas are computed in float64; for complex64 each part is then rounded once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .arithmetic import Two, infinite_unit, scaled_quotient
 from .pairs import pair
 
 LOG2_E, LOG10_E, LN_2 = 1 / _log(2), _log10(_exp(1)), _log(2)
-LN_2_LOW, LN_2_LEAST = 2.3190468138462996e-17, 5.707708438416212e-34  # what the logarithm of 2 is more
+LN_2_LOW, LN_2_LEAST = 2.3190468138462996e-17, 5.707708438416212e-34  # the rest of log(2) beyond LN_2, in two floats
 
 
 def of_parts(function: Callable[[Expr, Expr], Two]) -> Callable[[Expr], Expr]:
-    """A function of complex numbers from one of their parts in float64."""
+    """Return the formula for complex numbers of a function of their parts in float64."""
 
     def formula(x: Expr) -> Expr:
         a, b = x.args
@@ -33,7 +33,7 @@ def of_parts(function: Callable[[Expr, Expr], Two]) -> Callable[[Expr], Expr]:
 
 
 def turned(function: Callable[[Expr, Expr], Two]) -> Callable[[Expr, Expr], Two]:
-    """From f the function -i f(i x): from sinh to sin, and so on."""
+    """Return the function -i f(i x) for a function f: it turns sinh into sin, and so on."""
 
     def formula(a: Expr, b: Expr) -> Two:
         real, imag = function(-b, a)
@@ -43,32 +43,34 @@ def turned(function: Callable[[Expr, Expr], Two]) -> Callable[[Expr, Expr], Two]
 
 
 def number(value: float) -> Const:
-    """A constant."""
+    """Return a float64 constant."""
     return Const(value, float64)
 
 
 def with_sign(size: Expr | float, of: Expr) -> Expr:
-    """A size with the sign of something."""
+    """Return a magnitude with the sign of `of`."""
     return call("copysign", size, of)
 
 
 def finite(x: Expr) -> Expr:
-    """Whether a part is finite."""
+    """Return whether a part is finite."""
     return call("isfinite", x)
 
 
 def size_of(x: Expr) -> Expr:
-    """A part without its sign."""
+    """Return the magnitude of a part."""
     return call("abs", x)
 
 
 # --- powers of e ------------------------------------------------------------------------------------------------------
 
-LARGE, SHIFT = 709.0, 600.0  # from which on e to the power is taken in parts, as a cosine may bring it back into range
+LARGE, SHIFT = 709.0, 600.0  # from LARGE on, exp is a product with exp(SHIFT): a cosine may bring it back into range
 
 
 def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, Two], Two]:
-    """A power function of a real part, turned to where an angle's cosine and sine are; the angle is 0 where `b` is."""
+    """Return a function of a real exponent `a`, an angle `b`, and cosine and sine of the angle: the power times both. The angle is 0 where
+    `b` is.
+    """
 
     def formula(a: Expr, b: Expr, turn: Two) -> Two:
         is_large = a > large
@@ -88,13 +90,15 @@ _power_of_2 = _powers("exp2", 1023.0, 1000.0, 2.0**1000)
 
 
 def exp_parts(a: Expr, b: Expr) -> Two:
-    """e to the power a + bi."""
+    """Return e to the power a + bi."""
     return _power_of_e(a, b, (call("cos", b), call("sin", b)))
 
 
 def exp2_parts(a: Expr, b: Expr) -> Two:
-    """2 to the power a + bi. The angle b log(2) is three numbers, each turned by: to about as many digits as it needs up to
-    2**106, from where on only the magnitude is right.
+    """Return 2 to the power a + bi.
+
+    The angle b log(2) is the sum of three numbers, and the result is rotated by each. This has about the needed digits for b up to 2**106;
+    beyond, only the magnitude is right.
     """
     middle, rest = _two_sum(_two_product(b, LN_2), b * LN_2_LOW)
     angles = b * LN_2, middle, rest + _two_product(b, LN_2_LOW) + b * LN_2_LEAST
@@ -103,16 +107,16 @@ def exp2_parts(a: Expr, b: Expr) -> Two:
 
 
 def expm1_parts(a: Expr, b: Expr) -> Two:
-    """e to the power a + bi, less 1: exact near 0."""
+    """Return e to the power a + bi, minus 1: accurate near 0."""
     real, imag = exp_parts(a, b)
     half = call("sin", b * 0.5)
     near = call("expm1", a) * call("cos", b) - 2.0 * half * half
-    near = near + 0.0  # the standard has 0 for -0, too
+    near = near + 0.0  # C99 has 0 for -0, too
     return where((size_of(a) < 40.0) & finite(b), near, real - 1.0), imag
 
 
 def _hyperbolic(a: Expr) -> tuple[Expr, Expr, Two]:
-    """cosh and sinh, both to be multiplied by two more numbers: so they do not overflow before what they are part of does."""
+    """Return cosh and sinh, each to be multiplied by two further factors, so that they do not overflow before the final product does."""
     size = size_of(a)
     is_large = size > LARGE
     root = call("exp", (size - SHIFT) * 0.5)
@@ -121,7 +125,7 @@ def _hyperbolic(a: Expr) -> tuple[Expr, Expr, Two]:
 
 
 def sinh_parts(a: Expr, b: Expr) -> Two:
-    """The hyperbolic sine."""
+    """Return the hyperbolic sine."""
     cosh, sinh, (again, back) = _hyperbolic(a)
     nowhere = call("logical_not", finite(b))
     at_edge = nowhere & (call("equal", a, 0.0) | call("isinf", a))
@@ -130,7 +134,7 @@ def sinh_parts(a: Expr, b: Expr) -> Two:
 
 
 def cosh_parts(a: Expr, b: Expr) -> Two:
-    """The hyperbolic cosine."""
+    """Return the hyperbolic cosine."""
     cosh, sinh, (again, back) = _hyperbolic(a)
     nowhere = call("logical_not", finite(b))
     real = where(nowhere & call("isinf", a), inf, cosh * call("cos", b) * again * back)
@@ -139,7 +143,7 @@ def cosh_parts(a: Expr, b: Expr) -> Two:
 
 
 def tanh_parts(a: Expr, b: Expr) -> Two:
-    """The hyperbolic tangent, by the formula of Kahan ("Branch cuts for complex elementary functions", 1987)."""
+    """Return the hyperbolic tangent, by the formula of Kahan ("Branch cuts for complex elementary functions", 1987)."""
     size = size_of(a)
     is_large = size > 22.0
     tan, sinh = call("tan", b), call("sinh", where(is_large, number(1.0), a))
@@ -147,14 +151,14 @@ def tanh_parts(a: Expr, b: Expr) -> Two:
     divisor = 1.0 + slope * sinh * sinh
     real = slope * call("sqrt", 1.0 + sinh * sinh) * sinh / divisor
     far = 4.0 * call("sin", b) * call("cos", b) * call("exp", -2.0 * size)
-    far = where(call("isinf", a), with_sign(0.0, b), far)  # as the standard has it, whatever the sign of sin(2 b)
+    far = where(call("isinf", a), with_sign(0.0, b), far)  # as in C99, whatever the sign of sin(2 b)
     one = where(finite(b) | call("isinf", a), with_sign(1.0, a), number(nan))
     real = where(is_large, one, where(call("equal", a, 0.0), a, real))
     return real, where(call("equal", b, 0.0), b, where(is_large, far, tan / divisor))
 
 
 def cos_parts(a: Expr, b: Expr) -> Two:
-    """The cosine."""
+    """Return the cosine."""
     return cosh_parts(-b, a)
 
 
@@ -162,8 +166,9 @@ def cos_parts(a: Expr, b: Expr) -> Two:
 
 
 def sign_parts(a: Expr, b: Expr) -> Two:
-    """A number divided by its magnitude, which is neither rounded to few digits nor overflows before; 0 for 0. Where one part
-    alone is infinite, the other is nothing beside it; where both are, there is no angle, and so NaN.
+    """Return a number divided by its magnitude, without overflow or loss of digits on the way; 0 for 0.
+
+    If one part is infinite, the other part is negligible. If both are, the angle is undefined and the result is NaN.
     """
     largest = call("maximum", size_of(a), size_of(b))
     scale = where(largest > 2.0**1000, 2.0**-100, where(largest < 2.0**-900, 2.0**200, number(1.0)))
@@ -174,7 +179,7 @@ def sign_parts(a: Expr, b: Expr) -> Two:
 
 
 def sqrt_parts(a: Expr, b: Expr) -> Two:
-    """The root that is not left of 0."""
+    """Return the square root with a real part of at least 0."""
     largest = call("maximum", size_of(a), size_of(b))
     down, up = largest > 2.0**1000, largest < 2.0**-900
     before = where(down, 2.0**-4, where(up, 2.0**200, number(1.0)))
@@ -190,7 +195,7 @@ def sqrt_parts(a: Expr, b: Expr) -> Two:
 
 
 def _halves(x: Expr) -> Two:
-    """A number as the sum of two of half as many digits (Dekker, "A floating-point technique for extending the available
+    """Return a number as the sum of two numbers of half as many digits (Dekker, "A floating-point technique for extending the available
     precision", 1971).
     """
     shifted = 134217729.0 * x
@@ -199,14 +204,14 @@ def _halves(x: Expr) -> Two:
 
 
 def _two_square(x: Expr) -> Two:
-    """A square, and what it was rounded by."""
+    """Return a square and its rounding error."""
     high, low = _halves(x)
     square = x * x
     return square, ((high * high - square) + 2.0 * high * low) + low * low
 
 
 def _two_product(x: Expr, y: float) -> Expr:
-    """What a product with a constant was rounded by; 0 for large numbers."""
+    """Return the rounding error of a product with a constant; 0 for large numbers."""
     (high, low), shifted = _halves(x), 134217729.0 * y
     above = shifted - (shifted - y)
     below = y - above
@@ -215,21 +220,21 @@ def _two_product(x: Expr, y: float) -> Expr:
 
 
 def _two_sum(x: Expr, y: Expr) -> Two:
-    """A sum, and what it was rounded by."""
+    """Return a sum and its rounding error."""
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
 
 
 def _added(x: Expr, y: Expr, z: Expr, rest: Expr) -> Expr:
-    """The sum of all, rounded about once."""
+    """Return the sum of all four numbers, rounded about once."""
     one, first = _two_sum(x, y)
     two, second = _two_sum(one, z)
     return two + (first + second + rest)
 
 
 def _logarithm_of_size(name: str, a: Expr, b: Expr) -> Expr:
-    """The logarithm of hypot(a, b), to the base of a real logarithm."""
+    """Return the logarithm of hypot(a, b), to the base of the named real logarithm."""
     largest = call("maximum", size_of(a), size_of(b))
     down, up = largest > 2.0**1000, largest < 2.0**-900
     scale = where(down, 2.0**-100, where(up, 2.0**200, number(1.0)))
@@ -239,7 +244,7 @@ def _logarithm_of_size(name: str, a: Expr, b: Expr) -> Expr:
 
 
 def _near_one(excess: Expr, name: str) -> Expr:
-    """The logarithm of a size whose square is 1 and `excess`."""
+    """Return the logarithm of a magnitude whose square is 1 + `excess`."""
     return call("log1p", excess) * (0.5 * {"log": 1.0, "log2": LOG2_E, "log10": LOG10_E}[name])
 
 
@@ -264,7 +269,7 @@ log10_parts = _logarithm("log10")
 
 
 def log1p_parts(a: Expr, b: Expr) -> Two:
-    """The logarithm of 1 + a + bi, exact near 0."""
+    """Return the logarithm of 1 + a + bi, accurate near 0."""
     (one, one_rest), (other, other_rest) = _two_square(a), _two_square(b)
     excess = _added(2.0 * a, one, other, one_rest + other_rest)
     is_near = (size_of(a) < 4.0) & (size_of(b) < 4.0) & (excess > -0.7) & (excess < 3.0)
@@ -274,11 +279,11 @@ def log1p_parts(a: Expr, b: Expr) -> Two:
 
 # --- powers -----------------------------------------------------------------------------------------------------------
 
-WHOLE = 7  # bits of a whole exponent up to which powers are products
+WHOLE = 7  # bits of an integer exponent for which powers are computed as products
 
 
 def pow(x: Expr, y: Expr) -> Expr:
-    """x to the power y: for small whole y as products, if they do not overflow on the way, else as e to the power y log(x).
+    """Return x to the power y: a product for small integers y if it does not overflow on the way, else exp(y log(x)).
 
     A power of 0 is 0 where the real part of y is positive, 1 where y is 0, else NaN: as in C, and as limits say.
     """
@@ -300,7 +305,9 @@ def pow(x: Expr, y: Expr) -> Expr:
 
 
 def logaddexp(x: Expr, y: Expr) -> Expr:
-    """log(exp(x) + exp(y)), its principal value: the number with the larger real part, plus log1p of e to the other less that."""
+    """Return log(exp(x) + exp(y)), its principal value: the operand with the larger real part, plus log1p(exp(difference of the other to
+    it)).
+    """
     part = x.args[0].dtype
     a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))
     is_first = call("greater_equal", a, c)
@@ -314,7 +321,7 @@ def logaddexp(x: Expr, y: Expr) -> Expr:
 
 
 def _whole_power(a: Expr, b: Expr, n: Expr) -> Two:
-    """A power by repeated squaring."""
+    """Return a power by repeated squaring."""
     count = call("abs", n)
     found: Two = number(1.0), number(0.0)
     factor: Two = a, b

@@ -1,7 +1,7 @@
-"""Inverse circular and hyperbolic functions of complex numbers.
+"""Inverse trigonometric and hyperbolic functions of complex numbers.
 
-The algorithms are those of Hull, Fairgrieve and Tang ("Implementing the complex arcsine and arccosine functions using
-exception handling", ACM TOMS 23, 1997), with the bounds of FreeBSD's C library; special values as in C99, Annex G.
+The algorithms are those of Hull, Fairgrieve and Tang ("Implementing the complex arcsine and arccosine functions using exception handling",
+ACM TOMS 23, 1997), with the bounds of FreeBSD's C library; special values as in C99, Annex G.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .arithmetic import Two
 from .elementary import LN_2, finite, log_parts, number, of_parts, size_of, turned, with_sign
 
 EPSILON = 2.0**-52
-LEAST = 2.0**-509  # whose square is a normal number
-FAR = 1 / EPSILON  # from where on x * x + 1 is x * x
-NEAR = 9e-9  # up to where the functions are their argument
+LEAST = 2.0**-509  # the least float whose square is a normal number
+FAR = 1 / EPSILON  # for larger x, x * x + 1 rounds to x * x
+NEAR = 9e-9  # for smaller arguments, the functions are their argument
 A_LARGE, B_LARGE = 10.0, 0.6417
 
 
 def _half_excess(a: Expr, b: Expr, size: Expr) -> Expr:
-    """(hypot(a, b) - b) / 2 for a `size` that is hypot(a, b)."""
+    """Return (hypot(a, b) - b) / 2, given `size`, which is hypot(a, b)."""
     positive = where(call("equal", b, 0.0), a * 0.5, a * a / (size + b) * 0.5)
     return where(b < 0, (size - b) * 0.5, positive)
 
@@ -31,13 +31,13 @@ def _sqrt(x: Expr) -> Expr:
 
 
 class _Hard(NamedTuple):
-    """For x + yi in the first quadrant: the real part of its asinh, and the sine, or the opposite and adjacent sides, of the
-    angle that is its imaginary part.
+    """For x + yi in the first quadrant, the real part of asinh, and for the angle in its imaginary part the sine, or the opposite and
+    adjacent sides.
     """
 
     real: Expr
     sine: Expr
-    usable: Expr  # whether the sine is: it is not near 1, or 0
+    usable: Expr  # whether the sine is usable: neither near 1 nor near 0
     opposite: Expr
     adjacent: Expr
 
@@ -89,7 +89,7 @@ def _is_nan(a: Expr, b: Expr) -> Expr:
 
 
 def asinh_parts(a: Expr, b: Expr) -> Two:
-    """The inverse hyperbolic sine."""
+    """Return the inverse hyperbolic sine."""
     x, y = size_of(a), size_of(b)
     h = _hard(x, y)
     angle = where(h.usable, call("asin", h.sine), call("atan2", h.opposite, h.adjacent))
@@ -104,7 +104,7 @@ def asinh_parts(a: Expr, b: Expr) -> Two:
 
 
 def acos_parts(a: Expr, b: Expr) -> Two:
-    """The inverse cosine."""
+    """Return the inverse cosine."""
     x, y = size_of(a), size_of(b)
     h = _hard(y, x)
     left = call("signbit", a)
@@ -127,13 +127,13 @@ def acos_parts(a: Expr, b: Expr) -> Two:
 
 
 def acosh_parts(a: Expr, b: Expr) -> Two:
-    """The inverse hyperbolic cosine."""
+    """Return the inverse hyperbolic cosine."""
     angle, size = acos_parts(a, b)
     return size_of(size), where(call("isnan", angle), angle, with_sign(angle, b))
 
 
 def atanh_parts(a: Expr, b: Expr) -> Two:
-    """The inverse hyperbolic tangent."""
+    """Return the inverse hyperbolic tangent."""
     x, y = size_of(a), size_of(b)
     rest = x - 1.0
     squares = rest * rest + where(y < 2.0**-511, 0.0, y * y)

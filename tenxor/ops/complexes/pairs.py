@@ -1,4 +1,4 @@
-"""Formulas with complex numbers in them as formulas over real ones."""
+"""Conversion of formulas with complex numbers into formulas over real numbers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ..expr import Arg, Call, Const, Expr, Op, Pair, call, cast, missing, walk, 
 
 
 def pair(real: Expr, imag: Expr) -> Pair:
-    """The complex number of these parts."""
+    """Return the complex number with these parts."""
     return Pair(real, imag, complex_of(real.dtype))
 
 
 def has_complex(e: Expr) -> bool:
-    """Whether anything in an expression is a complex number."""
+    """Return whether any subexpression is a complex number, or an operation with complex numbers in its formula."""
     return any(part.dtype.is_complex or (isinstance(part, Call) and part.op.in_complex) for part in walk(e))
 
 
 def converted(x: Expr, dtype: DType) -> Expr:
-    """`x`, real or a pair, as `dtype`."""
+    """Return `x`, real or a `Pair`, converted to `dtype`."""
     if x.dtype is dtype:
         return x
     if isinstance(x, Pair):
@@ -32,7 +32,7 @@ def converted(x: Expr, dtype: DType) -> Expr:
 
 
 def applied(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
-    """`op` on operands that are real or pairs, giving `dtype`, as a real expression or a pair."""
+    """Return `op` on operands that are real or `Pair`s, with a result of `dtype`, as a real expression or a `Pair`."""
     if op.name == "cast":
         return converted(args[0], dtype)
     wanted, result = op.rule(op.name, tuple(x.dtype for x in args))
@@ -47,7 +47,7 @@ def applied(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
 
 
 def in_parts(formula: Expr, given: Mapping[Expr, Expr]) -> Expr:
-    """A formula over what is `given`, each of it real or a pair, as a real expression or a pair."""
+    """Return a formula as a real expression or a `Pair`. `given` maps the arguments of the formula to real expressions or `Pair`s."""
     found = dict(given)
     for e in missing(formula, found):
         if isinstance(e, Call):

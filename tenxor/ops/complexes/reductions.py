@@ -10,29 +10,29 @@ from ..expr import Arg, DTypes, Expr, Exprs, Pair
 from ..reductions import Reduction
 from .pairs import converted, has_complex, in_parts
 
-MOST = 1 << 10  # reductions whose parts are remembered
+MOST = 1 << 10  # entries of the cache of split reductions
 Join = Callable[[Exprs, Exprs], Exprs]
 
 
 def split(reduction: Reduction, dtype: DType) -> Reduction:
-    """The reduction of elements of a dtype with only real states: itself, if nothing in it is complex."""
+    """Return the reduction of elements of a dtype with only real states; the reduction itself if nothing in it is complex."""
     return _split(reduction, dtype)
 
 
 @lru_cache(maxsize=MOST)
 def _split(r: Reduction, dtype: DType) -> Reduction:
-    """One object for one meaning, so that its kernels are found again."""
+    """Return the split reduction; cached, so that equal arguments give one object and its kernels are reused."""
     states = r.states(dtype)
     one, position = Arg(0, dtype), Arg(1, int64)
     element = r.lift(one, position, states)
     left = [Arg(k, d) for k, d in enumerate(states)]
 
     def joins(join: Join, after: DTypes) -> tuple[list[Arg], Exprs]:
-        """What comes after the states, and the states after that."""
+        """Return the arguments that follow the states, and the expressions of the states after `join`."""
         right = [Arg(k, d) for k, d in enumerate(after, start=len(states))]
         return right, join(tuple(left), tuple(right))
 
-    lifted = tuple([e.dtype for e in element])  # which `follow` takes, and `combine` states
+    lifted = tuple([e.dtype for e in element])  # the second operands of `follow`; those of `combine` are states
     ways = [(join, after) for join, after in ((r.combine, states), (r.follow, lifted)) if join is not None]
     every = [*element, *(e for join, after in ways for e in joins(join, after)[1])]
     if not any(map(has_complex, (one, *every))):
@@ -71,13 +71,13 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
 
 
 class _Whole:
-    """States put together from their parts."""
+    """A converter of the real parts of states to the states, in which complex ones are `Pair`s."""
 
     def __init__(self, states: DTypes) -> None:
         self.states = states
 
     def of(self, parts: Exprs) -> list[Expr]:
-        """The states."""
+        """Return the states with these parts."""
         rest: Iterator[Expr] = iter(parts)
         return [Pair(next(rest), next(rest), s) if s.is_complex else next(rest) for s in self.states]
 

@@ -1,1 +1,1 @@
-"""The machine code of the short way, as it is emitted: loaded only where it is neither shipped nor on disk."""
+"""The emitter of the fast path's machine code, imported only where the code is neither prebuilt nor in the disk cache."""

@@ -1,5 +1,7 @@
-"""What waits beside a part that is written over is made of copies of what it reads of that, where they are small: as of the row and the
-column of which an outer product is made. It is the same value, and reads no memory that is written.
+"""Emitters for copies of small operands of a pending node, made before the memory of the operands is overwritten.
+
+A pending node may read a part about to be overwritten, as an outer product reads a row and a column. It is then given copies of these
+operands. Its value stays the same, and it no longer reads the overwritten memory.
 """
 
 from __future__ import annotations
@@ -15,15 +17,18 @@ from .specs import in_rows, keeps_order, no_numbers, read_through, spec_with
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     _copied(Function(module, objects, "copied_apart", [("spec", POINTER), ("dtype", POINTER), ("size", I64)]))
     _plainly(Function(module, objects, "apart_plainly", [("recipe", POINTER), ("which", I64)]))
     _made_apart(Function(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))
 
 
 def _plainly(f: Function) -> None:
-    """By which recipe a node of this one is made of copies, and a tuple of theirs, with None for what is read as it is; as `have_apart`
-    writes it down. It declines what is not worth while, and what reads through more than strides.
+    """Emit `apart_plainly(recipe, which)`: return a pair: the recipe of a node with copied sources, and a tuple of the recipes of the
+    copies, None for a source read directly.
+
+    Bit k of `which` is set if source k is to be copied. `updates.have_apart` records the same in Python. The function declines an operation
+    outside `CHEAP`, sources not much smaller than the node, and layouts with more than strides.
     """
     recipe, which = f.arguments
     op, sizes = f.get(recipe, "Recipe.op"), f.get(recipe, "Recipe.shape")
@@ -63,8 +68,8 @@ def _plainly(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """A pair: the recipe of a copy of what is read through a spec, each element once, and the spec through which that is read instead. It
-    declines what is not much less than so many elements.
+    """Emit `copied_apart(spec, dtype, size)`: return a pair: the recipe of a contiguous copy of a view without its broadcast repeats, and
+    the spec that reads the copy in place of the view. Decline unless the copy has at most 1 / `THIN` of `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
@@ -103,7 +108,9 @@ def _copied(f: Function) -> None:
 
 
 def _found(f: Function, node: Value, recipe: Value, which: Value, number: Value) -> Value:
-    """How a node of this recipe is made of copies, or that it is not: what Python has written down, or is found here; owned."""
+    """Emit the lookup of the pair for a recipe and a mask: recorded by Python, made here, or made by Python now; a new reference. `NEVER`
+    stands for a recipe without copies.
+    """
 
     def look() -> Value:
         every = f.get(recipe, "Recipe.apart")
@@ -114,8 +121,9 @@ def _found(f: Function, node: Value, recipe: Value, which: Value, number: Value)
 
 
 def _made_apart(f: Function) -> None:
-    """Have a pending node that only one tensor and what was made of it have read copies of the sources that have a bit in `which`; false if
-    that is not known to be worth while. Nobody can tell: it is the same value.
+    """Emit `made_apart(node, which)`: have a pending node read copies of the sources with a bit in `which`; false if this may not pay.
+
+    The node must be referenced only by its tensor, by the result made of it, and by the caller. Its value does not change.
     """
     node, which = f.arguments
     recipe = f.hold(f.get(node, "Node.recipe"))
@@ -151,7 +159,7 @@ def _made_apart(f: Function) -> None:
             f.at(items, ITEMS).at(k, POINTER).store(item)
 
     f.each(count, one)
-    # Python may have run: it is still as it was, and the tensor has it, what was made of that, and who called this.
+    # Python may have run, so test again that the node is as before, with three references: the tensor, the result made of it, the caller.
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
     f.require(f.get(node, "Node.recipe").equals(recipe))
     f.require(f.get(node, "Node.sources").equals(sources))

@@ -1,6 +1,6 @@
-"""By what a batch of some nodes is made again: how they were made of what stands for a member, as `derivatives/batching.py` says.
+"""Emitter for the key by which `derivatives/batching.py` replays a batch: how nodes depend on placeholders for one batch element.
 
-It is a walk as in `walk.py`, in the same tables; so nothing of Python's runs until its result is put together.
+The code is a walk as in `walk.py`, on the same tables, so no Python code runs until the result is put together.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from .follow import has_no_value
 from .function import Function
 from .walk import DEPTH, MANY_NODES, WORD, append, is_met, meet, number_of, recipe_number, words
 
-# Numbers are from 0 on of members and of what is made of them, below 0 of what else is given, and this of what was seen, and is the same
-# for all members.
+# Nodes have numbers from 0 on if they are placeholders or depend on one, and below 0 if they are further inputs. This number marks a
+# visited node that depends on no placeholder, and so is the same for all batch elements.
 SEEN = -1 << 40
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     _is_traced(Function(module, objects, "is_traced", [("x", POINTER)], I1))
     parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64)]
     _visited(Function(module, objects, "visited_of_batch", parameters, I1))
@@ -28,7 +28,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_traced(f: Function) -> None:
-    """Whether it is a node that reads a member, and no member itself."""
+    """Emit `is_traced(x)`: return whether an object is a node that depends on a placeholder, but no placeholder."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Node"))
     past = f.get(x, "Node.past")
@@ -37,24 +37,26 @@ def _is_traced(f: Function) -> None:
 
 
 def _visit(f: Function, node: Value, members: Value, given: Value, depth: Value) -> None:
-    """Visit a node, if it is one that reads a member and was not seen yet."""
+    """Emit a visit of a node, if it depends on a placeholder and was not visited yet. The function declines where the visit fails."""
     new = f.both(f.call("is_traced", I1, [node]), lambda: ~is_met(f, node))
     f.when(new, lambda: f.require(f.call("visited_of_batch", I1, [node, members, given, depth])))
 
 
 def _depends(f: Function, x: Value) -> Value:
-    """Whether something is a member, or made of one."""
+    """Emit a test whether a visited node is a placeholder or depends on one."""
     return f.both(is_met(f, x), lambda: number_of(f, x) >= 0)
 
 
 def _visited(f: Function) -> None:
-    """Write down how a node was made, after all that it reads; false if that does not follow from its recipe."""
+    """Emit `visited_of_batch(node, members, given, depth)`: append a node to the key after the nodes that it reads; false if its recipe
+    does not determine its value. `members` is the address of the next number, `given` the list of inputs.
+    """
     node, members, given, depth = f.arguments
     f.require(depth < DEPTH)
     past, recipe, sources, offsets = (f.get(node, f"Node.{slot}") for slot in ("past", "recipe", "sources", "offsets"))
     f.refuse(f.is_the(past, "CONSTANT"))
     f.refuse(f.is_a(f.get(recipe, "Recipe.op"), "Hosted"))
-    # What a function with a derivative of its own gave has a past of another recipe, and no leaf's.
+    # The result of a function with its own derivative has a tape node with sources and of another recipe.
     is_leaf = lambda: f.word(f.get(past, "Past.sources"), SIZE).equals(0)  # noqa: E731
     follows = lambda: f.either(f.get(past, "Past.recipe").equals(recipe), is_leaf)  # noqa: E731
     f.require(f.either(~f.is_a(past, "Past"), follows))
@@ -78,7 +80,7 @@ def _visited(f: Function) -> None:
 
 
 def _put_source(f: Function, source: Value, given: Value) -> None:
-    """Write down what a node reads: if it is new, as one more that is given."""
+    """Emit the append of a source to the key. A source that depends on no placeholder joins the list of inputs when first read."""
     was_met = is_met(f, source)
 
     def give() -> None:
@@ -98,7 +100,7 @@ def _put_source(f: Function, source: Value, given: Value) -> None:
 
 
 def _outlined(f: Function) -> None:
-    """The key, as bytes, and a list of what is given with what stands for members, of which there is a list, and their batches."""
+    """Emit `outline_of_batch(roots, placeholders, inputs)`: return the key as bytes, and append the further inputs to the list `inputs`."""
     (args,) = f.arguments
     roots, stand_ins, given = (args.at(k, POINTER).load(POINTER) for k in range(3))
     f.call("begin_walk", VOID, [f.number(MANY_NODES)])

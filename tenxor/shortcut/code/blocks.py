@@ -1,7 +1,7 @@
-"""Small memory: blocks of up to `LARGEST` bytes, each an object of its own that goes back to its list when it dies.
+"""Emitters for small memory: blocks of up to `LARGEST` bytes, objects that return to the free list of their size when deallocated.
 
-They are counted beside what the pool has: `@counts` says how many bytes are in use, the most that were, those kept for reuse, and
-how many there may be; beyond that nothing is given here, and Python sees to it (`Pool.allow_small`).
+Blocks are counted apart from the pool. `@counts` has the bytes in use, the peak of these, the bytes kept for reuse, and the bytes allowed.
+Beyond the allowed bytes no block is given here, and Python decides (`Pool.allow_small`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ..limits import COUNTS, LARGEST
 from ..objects import REFERENCES, TYPE, Objects
 from .function import Function
 
-UNIT = 64  # bytes, to which blocks are aligned, too
+UNIT = 64  # bytes; sizes are multiples of a unit, and the data of a block are aligned to it
 CLASSES = LARGEST // UNIT + 1
-EXACT, FINE = 64, 3  # units up to which a size is exact; beyond, so many bits of it tell after the first, as in the pool
-KEPT = 1 << 25  # bytes for reuse at the most
-UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # in a block; NUMBER is where the data begin, as Python's integer
-IN_USE, PEAK, POOLED, ALLOWED = 0, 8, 16, 24  # in `@counts`
+EXACT, FINE = 64, 3  # sizes up to EXACT units are exact; larger ones are rounded up to FINE bits after the first, as in the pool
+KEPT = 1 << 25  # maximal bytes kept for reuse
+UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # offsets in a block; NUMBER is the address of the data as a Python integer
+IN_USE, PEAK, POOLED, ALLOWED = 0, 8, 16, 24  # offsets in `@counts`
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     module.variable("free", f"internal global [{CLASSES} x ptr] zeroinitializer")
     module.variable("shade", "internal global i64 0")
     module.variable("counts", f"global [{COUNTS} x i64] zeroinitializer")
@@ -34,7 +34,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _lend(f: Function) -> None:
-    """A block of so many bytes, or nothing."""
+    """Emit `lend(nbytes)`: return a block of at least `nbytes`, a new reference; null beyond the allowed bytes or if memory runs out."""
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT - 1)).shifted_right(6)
     units = _rounded(f, f.selected(units.equals(0), f.number(1), units))
@@ -61,13 +61,14 @@ def _lend(f: Function) -> None:
 
 
 def _rounded(f: Function, units: Value) -> Value:
-    """As many, or a few more: so a block is used again for what is a little larger or smaller, while a near cache has it."""
+    """Emit the rounding of a size in units. With fewer sizes, a block still in a cache is reused for slightly larger or smaller requests.
+    """
     step = f.number(1) << (f.number(63 - FINE) - f.call("llvm.ctlz.i64", I64, [units, f.constant(I1, True)]))
     return f.choose(units <= EXACT, lambda: [units], lambda: [(units + step - 1) & -step])[0]
 
 
 def _made(f: Function) -> None:
-    """A new block, or nothing. It has its type for ever, so it does not count as a reference to it.
+    """Emit `new_block(units)`: return a new block, or null. The block holds no reference to its type, which is immortal.
 
     Large blocks begin at different offsets in their pages (see `pool.SHADE`).
     """
@@ -91,7 +92,9 @@ def _made(f: Function) -> None:
 
 
 def _back(f: Function) -> None:
-    """A block dies: it is kept for reuse. If too much is kept by then, all of that goes, as other sizes are wanted now."""
+    """Emit `block_dies(block)`, the deallocator of a block: put the block into its free list. If more than `KEPT` bytes would be kept, all
+    free blocks are released first, as other sizes are needed now.
+    """
     (block,) = f.arguments
     units = f.word(block, UNITS)
     size = units * UNIT
@@ -105,20 +108,21 @@ def _back(f: Function) -> None:
 
 
 def _bytes(f: Function) -> None:
-    """The buffer protocol: the bytes of a block, which lives as long as they are seen."""
+    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block. The view keeps the block alive."""
     block, view, flags = f.arguments
     size = f.word(block, UNITS) * UNIT
     f.give(f.call("PyBuffer_FillInfo", I32, [view, block, f.at(block, DATA), size, f.constant(I32, 0), flags]))
 
 
 def _release(f: Function) -> None:
-    """Give all that is kept for reuse back."""
+    """Emit `release_blocks`: return the memory of all free blocks to the system."""
     f.each(f.number(CLASSES), lambda units: _release_size(f, units))
     count(f, POOLED).store(f.number(0))
     f.do("ret void")
 
 
 def _release_size(f: Function, units: Value) -> None:
+    """Emit the return of all free blocks of one size to the system."""
     place = f.local(POINTER, free_list(f, units).load(POINTER))
     free_list(f, units).store(f.nothing())
 
@@ -131,21 +135,21 @@ def _release_size(f: Function, units: Value) -> None:
 
 
 def _give_back(f: Function, block: Value) -> None:
-    """A block's memory is the system's again."""
+    """Emit the return of the memory of a block to the system."""
     f.drop(f.at(block, NUMBER).load(POINTER))
     f.call("PyMem_RawFree", VOID, [f.at(block, RAW).load(POINTER)])
 
 
 def count(f: Function, which: int) -> Value:
-    """The place of one of the counts."""
+    """Return the address of one of the counts, given its offset in `@counts`."""
     return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {which}")
 
 
 def data_of(f: Function, block: Value) -> Value:
-    """Where the bytes of a block begin."""
+    """Return the address of the data of a block."""
     return f.at(block, DATA)
 
 
 def free_list(f: Function, units: Value) -> Value:
-    """The place of the first free block of a size."""
+    """Return the address of the head of the free list of a size, given in units."""
     return f.define(POINTER, f"getelementptr ptr, ptr @free, i64 {units.text}")

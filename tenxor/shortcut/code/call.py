@@ -1,4 +1,5 @@
-"""Methods and functions whose result is known by what they are given: a view, or a few pending nodes made as they were the first time."""
+"""Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its template.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from .record import asked, operand, pinned_reads
 from .specs import nbytes_of
 from .tables import found_at, found_every, table
 
-MOST_ARGUMENTS = 24  # of a call that names some, and their names
+MOST_ARGUMENTS = 24  # arguments of a call with keywords, plus the keywords
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     _for_python(Function(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
     _is_of_integers(Function(module, objects, "is_of_integers", [("x", POINTER), ("depth", I64)], I1))
     _key(Function(module, objects, "key_of", [("x", POINTER)]))
@@ -42,7 +43,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """What a function makes of a tensor and more arguments: of its name, and a tuple and a dictionary of these; None if not known."""
+    """Emit `call_again(name, args, named)`, called from Python: replay a recorded call of a function, or return None."""
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def call(rest: Value, count: Value, size: Value) -> Value:
@@ -54,13 +55,15 @@ def _for_python(f: Function) -> None:
 
 
 def _by_name(f: Function) -> None:
-    """What a method makes of arguments of which the last have names, which stand behind them."""
+    """Emit `called_by_name(x, args, count, size, name)`: replay a method call. `args` has `count` positional arguments, `size` keyword
+    values and `size` keywords.
+    """
     x, args, count, size, name = f.arguments
     give_by_name(f, args, count, size, lambda names: f.call("called", POINTER, [x, args, count, names, name]))
 
 
 def give_by_name(f: Function, args: Value, count: Value, size: Value, call: Callable[[Value], Value]) -> None:
-    """Return what `call` makes of arguments, `count` of which have no name; it is told the names of so many more, which stand behind."""
+    """Emit the return of `call(names)` for `count` positional arguments at `args`, then `size` keyword values, then `size` keywords."""
     names = f.filled(size, lambda k: f.own(args.at(count + size + k, POINTER).load(POINTER)))
     found = f.made(call(names))
     f.let_go(names)
@@ -71,8 +74,10 @@ def give_by_name(f: Function, args: Value, count: Value, size: Value, call: Call
 def with_arguments(
     f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value], besides: int = 1
 ) -> Value:
-    """What `call` makes of the arguments after the first, or so many, of a tuple and a dictionary that somebody holds: it is given where
-    they are, one after another and then their names; how many have no name; and how many have.
+    """Emit `call(arguments, count, size)` for a tuple and a dictionary of arguments, without the first `besides`. Return its result.
+
+    `arguments` is the address of `count` positional arguments, `size` keyword values and `size` keywords. The result is null for more than
+    `MOST_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
     """
     rest, count = f.at(args, ITEMS + 8 * besides), f.word(args, SIZE) - besides
     size = f.call("PyDict_Size", I64, [named])
@@ -97,7 +102,7 @@ def with_arguments(
 
 
 def _key(f: Function) -> None:
-    """What stands for an argument in keys, owned."""
+    """Emit `key_of(x)`: return the key of an argument, as `learn.key_of` does, a new reference; decline for types without a key."""
     (x,) = f.arguments
     kind = f.type_of(x)
     f.when_giving(f.is_a(x, "Tensor"), lambda: f.own(asked(f, x, "spec")))
@@ -114,7 +119,7 @@ def _key(f: Function) -> None:
 
 
 def _is_of_integers(f: Function) -> None:
-    """Whether a tuple consists of integers, or of tuples of these, within some others."""
+    """Emit `is_of_integers(x, depth)`: return whether a tuple has only integers and such tuples, nested less than `MOST_DEPTH` deep."""
     x, depth = f.arguments
     f.require(depth < MOST_DEPTH)
 
@@ -129,12 +134,14 @@ def _is_of_integers(f: Function) -> None:
 
 
 def given_in_all(f: Function, count: Value, names: Value) -> Value:
-    """How many arguments there are, with those that have names."""
+    """Emit the number of arguments, those with keywords included."""
     return count + f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
 
 
 def _made_for(f: Function) -> None:
-    """What is known of a method and its arguments, owned."""
+    """Emit `made_for(x, args, count, names, name)`: return the template (`Made`) of a method call, a new reference. Look for equal
+    arguments, then for any value of the one number among them, then for a size-generic rule; decline without a template.
+    """
     x, args, count, names, name = f.arguments
     f.require(f.is_a(x, "Tensor"))
     no_names, given = f.is_null(names), given_in_all(f, count, names)
@@ -176,7 +183,7 @@ def _made_for(f: Function) -> None:
 
 
 def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, given: Value, names: Value, which: Value) -> Value:
-    """What is made by rule of the same arguments, of which derivatives follow those, and remembered in this place; null if nothing."""
+    """Emit a call of `made_by_rule`: make the template by a size-generic rule and record it at `place`; null if no rule holds."""
     every = f.local(array(POINTER, MOST_ARGUMENTS + 1))
     f.require(given <= MOST_ARGUMENTS)
     every.store(x)
@@ -185,7 +192,9 @@ def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, gi
 
 
 def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, given: Value) -> Value:
-    """What is known of the same arguments with any other number among them: one of them is a float or an integer; null if nothing."""
+    """Emit the lookup of a template recorded for any value of the only number among the arguments: `every` has its type in keys; null on a
+    miss.
+    """
     count, which = f.local(I64, f.number(0)), f.local(I64)
 
     def look(k: Value) -> None:
@@ -213,7 +222,7 @@ def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, giv
 
 
 def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
-    """Which arguments have a past: a bit for each."""
+    """Emit a bit mask of the tensors with a tape node (`Past`): bit 0 for `x`, bit k + 1 for argument k."""
     f.require(given < MOST_SOURCES)
     found = f.local(I64, f.number(0))
 
@@ -232,7 +241,7 @@ def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
 
 
 def _called(f: Function) -> None:
-    """What a method makes of a tensor and more arguments."""
+    """Emit `called(x, args, count, names, name)`: return the result of a method call, replayed by its template; decline without one."""
     x, args, count, names, _ = f.arguments
     made = f.made(f.call("made_for", POINTER, f.arguments))
     given, tensors = given_in_all(f, count, names), f.local(I64, f.number(1))
@@ -263,7 +272,7 @@ def _called(f: Function) -> None:
 
 
 def _each_tensor(f: Function, read: Callable[[Value], object]) -> None:
-    """What is written for the first argument, and for each that is a tensor among those that come after it."""
+    """Emit `read` for the first argument of the function being emitted, and for each tensor among the further arguments."""
     x, args, given, *_ = f.arguments
 
     def read_if(k: Value) -> None:
@@ -275,7 +284,7 @@ def _each_tensor(f: Function, read: Callable[[Value], object]) -> None:
 
 
 def _made_of(f: Function) -> None:
-    """What is made of a tensor and more arguments, of which so many are tensors: a view, or what comes of some steps."""
+    """Emit `made_of(x, args, given, tensors, made)`: return the view, or the pending result, that the template `made` describes."""
     x, _, _, tensors, made = f.arguments
     recipes = f.get(made, "Made.recipes")
     f.when_giving(f.word(recipes, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
@@ -299,7 +308,7 @@ def _made_of(f: Function) -> None:
 
 
 def _made_of_one(f: Function, x: Value, made: Value) -> Value:
-    """What comes of some steps of one tensor."""
+    """Emit the replay of the steps of a template for a call with a single tensor. Return the new tensor."""
     _, node, is_node, offset = operand(f, x)
     f.require(is_node)
     f.hold(node), f.hold(offset)
@@ -313,7 +322,9 @@ def _made_of_one(f: Function, x: Value, made: Value) -> Value:
 
 
 def _in_steps(f: Function) -> None:
-    """What comes of some steps, mostly one, of operands that somebody holds: their nodes, each with its offset behind it."""
+    """Emit `in_steps(made, operands)`: make the nodes of the steps of a template, mostly one, and return the tensor of the last. `operands`
+    is the address of pairs of a node and an offset, owned by the caller.
+    """
     made, operands = f.arguments
     recipes, reads, before = f.get(made, "Made.recipes"), f.get(made, "Made.reads"), pinned_reads(f)
 
@@ -343,7 +354,7 @@ def _in_steps(f: Function) -> None:
 
 
 def _hosted(f: Function) -> None:
-    """What NumPy makes of arrays with the elements of a tensor and more arguments, as a function of Python's has it made."""
+    """Emit `hosted(x, args, given, tensors, made)`: return the results of the template's host function, given NumPy arrays."""
     *_, tensors, made = f.arguments
     arrays = f.made(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.number(0))
@@ -367,7 +378,7 @@ def _hosted(f: Function) -> None:
 
 
 def _of_array(f: Function) -> None:
-    """A tensor in memory with the elements of an array."""
+    """Emit `of_array(array, made)`: copy the elements of an array into a new tensor."""
     array, made = f.arguments
     f.refuse(f.is_null(array))
     found = f.made(f.call("new_blank", POINTER, [f.get(made, "Made.recipe"), f.get(made, "Made.spec")]))
@@ -379,7 +390,7 @@ def _of_array(f: Function) -> None:
 
 
 def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
-    """A tuple of what is made of some arguments, of the kind that it is to be."""
+    """Emit a tuple of results, one for each part of a template, converted to the tuple type of the template if it has one."""
     parts, kind = f.get(made, "Made.parts"), f.get(made, "Made.kind")
     found = f.filled(f.word(parts, SIZE), lambda k: f.call("made_of", POINTER, [*given_to, f.item(parts, k)]))
     f.keeps(found)
@@ -393,7 +404,7 @@ def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
 
 
 def _view_as(f: Function) -> None:
-    """The tensor's storage seen otherwise, or the tensor itself."""
+    """Emit `view_as(x, made)`: return the view of a tensor that a template describes, or the tensor itself."""
     x, made = f.arguments
     f.when_giving(f.is_the(f.get(made, "Made.kind"), "itself"), lambda: f.own(x))
     shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
@@ -415,7 +426,9 @@ def _view_as(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """A tensor with the same elements in a storage of its own, which has the same node until one of both is written."""
+    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new storage with the same node. Decline unless the tensor is contiguous,
+    covers its storage, has the dtype of the node, and its buffer is not externally shared.
+    """
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     spec, offset, storage = asked(f, x, "spec"), asked(f, x, "offset"), f.get(x, "Tensor.storage")
@@ -430,13 +443,15 @@ def _copied(f: Function) -> None:
 
 
 def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:
-    """A tensor of a storage; the spec and the offset are held, and go with it."""
+    """Emit the creation of a tensor on a storage. The tensor takes over the held references to the spec and the offset."""
     f.hold(storage)
     return f.new("Tensor", storage=storage, spec=spec, dtype=f.own(f.get(spec, "Spec.dtype")), offset=offset)
 
 
 def _step(f: Function) -> None:
-    """The node of one step, a recipe and what it reads, of operands as they lie one after another, and the nodes of the steps before."""
+    """Emit `step(recipe, reads, operands, before)`: return the node of a step, which reads the operands and the nodes of the steps
+    `before`. In `reads`, a source k >= 0 is operand k, k < 0 is step -1 - k; the offset of an operand is added to the recorded one.
+    """
     recipe, reads, operands, before = f.arguments
     sources, starts, follows = (f.item(reads, k) for k in range(3))
     read = f.made(f.call("PyTuple_New", POINTER, [f.word(sources, SIZE)]))

@@ -1,6 +1,7 @@
-"""Small pending graphs are computed node by node, with kernels of one operation that all expressions share.
+"""Emitters for small pending graphs, computed node by node with kernels of single operations, which many expressions share.
 
-The values are those of the fused kernel, to the bit: every operation rounds its result once, in either.
+The bits are those of the fused kernel: every operation rounds its result once, fused or not, and a reduction is computed by itself only
+where it adds in the order of the fused kernel. A launch record tells how to run the kernel of a node (`frames.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from .blocks import NUMBER
 from .function import Function
 from .walk import is_met, meet
 
-MOST_BELOW = 512  # nodes of a graph in which it is looked for reductions
-MOST_LOOKED_AT = 64  # nodes that a reduction is made of, where what is read twice counts twice
-PASSES = Passes()  # by what another kernel may read once what a sum of products is made of
-OTHERWISE, AS_MEMORY, OF_NUMBERS = range(3)  # how what a reduction is made of lies
+MOST_BELOW = 512  # nodes of a graph that is searched for reductions
+MOST_LOOKED_AT = 64  # nodes below a reduction that are visited; a node read twice counts twice
+PASSES = Passes()  # the limits of single-pass fusion of two reductions (`kernel/once.py`)
+OTHERWISE, AS_MEMORY, OF_NUMBERS = range(3)  # loop orders of the source of a reduction, see `_order_of`
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     module.variable("nodes_in_order", "internal global i64 0")
     module.variable("taken_on", "internal global i64 0")
     _order_of(Function(module, objects, "order_of", [("source", POINTER)], I64))
@@ -46,7 +47,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function, name: str) -> None:
-    """For Python: whether a node was computed."""
+    """Emit `python_computed` or `python_computed_alone`, called from Python: compute a node and return True, or return False."""
     _, node = f.arguments
     f.when_giving(f.call(name, I1, [node]), lambda: f.own(f.the("True")))
     f.tell_what_was_met()
@@ -54,9 +55,10 @@ def _for_python(f: Function, name: str) -> None:
 
 
 def _computed(f: Function) -> None:
-    """Whether a node is computed now: node by node where that is small, and else by the kernels of a plan.
+    """Emit `computed(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
+    success.
 
-    Python makes the frames that nobody has made yet. Who calls this owns the node, and knows nothing else any more.
+    Python makes missing launch records. The caller owns the node; its other borrowed references may be invalid afterwards.
     """
     (node,) = f.arguments
     f.when_giving(f.call("computed_alone", I1, [node]), lambda: f.constant(I1, True))
@@ -65,10 +67,10 @@ def _computed(f: Function) -> None:
 
 
 def _computed_alone(f: Function) -> None:
-    """Whether a node is computed now, and before it what it reads, each by a kernel of its own.
+    """Emit `computed_alone(node)`: compute a node, and first its pending sources, each by a kernel of its own. Return success.
 
-    Reductions are looked at before anything is computed: what they read may be in memory then, as others read it, too. What may
-    be computed in the midst of what takes it is left to a plan.
+    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. A graph is
+    declined if a plan may choose single-pass fusion for one of its reductions.
     """
     (node,) = f.arguments
     f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
@@ -79,7 +81,7 @@ def _computed_alone(f: Function) -> None:
 
 
 def _is_as_with_more(f: Function) -> None:
-    """Emit `is_as_with_more`: return whether a pending node, computed now, gets the bits of a computation as part of a larger graph.
+    """Emit `is_as_with_more(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
 
     Every reduction below must add in the order of the fused kernel, and none below may be a candidate for single-pass fusion.
     """
@@ -89,7 +91,7 @@ def _is_as_with_more(f: Function) -> None:
 
 
 def _computed_below(f: Function) -> None:
-    """The same of a node below which all reductions are in order."""
+    """Emit `computed_below(node)`: compute a node and its pending sources, each by its launch record; the caller has checked reductions."""
     (node,) = f.arguments
     done = f.block("done")
 
@@ -120,7 +122,7 @@ def _computed_below(f: Function) -> None:
 
 
 def have_in_order(f: Function, node: Value) -> None:
-    """Decline a reduction that might come out otherwise for itself than together with more: `parts.is_in_order` says which."""
+    """Emit an exit that declines a reduction whose order of addition may differ alone and fused; see `parts.is_in_order`."""
 
     def be_in_order() -> None:
         reads = product_in(f, node)
@@ -139,15 +141,16 @@ def have_in_order(f: Function, node: Value) -> None:
 
 
 def have_all_in_order(f: Function, node: Value) -> None:
-    """Decline a node if it is made of reductions, or is one, that might come out otherwise for themselves than together with more."""
+    """Emit an exit that declines a node if it is, or depends on, a reduction whose order of addition may differ alone and fused."""
     f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
     _taken_on(f).store(f.number(0))
     f.require(f.call("are_in_order", I1, [node]))
 
 
 def _are_in_order(f: Function) -> None:
-    """Whether all reductions that a node is made of, itself among them, would come out as together with more; false of too much. What has
-    one owner is read once, so it is not met again.
+    """Emit `are_in_order(node)`: return whether each reduction in a graph adds in one order alone and fused; false for a large graph.
+
+    The walk marks visited nodes, except those with one reference and so one reader. It counts candidates for single-pass fusion.
     """
     (node,) = f.arguments
     f.when_giving(~f.is_a(node, "Node"), lambda: f.constant(I1, True))
@@ -158,14 +161,14 @@ def _are_in_order(f: Function) -> None:
     have_in_order(f, node)
     product, sources = product_in(f, node), f.get(node, "Node.sources")
     f.when(may_be_taken_on(f, node), lambda: _taken_on(f).store(_taken_on(f).load(I64) + 1))
-    is_read_elsewhere = f.both(product.differs(node), lambda: f.owners(product).differs(1))  # and may be in memory, then
+    is_read_elsewhere = f.both(product.differs(node), lambda: f.owners(product).differs(1))  # a shared product may be stored
     f.when(is_read_elsewhere, lambda: f.require(f.call("order_of", I64, [product]).equals(AS_MEMORY)))
     f.each(f.word(sources, SIZE), lambda k: f.require(f.call("are_in_order", I1, [f.item(sources, k)])))
     f.give(f.constant(I1, True))
 
 
 def _have_frame_made(f: Function, node: Value) -> None:
-    """Have the frame of a node made, if there is one: by a rule, or by Python."""
+    """Emit the making of a missing launch record of a node, by a size-generic rule or by Python. Either may leave it missing."""
     f.require(lock_is_free(f))
 
     def ask() -> None:
@@ -176,12 +179,12 @@ def _have_frame_made(f: Function, node: Value) -> None:
 
 
 def _looked_at(f: Function) -> Value:
-    """How many nodes were looked at, each as often as it is read."""
+    """Return the address of the count of visits by `order_of`: one visit for each read of a node."""
     return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
 
 
 def may_be_taken_on(f: Function, node: Value) -> Value:
-    """Whether a pending reduction is a sum of products that a sum over these rows may compute of each row (`kernel/once.py`)."""
+    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum."""
     source, recipe = f.item(f.get(node, "Node.sources"), 0), f.get(node, "Node.recipe")
 
     def pays() -> Value:
@@ -197,7 +200,9 @@ def may_be_taken_on(f: Function, node: Value) -> Value:
 
 
 def _takes_on(f: Function) -> None:
-    """Whether a node is a pending sum of products with much that is in memory, in the midst of which others may be computed."""
+    """Emit `takes_on(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel single-pass
+    fusion may compute another reduction.
+    """
     (node,) = f.arguments
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
     product = product_in(f, node)
@@ -218,10 +223,10 @@ def _takes_on(f: Function) -> None:
 
 
 def _has_read_once(f: Function) -> None:
-    """Emit `has_read_once`: compute those sources of a new node in whose kernels single-pass fusion computes another sum. Python may run.
+    """Emit `has_read_once(node)`: compute those sources of a new node in whose kernels single-pass fusion computes another sum.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
-    outer sum is made, so the plan may fuse the two. An error from Python makes the function decline.
+    outer sum is made, so the plan may fuse the two. Python may run; its error makes the function decline.
     """
     (node,) = f.arguments
     sources = f.hold(f.get(product_in(f, node), "Node.sources"))
@@ -241,24 +246,26 @@ def _has_read_once(f: Function) -> None:
 
 
 def _taken_on(f: Function) -> Value:
-    """How many reductions were met that may be computed in the midst of others."""
+    """Return the address of the count of visited reductions that single-pass fusion may compute inside another kernel."""
     return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
 
 
 def size_of(f: Function, node: Value) -> Value:
+    """Emit the number of elements of a pending node."""
     return f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size"))
 
 
 def is_read_from_memory(f: Function, source: Value, reads: Value) -> Value:
-    """See `node.is_read_from_memory`."""
+    """Emit the test `node.is_read_from_memory`."""
     is_small = f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes")) <= ALONE
     return f.either(is_small, lambda: size_of(f, source) < size_of(f, reads))
 
 
 def _order_of(f: Function) -> None:
-    """How the fused kernel would run through a source of a reduction: `AS_MEMORY` as it runs through that, so that both add up in one
-    order; `OTHERWISE`; or nothing says how, as it is made `OF_NUMBERS` alone. See `parts.order_of`. Of what is too much to look at it is
-    not known.
+    """Emit `order_of(source)`: return in which order the fused kernel would loop over a source of a reduction, as `parts.order_of` does.
+
+    `AS_MEMORY` is the order of reading the source from memory, so both kernels add in one order; `OTHERWISE` is another order, or too large
+    a graph; `OF_NUMBERS` means that the source is made of numbers alone, and leaves the order open.
     """
     (source,) = f.arguments
     f.when_giving(~f.is_a(source, "Node"), lambda: f.number(AS_MEMORY))
@@ -289,7 +296,9 @@ def _order_of(f: Function) -> None:
 
 
 def product_in(f: Function, node: Value) -> Value:
-    """The pending product that a node is a sum of, or the node itself: which one's sources are read."""
+    """Emit a choice of the node whose sources the kernel of `node` reads: the pending product that `node` sums, as one kernel computes
+    both, or `node` itself. The function declines where the sum reads a part of the product.
+    """
 
     def product() -> list[Value]:
         source = f.item(f.get(node, "Node.sources"), 0)
@@ -303,7 +312,7 @@ def product_in(f: Function, node: Value) -> Value:
 
 
 def frame_of(f: Function, node: Value, reads: Value) -> Value:
-    """The frame by which a node is computed, of the sources of the one that reads; None if nobody has looked."""
+    """Emit the lookup of the launch record of `node`, whose kernel reads the sources of `reads`; None if no record was made yet."""
 
     def own() -> list[Value]:
         return [f.get(f.get(node, "Node.recipe"), "Recipe.frame")]
@@ -316,7 +325,7 @@ def frame_of(f: Function, node: Value, reads: Value) -> Value:
 
 
 def _frame_of_sum(f: Function) -> None:
-    """The frame by which a sum of a product is computed, borrowed; null if nobody has looked. See `Recipe.summed`."""
+    """Emit `frame_of_sum(product, recipe)`: return the launch record of a sum of a product, borrowed; null if none was made yet."""
     product, recipe = f.arguments
     summed = f.get(product, "Recipe.summed")
     f.refuse(f.is_the(summed, "None"))
@@ -326,13 +335,15 @@ def _frame_of_sum(f: Function) -> None:
 
 
 def _buffer(f: Function) -> None:
-    """A buffer for the result of a recipe."""
+    """Emit `new_buffer(recipe)`: return a new small buffer for the result of a recipe."""
     (recipe,) = f.arguments
     f.give(f.call("buffer_of", POINTER, [f.own(f.get(recipe, "Recipe.nbytes"))]))
 
 
 def _memory_for(f: Function) -> None:
-    """The same, however large that is; nothing if there is no memory, of which Python's own says what it is wanted for. Python may run."""
+    """Emit `memory_for(recipe)`: return a new buffer of any size for the result of a recipe. Decline if memory is short: the fallback in
+    Python raises the error. Python may run.
+    """
     (recipe,) = f.arguments
     nbytes = f.get(recipe, "Recipe.nbytes")
     f.when_giving(f.integer(nbytes) <= LARGEST, lambda: f.call("new_buffer", POINTER, [recipe]))
@@ -343,7 +354,7 @@ def _memory_for(f: Function) -> None:
 
 
 def _buffer_of(f: Function) -> None:
-    """A buffer of so many bytes, a number that it takes over."""
+    """Emit `buffer_of(nbytes)`: return a new small buffer of `nbytes`, a Python integer; the function takes over the reference to it."""
     nbytes = f.holding(f.arguments[0])
     block = f.made(f.call("lend", POINTER, [f.integer(nbytes)]))
     address = f.hold(f.at(block, NUMBER).load(POINTER))
@@ -354,7 +365,7 @@ def _buffer_of(f: Function) -> None:
 
 
 def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
-    """A new node, which is held, of what is in a buffer, which is held no more."""
+    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held."""
     number = f.as_object(f.call("next_node", I64, []))
     node = f.new("Node", recipe=f.own(recipe), buffer=buffer, first=number)
     for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
@@ -365,13 +376,13 @@ def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
 
 
 def lock_is_free(f: Function) -> Value:
-    """Whether no other thread holds the lock of those who compute: none can come by it while this runs."""
+    """Emit a test that no other thread holds the lock of the runtime. No thread can take it while the emitted code runs, under the GIL."""
     owner = f.word(f.the("lock"), f.objects.offset_of("RLock.owner"))
     return f.either(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
 
 
 def _run(f: Function) -> None:
-    """Run the frame of a node, all of whose sources are in memory, and settle it. Python runs nothing meanwhile."""
+    """Emit `run(node, out)`: launch the kernel of a node with sources in memory; the node takes over the buffer `out`. No Python runs."""
     node, out = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
@@ -386,7 +397,9 @@ def _run(f: Function) -> None:
 
 
 def _run_apart(f: Function) -> None:
-    """The same of a kernel that takes long: other threads run meanwhile, and compute nothing. What the kernel reads is held."""
+    """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
+    runtime; the node takes over the buffer `out`. The function holds references to the kernel's operands.
+    """
     node, *given, out = f.arguments
     f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
     for x in given:
@@ -405,19 +418,19 @@ def _run_apart(f: Function) -> None:
 
 
 def settled(f: Function, node: Value, out: Value) -> None:
-    """A pending node has its content in a buffer now, which is its own. Python may run."""
+    """Emit the assignment of the buffer `out` to a pending node, which takes over the reference. Python may run."""
     f.set(node, "Node.buffer", out)
     f.drop(f.the("None"))
     f.call("forget_recipe", VOID, [node])
 
 
 def _forget(f: Function) -> None:
-    """The recipe of what was computed, and what it reads, are needed no more."""
+    """Emit `forget_recipe(node)`: give a computed node the recipe of data in memory, and release its old recipe and sources."""
     (node,) = f.arguments
     old = [f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
     f.set(node, "Node.recipe", f.own(f.get(old[0], "Recipe.done")))
     for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
-    for x in old:  # last, as whatever dies may have Python run
+    for x in old:  # last, as deallocation may run Python code
         f.drop(x)
     f.do("ret void")

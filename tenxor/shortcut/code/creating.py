@@ -1,4 +1,4 @@
-"""New tensors: by a recipe that reads numbers alone, or of what Python's lists, or buffers, have in memory."""
+"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .read import address_of, with_bytes
 from .rules import made_now, recipe_of_data
 from .specs import nbytes_of
 
-MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
+MOST_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fields of the key of a list
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
     _created(Function(module, objects, "created", parameters))
@@ -51,12 +51,12 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _given(f: Function, count: int) -> list[Value]:
-    """So many arguments of a function that Python calls."""
+    """Emit loads of the first `count` arguments of a function called from Python."""
     return [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(count)]
 
 
 def _create_for_python(f: Function) -> None:
-    """What a function made before: of its name, a tuple and a dictionary of arguments, and a table of what is known; None if it is not."""
+    """Emit `create_again(name, args, named, table)`, called from Python: replay a creation call as recorded in `table`, or return None."""
     name, args, named, table = _given(f, 4)
 
     def call(place: Value, count: Value, size: Value) -> Value:
@@ -67,14 +67,18 @@ def _create_for_python(f: Function) -> None:
 
 
 def _created_by_name(f: Function) -> None:
-    """The same of arguments of which the last have names, which stand behind them."""
+    """Emit `created_by_name(args, count, size, name, table)`: replay a creation call. `args` has `count` positional arguments, `size`
+    keyword values and `size` keywords.
+    """
     args, count, size, name, table = f.arguments
     give_by_name(f, args, count, size, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
 
 
 def _created(f: Function) -> None:
-    """The pending tensor that a function of this name made of these arguments, the last of which have names, as a table tells. What has no
-    content pends only where it is large, as memory for all of it may never be needed.
+    """Emit `created(args, count, names, name, table)`: return the pending tensor of a creation call, recorded in `table` or by a
+    size-generic rule.
+
+    A tensor without content (`empty`) is pending only if it is large, because all of its memory may never be needed.
     """
     args, count, names, name, table = f.arguments
     no_names, given = f.is_null(names), given_in_all(f, count, names)
@@ -105,7 +109,7 @@ def _created(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """What a function of this name makes of these arguments by a rule, which the table has from now on."""
+    """Emit `created_by_rule(table, key, name, args, given, names)`: make a template by a size-generic rule and record it in `table`."""
     table, key, name, args, given, names = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
     f.require(find_kind(f, name, args, given, names, f.number(0)))
@@ -117,12 +121,12 @@ def _by_rule(f: Function) -> None:
 
 
 def _blank_for_python(f: Function) -> None:
-    """A tensor in memory of a recipe and a spec, for Python; None if it declines."""
+    """Emit `blank(recipe, spec)`, called from Python: return an uninitialized tensor in memory; None where the fast path declines."""
     f.give_or_none(f.call("new_blank", POINTER, _given(f, 2)))
 
 
 def _blank(f: Function) -> None:
-    """A tensor in memory of its own, whose elements are whatever that held."""
+    """Emit `new_blank(recipe, spec)`: return a new tensor in memory, uninitialized."""
     recipe, spec = f.arguments
     node = in_memory(f, recipe, f.made(f.call("memory_for", POINTER, [recipe])))
     f.hold(spec)
@@ -131,17 +135,19 @@ def _blank(f: Function) -> None:
 
 
 def _of_list(f: Function) -> None:
-    """A tensor of a list of numbers, or of rows of them, as a table tells which are known; None if this is not."""
+    """Emit `list_again(list, table)`, called from Python: return a tensor with the numbers of a list; None for other contents."""
     f.give_or_none(f.call("made_of_list", POINTER, _given(f, 2)))
 
 
 def _of_array(f: Function) -> None:
-    """The same of an array of NumPy's."""
+    """Emit `array_again(array, table)`, called from Python: return a tensor with the elements of a NumPy array, or None."""
     f.give_or_none(f.call("made_of_array", POINTER, _given(f, 2)))
 
 
 def _made_of_list(f: Function) -> None:
-    """A tensor with the numbers of a list like one before."""
+    """Emit `made_of_list(list, table)`: return a tensor with the numbers of a list, or of a list of equally long lists: float64 or int64 by
+    the first number. Decline other contents. `table` caches recipe and spec by the sizes.
+    """
     numbers, table = f.arguments
     size = f.length(numbers)
     f.require(size > 0)
@@ -168,7 +174,9 @@ def _made_of_list(f: Function) -> None:
 
 
 def _made_of_array(f: Function) -> None:
-    """A tensor with the elements of an array like one before, if its own memory has them in a row and may be written."""
+    """Emit `made_of_array(array, table)`: return a tensor with the elements of a C-contiguous, writable array. Decline other arrays.
+    `table` caches recipe and spec by shape and dtype.
+    """
     values, table = f.arguments
     shape, dtype = (f.made(f.call("PyObject_GetAttr", POINTER, [values, f.the(f"'{name}'")])) for name in ("shape", "dtype"))
     own = f.found_in(f.the("of NumPy"), dtype)
@@ -182,7 +190,7 @@ def _made_of_array(f: Function) -> None:
 
 
 def _sizes(f: Function, *sizes: Value) -> Value:
-    """A shape, not held; null where there is no memory for it."""
+    """Emit the creation of a tuple of integers, a new reference that is not held; null if memory runs out."""
     place = f.local(array(I64, len(sizes)))
     for k, size in enumerate(sizes):
         place.at(k, I64).store(size)
@@ -190,7 +198,9 @@ def _sizes(f: Function, *sizes: Value) -> Value:
 
 
 def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
-    """A tensor in memory, which is held, of the recipe and spec that a table has for a key, or gets now; the key is held no more."""
+    """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made if missing. Return the tensor,
+    which is held. The held reference to `key` is released.
+    """
     known = f.found_in(table, key)
     anew = lambda: [f.call("kept_blank", POINTER, [table, key, dtype, shape])]  # noqa: E731
     (pair,) = f.choose(f.is_null(known), anew, lambda: [f.own(known)], (1, 1000))
@@ -202,7 +212,7 @@ def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value)
 
 
 def _kept_blank(f: Function) -> None:
-    """The recipe and the spec of what is small, and in memory in a row, which a table has from now on."""
+    """Emit `kept_blank(table, key, dtype, shape)`: make recipe and spec of a small contiguous tensor; record and return the pair."""
     table, key, dtype, shape = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
     spec = f.made(f.call("row_major_spec", POINTER, [dtype, shape]))
@@ -215,7 +225,9 @@ def _kept_blank(f: Function) -> None:
 
 
 def _fill_for_python(f: Function) -> None:
-    """Write a list of numbers, or of so many rows of them, into a buffer: whether all are of one kind, and each row has as many."""
+    """Emit `fill_from_list(list, buffer, rows, count, are_floats)`, called from Python: write a list of `count` numbers, or of `rows` lists
+    of these if `rows` > 0, into a buffer. Return whether every number has the type and every list the length.
+    """
     numbers, buffer, *others = _given(f, 5)
     rows, count, are_floats = (f.integer(x) for x in others)
     done = f.call("fill", I1, [numbers, address_of(f, buffer), rows, count, are_floats.differs(0)])
@@ -223,7 +235,9 @@ def _fill_for_python(f: Function) -> None:
 
 
 def _fill(f: Function) -> None:
-    """The same for machine code; of no rows it is a list of numbers."""
+    """Emit `fill(list, to, rows, count, are_floats)`: write a list of `count` numbers, or of `rows` such lists, to an address; false for
+    other contents. `rows` is 0 for a flat list.
+    """
     numbers, to, rows, count, are_floats = f.arguments
     f.when_giving(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, are_floats]))
     f.require(f.is_a(numbers, "list"))
@@ -238,7 +252,9 @@ def _fill(f: Function) -> None:
 
 
 def _fill_line(f: Function) -> None:
-    """Write a list of so many floats, or of integers of 64 bits, to an address. Nothing of Python runs meanwhile."""
+    """Emit `fill_line(list, to, count, are_floats)`: write a list of floats or 64-bit integers to an address; false for other contents. No
+    Python runs.
+    """
     numbers, to, count, are_floats = f.arguments
     f.require(f.is_a(numbers, "list"))
     f.require(f.length(numbers).equals(count))
@@ -261,13 +277,16 @@ def _fill_line(f: Function) -> None:
 
 
 def _copy_for_python(f: Function) -> None:
-    """Copy so many bytes of another object's buffer into one: whether it has just as many, in C's order, and others may write them."""
+    """Emit `fill_from_buffer(source, buffer, nbytes)`, called from Python: copy the bytes of another object's buffer. Return whether that
+    buffer is C-contiguous and writable, and has exactly `nbytes` bytes.
+    """
     source, buffer, nbytes = _given(f, 3)
     done = f.call("copy_buffer", I1, [source, address_of(f, buffer), f.integer(nbytes)])
     f.give(f.truth(done))
 
 
 def _copy(f: Function) -> None:
-    """The same for machine code."""
+    """Emit `copy_buffer(source, to, nbytes)`: copy an object's buffer, if it is C-contiguous, writable and has `nbytes` bytes; else false.
+    """
     source, to, nbytes = f.arguments
     f.give(with_bytes(f, source, nbytes, lambda start: f.call("memcpy", POINTER, [to, start, nbytes])))

@@ -1,4 +1,5 @@
-"""QR by two loops of NumPy's, as a program (`programs.py`) says: in memory apart, from which the triangles are copied."""
+"""Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the result.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from ..programs import FACTOR, FACTOR_HEAD
 from .function import Function
 from .looping import WAYS, operand_at, result_at
 
-LANES = 8  # of floats that are copied side by side
+LANES = 8  # of the vectors in which floats are copied
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     lie = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
         _put_triangles(Function(module, objects, f"put_triangles_{kind.text}", lie, I1), kind)
@@ -23,14 +24,14 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _factor(f: Function) -> None:
-    """Factor matrices: whether it did."""
+    """Emit `factor(program, nodes, starts, found)`: run the QR decomposition that `program` describes (`programs.py`); return success."""
     program, nodes, starts, found = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, FACTOR_HEAD)]
     size, at_first, at_second, wider, many, of_matrix, at_matrix, batch, height, rows, row, floats = words
     box = f.at(program, 8 * FACTOR_HEAD)
     memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), size]))
     apart, is_wider = f.at(memory, BYTES), wider.differs(0)
-    own = f.selected(is_wider, apart.at(many, FLOAT), apart)  # in single precision at first, behind the middle
+    own = f.selected(is_wider, apart.at(many, FLOAT), apart)  # single precision stands in the upper half first
     f.call("copy_box", I1, [operand_at(f, nodes, starts, f.word(box, PIECE), f.word(box, FROM)), own, box])
     f.when(is_wider, lambda: f.call("widen", I1, [own, apart, many]))
     for at in (at_first, at_second):
@@ -49,7 +50,11 @@ def _factor(f: Function) -> None:
 
 
 def _put_triangles(f: Function, kind: Type) -> None:
-    """Copy upper triangles of so many rows, the height, and 0 below, from matrices in double precision, whose rows have so many floats."""
+    """Emit `put_triangles`: copy the upper triangles of a batch of matrices in double precision, with 0 below the diagonal, in precision
+    `kind`.
+
+    A source matrix has `rows` rows, of which `height` are copied; a row has `row` floats, and an element `floats` (2 if complex).
+    """
     start, to, batch, height, rows, row, floats = f.arguments
 
     def put(first: Value, own: Value, k: Value) -> None:

@@ -1,4 +1,4 @@
-"""Results whose sizes are known only once they are found: how often there is each integer, and which elements there are, each once."""
+"""Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..programs import BINCOUNT
 from .function import Function
 from .looping import given_back, lying, operand_at, read_operands, result_at
 
-LANES = 8  # of numbers that are looked at side by side
-UNROLLED = 4  # of those that are counted one after the other
+LANES = 8  # of the vectors in which elements are compared
+UNROLLED = 4  # iterations of a counting loop
 _WIDTHS = (8, 16, 32, 64)  # bits of elements that are compared
-KINDS = (I8, I16, I32, I64, FLOAT, DOUBLE)  # of those in order, which are compared some at a time: as numbers, so each NaN differs
+KINDS = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, compared as numbers in vectors: NaN differs from NaN
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     for dtype in COUNTED:
         lie = [("start", POINTER), ("count", I64), ("apart", I64)]
         _range(Function(module, objects, f"range_{dtype}", [*lie, ("ends", POINTER)], I1), dtype)
@@ -46,7 +46,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _found(f: Function) -> None:
-    """What is found in a tensor and more arguments, of which so many are tensors."""
+    """Emit `made_found(x, args, given, tensors, made)`: return the result of a recorded call of `bincount` or `unique`, by its template."""
     x, args, given, tensors, made = f.arguments
     program, tables = f.at(f.get(made, "Made.loop"), BYTES), f.get(made, "Made.parts")
     nodes, starts = read_operands(f, x, args, given, tensors)
@@ -58,7 +58,7 @@ def _found(f: Function) -> None:
 
 
 def _of_size(f: Function) -> None:
-    """A tensor in memory of so many elements in a row, as a table tells by their number."""
+    """Emit `of_size(table, size)`: return a new 1-d tensor in memory; `table` maps the size to the template with its recipe and spec."""
     table, size = f.arguments
     key = f.as_object(size)
     made = f.made(f.call("PyObject_GetItem", POINTER, [table, key]))
@@ -69,7 +69,7 @@ def _of_size(f: Function) -> None:
 
 
 def _tensors(f: Function, tables: Value, sizes: Sequence[Value]) -> Value:
-    """A tuple of tensors, which is held, each of so many elements."""
+    """Emit the creation of a tuple of 1-d tensors of these sizes, which is held."""
     found = f.made(f.call("PyTuple_New", POINTER, [f.number(len(sizes))]))
     for k, size in enumerate(sizes):
         one = f.made(f.call("of_size", POINTER, [f.item(tables, k), size]))
@@ -78,17 +78,20 @@ def _tensors(f: Function, tables: Value, sizes: Sequence[Value]) -> Value:
     return found
 
 
-# --- counts -----------------------------------------------------------------------------------------------------------
+# --- bincount ---------------------------------------------------------------------------------------------------------
 
 
 def _integer_at(f: Function, dtype: DType, place: Value) -> Value:
+    """Emit the load of an integer of a dtype, extended to 64 bits."""
     kind = int_type(dtype.bits)
     found = place.load(kind)
     return found if kind is I64 else found.cast("sext" if dtype.kind == "int" else "zext", I64)
 
 
 def _range(f: Function, dtype: DType) -> None:
-    """The least and the largest of some integers, one at least, as two words."""
+    """Emit `range_<dtype>`: store the minimum and the maximum of at least one integer as two words at `ends`. `apart` is the stride in
+    bytes.
+    """
     start, count, apart, ends = f.arguments
     kind, letter = int_type(dtype.bits), "s" if dtype.kind == "int" else "u"
     first = start.load(kind)
@@ -116,7 +119,7 @@ def _range(f: Function, dtype: DType) -> None:
 
 
 def _count(f: Function, dtype: DType) -> None:
-    """Count integers, each at its place."""
+    """Emit `count_<dtype>`: add 1 to `to[i]`, an array of int64, for each integer i."""
     start, count, apart, to = f.arguments
 
     def one(at: Value, _: Value) -> None:
@@ -127,7 +130,7 @@ def _count(f: Function, dtype: DType) -> None:
 
 
 def _weigh(f: Function, dtype: DType) -> None:
-    """Add up weights of integers, each at its place, in their order."""
+    """Emit `weigh_<dtype>`: add the weight of each integer i to `to[i]`, an array of float64, in the order of the integers."""
     start, count, apart, weights, beside, to = f.arguments
 
     def one(at: Value, weight: Value) -> None:
@@ -148,7 +151,10 @@ def _each_of(
     weights: Value | None = None,
     beside: Value | None = None,
 ) -> None:
-    """Do something with each integer, and its weight: with some in one go where all are neighbours."""
+    """Emit a loop that calls `one(address of integer, address of weight)`, unrolled where integers, and weights if any, are contiguous.
+
+    `apart` and `beside` are the strides in bytes of integers and weights. The function being emitted returns true.
+    """
     kind, other = int_type(dtype.bits), start if weights is None else weights
     whole = f.selected(apart.equals(kind.bytes) & are_neighbours, count >> UNROLLED.bit_length() - 1, f.number(0))
 
@@ -167,7 +173,9 @@ def _each_of(
 
 
 def _bincount(f: Function) -> None:
-    """How often there is each integer, or what they weigh; it declines where one is below 0."""
+    """Emit `bincount(program, nodes, starts, tables)`: return the counts of the integers, or the sums of their weights; decline negative
+    integers and results beyond small memory.
+    """
     program, _, _, tables = f.arguments
     number, least, weighed = (f.word(program, 8 * k) for k in range(1, 4))
     lie = lying(f, (32,))
@@ -196,24 +204,24 @@ def _bincount(f: Function) -> None:
     f.give(found)
 
 
-# --- each once --------------------------------------------------------------------------------------------------------
+# --- unique -----------------------------------------------------------------------------------------------------------
 
 
 def _at(f: Function, kind: Type, places: Value | None, k: Value) -> tuple[Value, Value]:
-    """The element that comes so many places after the first in order, and where it is, if it is elsewhere."""
+    """Emit the load of the element at rank `k`, sorted already or by the permutation `places`. Return the element and its position."""
     start = f.arguments[0]
     at = k if places is None else places.at(k, I64).load(I64)
     return start.at(at, kind).load(kind), at
 
 
 def _differ(start: Value, kind: Type, k: Value, lanes: int) -> tuple[Value, Value]:
-    """An element, or so many, the first of which has so many before it, and whether each differs from the one before."""
+    """Emit the load of `lanes` elements from position `k` on (0: of one). Return these, and whether each differs from the previous one."""
     x, before = (start.at(k - j, kind).load(vector(kind, lanes)) for j in (0, 1))
     return x, x.differs(before)
 
 
 def _distinct_in_order(f: Function, kind: Type) -> None:
-    """How many elements in order, one at least, differ from the one before; the first is one of them."""
+    """Emit `distinct_<type>`: return the number of distinct values among at least one sorted element."""
     start, count = f.arguments
     whole = (count - 1) >> LANES.bit_length() - 1
 
@@ -227,13 +235,13 @@ def _distinct_in_order(f: Function, kind: Type) -> None:
 
 
 def _put_in_order(f: Function, kind: Type) -> None:
-    """Write down those elements, and give how many there are."""
+    """Emit `put_<type>`: store the distinct values among sorted elements at `to`; return their number."""
     start, count, to = f.arguments
     whole = (count - 1) >> LANES.bit_length() - 1
 
     def put(x: Value, differs: Value, last: Value, kept: Value) -> list[Value]:
         last, kept = last + differs.cast("zext", I64), select(differs, x, kept)
-        to.at(last, kind).store(kept)  # once more where it was there: the first of zeros, whose signs may differ
+        to.at(last, kind).store(kept)  # without a new value, the last one again: of zeros of both signs the first stays
         return [last, kept]
 
     def some(k: Value, before: Sequence[Value]) -> Sequence[Value]:
@@ -260,7 +268,9 @@ def _put_in_order(f: Function, kind: Type) -> None:
 
 
 def _distinct(f: Function, bits: int) -> None:
-    """How many runs of equal elements there are in order, of which those places tell, if they are not null."""
+    """Emit `runs_<bits>`: return the number of runs of equal elements, in the order of the permutation `places`, or as they stand if it is
+    null.
+    """
     start, places, count = f.arguments
     kind = int_type(bits)
 
@@ -275,7 +285,11 @@ def _distinct(f: Function, bits: int) -> None:
 
 
 def _put_runs(f: Function, bits: int) -> None:
-    """Write down the runs: of each the element, and where something is to go, the first place, for each element the run, and its length."""
+    """Emit `put_runs_<bits>`: store the value of each run of equal elements at `values`.
+
+    Other outputs are stored unless null: the position of the first element of each run (`indices`), the run of each element (`inverse`),
+    and the length of each run (`counts`). `indices` and `inverse` need the permutation `places`.
+    """
     start, places, values, indices, inverse, counts, count = f.arguments
     kind = int_type(bits)
     is_all = f.is_null(places) & f.is_null(counts)
@@ -306,7 +320,11 @@ def _put_runs(f: Function, bits: int) -> None:
 
 
 def _unique(f: Function) -> None:
-    """Which elements there are, each once, and what else is wanted; zeros below 0 and NaN are left to Python."""
+    """Emit `unique(program, nodes, starts, tables)`: return the distinct values and the other wanted outputs; decline if an element is NaN
+    or a negative zero.
+
+    A copy of the elements, or a permutation of it if positions are wanted, is sorted by a C function of NumPy.
+    """
     program, nodes, starts, tables = f.arguments
     bits, looked_at, sort, argsort, wanted, n, item = (f.word(program, 8 * k) for k in range(1, 8))
     box = f.at(program, 8 * 8)

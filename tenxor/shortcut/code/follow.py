@@ -1,4 +1,6 @@
-"""What derivatives need to know of a new node, and the nodes that they make again: as `past.py` and `derivatives/again.py` say."""
+"""Emitters for the tape: the tape node (`Past`) of a new node, as in `past.py`, and replayed derivative steps, as in
+`derivatives/again.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +9,25 @@ from ...backend.llvm.types import I1, I32, I64, POINTER
 from ..objects import SIZE, Objects
 from .function import Function
 
-MOST_SOURCES = 60  # of a node: a bit for each
+MOST_SOURCES = 60  # sources of a node: one bit each in an `i64` mask
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     _followed(Function(module, objects, "followed", [("node", POINTER), ("number", I64)], I1))
     _made_from(Function(module, objects, "made_from", [("step", POINTER), ("every", POINTER)]))
     _for_python(Function(module, objects, "make_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
 
 def has_no_value(f: Function, past: Value) -> Value:
-    """Whether what has this past reads an argument of a function being traced."""
+    """Emit a test whether a node with the tape node `past` depends on an argument of a function being traced, and so has no value."""
     marked = f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT"))
     follows = lambda: f.both(f.is_a(past, "Past"), lambda: f.is_the(f.get(past, "Past.traced"), "True"))  # noqa: E731
     return f.either(marked, follows)
 
 
 def have_followed(f: Function, node: Value, number: Value) -> None:
-    """Give a new node the past that follows from those of its sources, or have Python do that; decline if it can have no value."""
+    """Emit the recording of a new node on the tape, in the emitted code or else in Python. The function declines a node without a value."""
 
     def ask() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -35,7 +37,7 @@ def have_followed(f: Function, node: Value, number: Value) -> None:
 
 
 def _followed(f: Function) -> None:
-    """Whether a new node has the past that follows from those of its sources; false if that is Python's to say."""
+    """Emit `followed(node, number)`: give a new node the tape node that follows from its sources; false if `Past.followed` must do it."""
     node, number = f.arguments
     recipe, sources, yes = f.get(node, "Node.recipe"), f.get(node, "Node.sources"), f.constant(I1, True)
     count, tracked, traced = f.word(sources, SIZE), f.local(I64, f.number(0)), f.local(I64, f.number(0))
@@ -88,28 +90,30 @@ def _followed(f: Function) -> None:
 
 
 def _has(f: Function, node: Value, past: Value) -> Value:
-    """A new node has this for a past, in the place of none: true."""
+    """Emit the replacement of the tape node None of a new node by `past`. Return the constant true."""
     f.drop(f.get(node, "Node.past"))
     f.set(node, "Node.past", f.own(past))
     return f.constant(I1, True)
 
 
 def tracking(f: Function) -> Value:
-    """What it says of whether what reads a node with a past gets one: True, False or None."""
+    """Emit a load of the context variable `node.tracking`: True if the tape is recorded; otherwise False or None, see there."""
     found = f.local(POINTER, f.nothing())
     f.require(f.call("PyContextVar_Get", I32, [f.the("tracking"), f.nothing(), found]).equals(0))
     asked = found.load(POINTER)
-    f.drop(asked)  # there will always be these
+    f.drop(asked)  # True, False and None are immortal
     return asked
 
 
 def tracks(f: Function) -> Value:
-    """Whether what reads a node with a past gets one."""
+    """Emit a test whether the tape is recorded: whether a node that reads one with a tape node gets a tape node too."""
     return f.is_the(tracking(f), "True")
 
 
 def _kept_of(f: Function, source: Value, needed: Value) -> Value:
-    """What is kept of a source: a number; a node if its value is needed; else its past, or None, or the node if that past reads it."""
+    """Emit a choice of the residual of a source: a number as it is; the node if its value is needed; otherwise its tape node or None, or
+    the node again if the tape node reads its value. The function declines an externally shared node with a needed value.
+    """
 
     def whole() -> list[Value]:
         buffer = f.get(source, "Node.buffer")
@@ -128,7 +132,9 @@ def _kept_of(f: Function, source: Value, needed: Value) -> Value:
 
 
 def _for_python(f: Function) -> None:
-    """For Python: append the node of each step to a list of nodes and numbers, until one is Python's to make."""
+    """Emit `make_again(every, steps)`, called from Python: append the node of each step to the list `every`, up to the first step that the
+    fast path declines.
+    """
     _, args, _ = f.arguments
     every, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
     at, goes_on = f.local(I64, f.number(0)), f.local(I64, f.number(1))
@@ -146,13 +152,13 @@ def _for_python(f: Function) -> None:
 
 
 def _append(f: Function, every: Value, node: Value, goes_on: Value) -> None:
-    """Append a node, whose reference goes with it, if there is memory."""
+    """Emit the append of a node to a list, releasing the reference to the node. `goes_on` is set to 0 if memory runs out."""
     goes_on.store(f.call("PyList_Append", I32, [every, node]).equals(0).cast("zext", I64))
     f.drop(node)
 
 
 def _made_from(f: Function) -> None:
-    """The node of one step: a recipe, which of the nodes and numbers in a list are its sources, and its offsets."""
+    """Emit `made_from(step, every)`: return the node of a step: recipe, positions of its sources in the list `every`, and offsets."""
     step, every = f.arguments
     recipe, numbers, offsets = (f.item(step, k) for k in range(3))
 

@@ -1,7 +1,8 @@
-"""Functions on Python's objects, written as they would be in C: what they look at, what they own, and when they decline.
+"""A builder of LLVM functions that work on CPython objects, as a C extension would: object layouts, reference counts, declining.
 
-A function declines by giving nothing (null), and then Python's own method does the work. What it owns by then it lets go of:
-`hold` takes a reference that a later `require` would give up again, and `keeps` says that it now belongs to somebody else.
+An emitted function declines by returning null (or 0), without a result; the fallback in Python then does the work. Before it declines, it
+releases the references that it holds. `hold` takes a reference that each later exit releases; `keeps` says that the reference was passed on
+to another owner. Both are bookkeeping at emit time: every exit block releases exactly the references held where it is emitted.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from ..limits import IMMORTAL
 from ..objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, UNSEEN, Objects
 
 Make = Callable[[], Value]
-# By class: the slots that each instance has set from its construction on. One that `object.__new__` made has not, nor one of which somebody
-# has deleted an attribute; Python's own methods tell that.
+# For each class, the slots that `__init__` sets. They are empty in an object made by `object.__new__`, or after user code deleted an
+# attribute; the fallback in Python raises the error for these.
 ALWAYS_SET = {"Tensor": ("storage", "dtype"), "Storage": ("node",)}
 
 
 class Function(Builder):
-    """One function. Arguments and locals are objects or 64-bit integers."""
+    """A builder of one LLVM function, whose arguments and locals are objects (`ptr`) or 64-bit integers.
+
+    The methods emit instructions at the cursor and return the run-time values. A reference is held if every later exit releases it.
+    """
 
     def __init__(
         self,
@@ -38,62 +42,62 @@ class Function(Builder):
         self._held: list[Value] = []
         self._exits: dict[tuple[str, ...], Block] = {}
 
-    # What there is
+    # Objects and memory
 
     def the(self, name: str) -> Value:
-        """An object that is known by name."""
+        """Emit a load of the object of this name from the table `@objects`; the reference is borrowed."""
         at = self.objects.number_of(name)
         return self.define(POINTER, f"load ptr, ptr getelementptr (ptr, ptr @objects, i64 {at})")
 
     def number(self, value: int) -> Value:
-        """An integer of C."""
+        """Return a constant of type `i64`."""
         return self.constant(I64, value)
 
     def nothing(self) -> Value:
-        """No object."""
+        """Return the null pointer."""
         return Value(self, POINTER, "null")
 
     def get(self, x: Value, slot: str) -> Value:
-        """What an object of ours has in a slot, "Class.name"; null if nothing yet."""
+        """Emit a load of a slot, named "Class.name", of an instance; null if the slot is empty. The reference is borrowed."""
         return self.at(x, self.objects.offset_of(slot)).load(POINTER)
 
     def set(self, x: Value, slot: str, value: Value) -> None:
-        """Put an object, whose reference goes with it, into a slot."""
+        """Emit a store of `value` into a slot, named "Class.name". The slot takes over the reference; the old content is not released."""
         self.at(x, self.objects.offset_of(slot)).store(value)
 
     def at(self, x: Value, offset: int) -> Value:
-        """So many bytes further on."""
+        """Emit the address `offset` bytes behind `x`."""
         return self.define(POINTER, f"getelementptr i8, ptr {x.text}, i64 {offset}")
 
     def word(self, x: Value, offset: int) -> Value:
-        """The integer so many bytes further on."""
+        """Emit a load of the 64-bit integer `offset` bytes behind `x`."""
         return self.at(x, offset).load(I64)
 
     def item(self, items: Value, k: int | Value) -> Value:
-        """An item of a tuple."""
+        """Emit a load of item `k` of a tuple; the reference is borrowed."""
         return self.at(items, ITEMS).at(k, POINTER).load(POINTER)
 
     def length(self, items: Value) -> Value:
-        """How many items a list has."""
+        """Emit a call for the length of a list."""
         return self.call("PyList_Size", I64, [items])
 
     def listed(self, items: Value, k: Value) -> Value:
-        """An item of a list."""
+        """Emit a call for item `k` of a list; the reference is borrowed."""
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append(self, items: Value, item: Value) -> None:
-        """Append to a list, if there is memory."""
+        """Emit an append to a list, which takes a reference of its own; the function declines if memory runs out."""
         self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
 
     def type_of(self, x: Value) -> Value:
         return self.at(x, TYPE).load(POINTER)
 
     def has_type(self, x: Value, name: str) -> Value:
-        """Return whether an object is of just this type, initialized or not: whoever is called next asks."""
+        """Emit a test of the exact type. The slots may be empty: the code called next tests them."""
         return self.type_of(x).equals(self.the(name))
 
     def is_a(self, x: Value, name: str) -> Value:
-        """Return whether an object is of just this type, and initialized: slots that are read unasked are not empty."""
+        """Emit a test of the exact type and, for the classes in `ALWAYS_SET`, of set slots: later code reads them without a test."""
         alike, slots = self.has_type(x, name), ALWAYS_SET.get(name)
 
         def are_set(first: str, *others: str) -> Value:
@@ -103,7 +107,7 @@ class Function(Builder):
         return alike if slots is None else self.both(alike, lambda: are_set(*slots))
 
     def raise_if_uninitialized(self, x: Value) -> None:
-        """Return with an AttributeError if an object is a tensor that is not initialized. For when Python's own is to be called."""
+        """Emit a return with an AttributeError if `x` is an uninitialized tensor. To be emitted before a call of the fallback in Python."""
         is_bare = self.both(self.has_type(x, "Tensor"), lambda: ~self.is_a(x, "Tensor"))
 
         def tell() -> Value:
@@ -113,14 +117,14 @@ class Function(Builder):
         self.when_giving(is_bare, tell)
 
     def is_the(self, x: Value, name: str) -> Value:
-        """Whether it is this very object."""
+        """Emit a test of identity with the object of this name."""
         return x.equals(self.the(name))
 
     def is_null(self, x: Value) -> Value:
         return self.define(I1, f"icmp eq ptr {x.text}, null")
 
     def local(self, kind: Type, value: Value | None = None) -> Value:
-        """A place for something that changes."""
+        """Emit an `alloca` for a mutable variable of type `kind`, and a store of its initial value if given. Return the address."""
         place = Value(self, POINTER, f"%local{len(self._locals)}")
         self._locals.append(f"  {place.text} = alloca {kind.text}, align 16")
         if value is not None:
@@ -134,27 +138,27 @@ class Function(Builder):
     # References
 
     def own(self, x: Value) -> Value:
-        """Take a reference."""
+        """Emit the increment of the reference count of `x`. Return `x`."""
         place, count, one = self._counted(x)
         place.store(count + one)
         return x
 
     def has_one_owner(self, x: Value) -> Value:
-        """Whether there is one reference to an object."""
+        """Emit a test whether the reference count of `x` is 1."""
         return self.owners(x).equals(1)
 
     def owners(self, x: Value) -> Value:
-        """How many references there are to an object."""
-        return self.at(x, REFERENCES).load(I32)  # what is beside the count since Python 3.12 says something else
+        """Emit a load of the reference count of `x`, as an `i32`."""
+        return self.at(x, REFERENCES).load(I32)  # since Python 3.12 the upper 32 bits of the word are not part of the count
 
     def drop(self, x: Value) -> None:
-        """Give a reference up."""
+        """Emit the decrement of the reference count of `x`, and the deallocation of `x` if the count was 1."""
         place, count, one = self._counted(x)
         place.store(count - one)
         self.rarely(count.equals(1), lambda: self.call("_Py_Dealloc", VOID, [x]))
 
     def _counted(self, x: Value) -> tuple[Value, Value, Value | int]:
-        """Where an object's references are counted, how many there are, and what one of them counts: nothing if it lives for ever."""
+        """Emit a load of the reference count. Return its address, the count, and the step: 1, or 0 for an immortal object."""
         place = self.at(x, REFERENCES)
         if not IMMORTAL:
             return place, place.load(I64), 1
@@ -162,71 +166,72 @@ class Function(Builder):
         return place, count, (count >= 0).cast("zext", I32)
 
     def hold(self, x: Value) -> Value:
-        """Take a reference, until it is kept by somebody else or the function declines."""
+        """Emit an increment of the reference count of `x`, released by each later exit until `keeps` or `let_go` is called. Return `x`."""
         self._held.append(self.own(x))
         return x
 
     def holding(self, x: Value) -> Value:
-        """The same for a reference that there is already."""
+        """Have each later exit release a reference that the function owns already, until `keeps` or `let_go` is called. Return `x`."""
         self._held.append(x)
         return x
 
     def keeps(self, *xs: Value) -> None:
-        """They belong to somebody else now."""
+        """Forget references that another owner has taken over: later exits release them no more. No code is emitted."""
         for x in xs:
             self._held.remove(x)
 
     def let_go(self, *xs: Value) -> None:
-        """Give what is held up."""
+        """Emit the release of held references; later exits release them no more."""
         self.keeps(*xs)
         for x in xs:
             self.drop(x)
 
-    # Where it goes on
+    # Control flow
 
     def require(self, condition: Value) -> None:
-        """Decline unless it holds."""
+        """Emit a branch: decline unless `condition` holds."""
         on = self.block("on")
         self.branch_if(condition, on, self._exit(), (1000, 1))
         self.cursor.block = on
 
     def refuse(self, condition: Value) -> None:
-        """Decline if it holds."""
+        """Emit a branch: decline if `condition` holds."""
         on = self.block("on")
         self.branch_if(condition, self._exit(), on, (1, 1000))
         self.cursor.block = on
 
     def decline(self) -> None:
-        """Decline."""
+        """Emit a jump to an exit, which releases the held references and returns null or 0."""
         self.branch(self._exit())
 
     def _exit(self) -> Block:
+        """Return the exit block for the references held now. It is emitted at the first request for these references, and shared later."""
         held = tuple([x.text for x in self._held])
         found = self._exits.get(held)
         if found is None:
             found = self._exits[held] = self.block("declined")
             here, self.cursor.block = self.cursor.block, found
             for x in self._held:
-                self.call("Py_DecRef", VOID, [x])  # less code, as this is rarely gone through
+                self.call("Py_DecRef", VOID, [x])  # a call is less code than an inlined decrement, and exits are rarely taken
             self.give(self.nothing() if self.result is POINTER else self.constant(self.result, 0))
             self.cursor.block = here
         return found
 
     def give(self, x: Value) -> None:
-        """Return."""
+        """Emit a return of `x`."""
         self.do(f"ret {x.type.text} {x.text}")
 
     def made(self, x: Value) -> Value:
-        """An object just made, which is held; where there was no memory, this declines."""
+        """Emit a test for null, on which the function declines; hold `x`, a new reference. Return `x`."""
         self.refuse(self.is_null(x))
         return self.holding(x)
 
     def when(self, condition: Value, make: Callable[[], object]) -> None:
-        """What `make` writes, where the condition holds."""
+        """Emit the code of `make`, run where `condition` holds."""
         self.only_if(condition, make)
 
     def when_giving(self, condition: Value, make: Make) -> None:
-        """Return what `make` gives, where the condition holds."""
+        """Emit a return of the value that `make` emits, taken where `condition` holds."""
         inside, after = self.block("then"), self.block("after")
         self.branch_if(condition, inside, after)
         self.cursor.block = inside
@@ -234,15 +239,15 @@ class Function(Builder):
         self.cursor.block = after
 
     def both(self, one: Value, other: Make) -> Value:
-        """Whether both hold; the second is looked at only if the first does."""
+        """Emit a short-circuit `and`: `other` runs only if `one` holds."""
         return self.choose(one, lambda: [other()], lambda: [self.constant(I1, False)])[0]
 
     def either(self, one: Value, other: Make) -> Value:
-        """Whether one holds; the second is looked at only if the first does not."""
+        """Emit a short-circuit `or`: `other` runs only if `one` fails."""
         return self.choose(one, lambda: [self.constant(I1, True)], lambda: [other()])[0]
 
     def each(self, count: Value, body: Callable[[Value], object]) -> None:
-        """The body for 0, 1, ... below `count`."""
+        """Emit a loop that runs `body` for k = 0, 1, ..., count - 1."""
         before, head, inside, after = self.cursor.block, self.block("next"), self.block("body"), self.block("after")
         self.branch(head)
         self.cursor.block = head
@@ -256,11 +261,11 @@ class Function(Builder):
         self.cursor.block = after
 
     def fold(self, count: Value, first: Value, body: Callable[[Value, Value], Value]) -> Value:
-        """What the body makes of `first` for 0, of that for 1, ... below `count`."""
+        """Emit a loop `value = body(k, value)` for k = 0, ..., count - 1, starting with `first`. Return the final value."""
         return self.folded(count, [first], lambda k, before: [body(k, *before)])[0]
 
     def folded(self, count: Value, firsts: Sequence[Value], body: Callable[[Value, Sequence[Value]], Sequence[Value]]) -> list[Value]:
-        """The same of several values."""
+        """Emit a loop `values = body(k, values)` for k = 0, ..., count - 1, starting with `firsts`. Return the final values."""
         begin = [self.number(0), *firsts]
         return self.changing(begin, lambda now: now[0] < count, lambda now: [now[0] + 1, *body(now[0], now[1:])])[1:]
 
@@ -270,7 +275,7 @@ class Function(Builder):
         goes_on: Callable[[Sequence[Value]], Value],
         body: Callable[[Sequence[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """What the body makes of some values, of those it made, and so on as long as that `goes_on`."""
+        """Emit a loop `values = body(values)`, starting with `firsts`, while `goes_on(values)` holds. Return the final values."""
         before, head, inside, after = self.cursor.block, self.block("next"), self.block("body"), self.block("after")
         self.branch(head)
         self.cursor.block = head
@@ -286,7 +291,7 @@ class Function(Builder):
         return list(values)
 
     def as_long_as(self, condition: Make, body: Callable[[], object]) -> None:
-        """The body, again and again while the condition holds before it."""
+        """Emit a loop that runs `body` while `condition`, evaluated before each iteration, holds."""
         head, inside, after = self.block("again"), self.block("body"), self.block("after")
         self.branch(head)
         self.cursor.block = head
@@ -296,20 +301,20 @@ class Function(Builder):
         self.branch(head)
         self.cursor.block = after
 
-    # Python's own
+    # Python's integers, containers and calls
 
     def integer(self, x: Value) -> Value:
-        """The value of a Python integer that is known to fit."""
+        """Emit the value of a Python integer as an `i64`. The integer must fit; one-digit integers are read inline."""
         return self._unless_small(x, [], lambda: [self.call("PyLong_AsLongLong", I64, [x])])[0]
 
     def address(self, x: Value) -> Value:
-        """The same of one that is mostly of two digits."""
+        """Emit the value of a Python integer that fits into 64 bits and mostly has two digits, as addresses have; these are read inline."""
         head, low = self._digit_of(x, 0)
         two = lambda: [low + (self._digit_of(x, 1)[1] << DIGIT)]  # noqa: E731
         return self.choose(head.equals(TWO_DIGITS), two, lambda: [self.call("PyLong_AsLongLong", I64, [x])], (99, 1))[0]
 
     def bounded(self, x: Value) -> tuple[Value, Value]:
-        """The value of any Python integer, and whether it fits."""
+        """Emit the value of any Python integer. Return the value and whether it fits into 64 bits."""
 
         def asked() -> list[Value]:
             over = self.local(I32)
@@ -320,37 +325,39 @@ class Function(Builder):
         return value, fits
 
     def _digit_of(self, x: Value, k: int) -> tuple[Value, Value]:
-        """What an integer says of its sign and of how many digits it has, and a digit."""
+        """Emit two loads: the size word of a Python integer, with its sign and number of digits, and digit `k`, of 30 bits."""
         return self.word(x, SIZE), self.at(x, DIGITS + 4 * k).load(I32).cast("zext", I64)
 
     def _unless_small(self, x: Value, more: Sequence[Value], otherwise: Callable[[], Sequence[Value]]) -> list[Value]:
-        """The value of an integer of one digit, and `more`; of any other what `otherwise` gives."""
+        """Emit a choice: the value of an integer of one digit, followed by `more`; for a longer integer the values from `otherwise`."""
         head, digit = self._digit_of(x, 0)
         small, sign = self.is_small(x), head if SIGNED_SIZE else self.number(1) - (head & 3)
         return self.choose(small, lambda: [sign * digit, *more], otherwise, (99, 1))
 
     def is_small(self, x: Value) -> Value:
-        """Whether an integer has no more than one digit."""
+        """Emit a test whether a Python integer has at most one digit."""
         head, _ = self._digit_of(x, 0)
         return (head + 1).compare("ult", 3) if SIGNED_SIZE else head.compare("ult", TWO_DIGITS)
 
     def is_beyond_small(self, x: Value, *, below: bool = False) -> Value:
-        """Whether an integer has more digits, and is above 0, or below."""
+        """Emit a test whether a Python integer has two digits or more and is positive, or negative if `below`."""
         head, _ = self._digit_of(x, 0)
         if SIGNED_SIZE:
             return head <= -2 if below else head >= 2
         return (head >= TWO_DIGITS) & (head & 3).equals(2 if below else 0)
 
     def as_object(self, x: Value) -> Value:
-        """A Python integer, which is held."""
+        """Emit the conversion of an `i64` to a new Python integer, which is held."""
         return self.made(self.call("PyLong_FromLongLong", POINTER, [x]))
 
     def found_in(self, table: Value, key: Value) -> Value:
-        """What a dictionary has for a key; null if nothing."""
+        """Emit a dictionary lookup. The reference is borrowed; null if the key is missing, or if the lookup sets an error."""
         return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
     def new(self, name: str, **slots: Value) -> Value:
-        """A new object of a class, which is held, with what is in its slots; those references go with it."""
+        """Emit the creation of an instance of a class with values in its slots. Return the instance, which is held. It takes over the
+        reference to each value; a held value is held no more.
+        """
         made = self.made(self.call(f"new_{name}", POINTER, []) if name in (*REUSED, *UNSEEN) else self.allocated(name))
         for slot, value in slots.items():
             self.set(made, f"{name}.{slot}", value)
@@ -359,7 +366,9 @@ class Function(Builder):
         return made
 
     def allocated(self, name: str) -> Value:
-        """The same in memory of the interpreter's, with nothing in its slots; not held, and null where there was no memory."""
+        """Emit the allocation of an instance of a class, with empty slots. Return a new reference that is not held; null if memory runs
+        out. The garbage collector does not track instances of the classes in `UNSEEN`.
+        """
         if name not in UNSEEN:
             return self.call("PyType_GenericAlloc", POINTER, [self.the(name), self.number(0)])
         made = self.call("_PyObject_GC_New", POINTER, [self.the(name)])
@@ -372,12 +381,12 @@ class Function(Builder):
         return made
 
     def unseen(self, *xs: Value) -> None:
-        """Have the collector not look at these, as at objects of ours that are `UNSEEN`."""
+        """Emit calls that have the garbage collector stop tracking `xs`."""
         for x in xs:
             self.call("PyObject_GC_UnTrack", VOID, [x])
 
     def tuple_of(self, *items: Value) -> Value:
-        """A new tuple, which is held, of items whose references go with it."""
+        """Emit the creation of a tuple, which is held. The tuple takes over the references to the items; held items are held no more."""
         made = self.made(self.call("PyTuple_New", POINTER, [self.number(len(items))]))
         for k, item in enumerate(items):
             self.at(made, ITEMS + 8 * k).store(item)
@@ -386,7 +395,7 @@ class Function(Builder):
         return made
 
     def filled(self, count: Value, item: Callable[[Value], Value]) -> Value:
-        """A new tuple, which is held, of what is made for each number; it goes with it, and where it is null this declines."""
+        """Emit the creation of a tuple of length `count`, which is held; `item(k)` emits item k, a new reference, or null to decline."""
         found = self.made(self.call("PyTuple_New", POINTER, [count]))
 
         def one(k: Value) -> None:
@@ -398,7 +407,7 @@ class Function(Builder):
         return found
 
     def give_known(self, table: Value, key: Value) -> None:
-        """Return what a dictionary has for a key, a tuple just made, if it has anything; then that is let go of."""
+        """Emit a dictionary lookup by `key`, a new tuple; on a hit, release `key` and return the value, a new reference."""
         known = self.found_in(table, key)
 
         def give() -> Value:
@@ -409,7 +418,9 @@ class Function(Builder):
         self.when_giving(~self.is_null(known), give)
 
     def ask_python(self, name: str, *given: Value) -> Value:
-        """What a function of Python's answers, which is let go of, so it can be compared alone; nothing is given where that fails."""
+        """Emit a call of the Python function of this name; the emitted function declines if the call raises. The result is released at
+        once, so the returned pointer may only be compared with immortal objects.
+        """
         function = self.the(name)
         if len(given) < 2:
             answer = self.call(("PyObject_CallNoArgs", "PyObject_CallOneArg")[len(given)], POINTER, [function, *given])
@@ -423,7 +434,9 @@ class Function(Builder):
         return answer
 
     def known(self, look: Callable[[], Value], ask: Callable[[], object]) -> Value:
-        """What is found by a look, or by another one once Python was asked; declines if nothing is."""
+        """Emit a lookup; where it gives null, `ask`, a call of Python that may fill the table, and a second lookup. Return the result,
+        borrowed; the function declines where the second lookup fails too.
+        """
 
         def again() -> list[Value]:
             ask()
@@ -435,7 +448,9 @@ class Function(Builder):
         return found
 
     def known_or_made(self, look: Callable[[], Value], make: Callable[[], Value], ask: Callable[[], object]) -> Value:
-        """What is found by a look, or else made, or found by another look once Python was asked, owned; declines if nothing is."""
+        """Emit a lookup; where it gives null, `make`; where that gives null without an error, `ask` and a second lookup. Return a new
+        reference; the function declines where no step gives an object.
+        """
 
         def ask_if_all_is_well() -> None:
             self.require(self.is_null(self.call("PyErr_Occurred", POINTER, [])))
@@ -449,23 +464,23 @@ class Function(Builder):
         return self.choose(self.is_null(first), made, lambda: [self.own(first)])[0]
 
     def tell_what_was_met(self) -> None:
-        """An error other than want of memory came from Python that ran on the way, say for a signal: it is told."""
+        """Emit an exit where an error other than MemoryError is set, as by a signal handler: the caller raises it. Clear a MemoryError."""
         memory = self.call("PyErr_ExceptionMatches", I32, [self.the("MemoryError")])
         self.require(self.either(self.is_null(self.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))
         self.call("PyErr_Clear", VOID, [])
 
     def truth(self, holds: Value) -> Value:
-        """Python's True or False, owned."""
+        """Emit a choice of Python's True or False, a new reference."""
         return self.own(self.selected(holds, self.the("True"), self.the("False")))
 
     def give_or_none(self, found: Value) -> None:
-        """Return an object, or where there is none Python's None, to a function of Python's."""
+        """Emit the return to Python: `found`, or None where `found` is null. An error other than MemoryError is raised."""
         self.when_giving(~self.is_null(found), lambda: found)
         self.tell_what_was_met()
         self.give(self.own(self.the("None")))
 
     def either_of(self, x: Value, other: Value) -> Value:
-        """An object, or where there is none the other."""
+        """Emit a choice: `x`, or `other` where `x` is null."""
         return select(self.is_null(x), other, x)
 
     def selected(self, condition: Value, yes: Value, no: Value) -> Value:

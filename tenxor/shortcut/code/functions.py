@@ -1,4 +1,4 @@
-"""What is called for functions of the module (`functions.py`): a tensor's method, or what was made before of arguments like these."""
+"""Emitters of the code called in place of the public functions (`functions.py`): an operation of the op table, or a replayed call."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ..functions import symbol_of
 from ..objects import Objects
 from .function import Function
 
-_COUNT = (1 << 63) - 1  # what is beside the number of arguments says who may write before them
+_COUNT = (1 << 63) - 1  # the mask of the argument count: the highest bit is PY_VECTORCALL_ARGUMENTS_OFFSET
 Machine = Callable[[Function, Value, Value, Value, Value], Value]
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, short in _SHORT.items():
         _function(Function(module, objects, symbol_of(name), called, exported=True), short)
 
 
 def _function(f: Function, short: Machine) -> None:
-    """What the short way gives, and where that declines Python's own function."""
+    """Emit the vectorcall entry of a public function: the fast path `short`, or, where it declines, a call of the function in Python."""
     me, args, flags, names = f.arguments
     found = short(f, f.get(me, "Frameless.subject"), args, flags & _COUNT, names)
     f.when_giving(~f.is_null(found), lambda: found)
@@ -32,18 +32,18 @@ def _function(f: Function, short: Machine) -> None:
 
 
 def _just(f: Function, wanted: int, count: Value, names: Value, call: Callable[[], Value]) -> Value:
-    """What is called with just so many arguments, none of which is named; else nothing."""
+    """Emit `call`, run for exactly `wanted` positional arguments and no keywords; otherwise null, so the function declines."""
     plain = f.both(count.equals(wanted), lambda: f.is_null(names))
     return f.choose(plain, lambda: [call()], lambda: [f.nothing()])[0]
 
 
 def _unary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """An operation on a tensor."""
+    """Emit an operation on one tensor."""
     return _just(f, 1, count, names, lambda: f.call("unary", POINTER, [args.load(POINTER), op]))
 
 
 def _binary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """An operation on two, the first of which may be a number."""
+    """Emit an operation on two operands, of which the first may be a Python number and the second then is the tensor."""
 
     def call() -> Value:
         x, y = args.load(POINTER), args.at(1, POINTER).load(POINTER)
@@ -57,12 +57,12 @@ def _binary(f: Function, op: Value, args: Value, count: Value, names: Value) -> 
 
 
 def _ternary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """An operation on a tensor and two more."""
+    """Emit an operation on a tensor and two more operands."""
     return _just(f, 3, count, names, lambda: f.call("applied", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.number(2)]))
 
 
 def _again(f: Function, name: Value, args: Value, count: Value, names: Value) -> Value:
-    """What was made before of arguments like these."""
+    """Emit the replay of a recorded call with equal specs and arguments (`call.py`); null if there is no argument."""
     call = lambda: [f.call("called", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]  # noqa: E731
     return f.choose(count > 0, call, lambda: [f.nothing()])[0]
 

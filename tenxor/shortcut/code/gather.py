@@ -1,4 +1,4 @@
-"""What several arrays of indices select, or one of a tensor that waits: a pending gather like the one before, once they were looked at."""
+"""Emitters for indexing by arrays of indices: the check of indices in memory, and the replay of a recorded, pending gather."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .picking import WIDTHS
 from .read import address_of
 from .record import asked
 
-# Of each array of indices, in bytes from where that begins in a frame: the number of its dtype, its elements, the bytes of one and between
-# two, and the size of the axis.
+# Byte offsets of the fields of an index array in a launch record: the number of its dtype, its element count (0: do not check), the bytes
+# of an element, the stride in bytes, and the size of the indexed axis.
 DTYPE, COUNT, ITEM, STEP, EXTENT, EACH = (8 * k for k in range(6))
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     for dtype in INDICES:
         lie = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
         _fit(Function(module, objects, f"{dtype}_fit", lie, I1), WIDTHS[dtype.itemsize], "zext" if dtype.kind == "uint" else "sext")
@@ -26,7 +26,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _fit(f: Function, kind: Type, extend: str) -> None:
-    """Whether all indices of a dtype are within an axis; negative ones count from its end."""
+    """Emit `<dtype>_fit`: return whether all indices are in range for an axis; negative indices count from the end."""
     start, count, between, size = f.arguments
 
     def one(k: Value) -> None:
@@ -39,7 +39,8 @@ def _fit(f: Function, kind: Type, extend: str) -> None:
 
 
 def _looked_at(f: Function) -> None:
-    """Whether the indices in a tensor fit, or wait: then they are looked at when they are used."""
+    """Emit `looked_at(key, program)`: return whether the indices in a tensor are in range; true for a pending one, checked by the gather.
+    """
     key, program = f.arguments
     node = f.get(f.get(key, "Tensor.storage"), "Storage.node")
     buffer = f.get(node, "Node.buffer")
@@ -52,7 +53,9 @@ def _looked_at(f: Function) -> None:
 
 
 def _gathered(f: Function) -> None:
-    """`x[parts]`, if it is known what parts like these select of a tensor like this."""
+    """Emit `gathered(x, parts, count)`: return `x[parts]`, a pending gather by the template recorded for such parts; decline without one,
+    or without an array.
+    """
     x, parts, count = f.arguments
     made = f.made(f.call("made_for", POINTER, [x, parts, count, f.nothing(), f.the("'__getitem__'")]))
     at = f.local(POINTER, f.at(f.get(made, "Made.frame"), BYTES))

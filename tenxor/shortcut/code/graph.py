@@ -1,7 +1,7 @@
-"""A pending graph as a whole, computed by the kernels of its plan: a frame of that is found by the key of the graph (`walk.py`).
+"""Emitters for pending graphs computed as a whole, by the kernels of a plan: a launch record of the plan is found by the key of the graph.
 
-It reads what the walk noted. So Python runs nothing from the walk on until all is computed: memory that is lent meanwhile are blocks,
-which the collector does not know.
+The code reads the tables that the walk has filled with borrowed addresses (`walk.py`). So no Python code runs from the walk until the graph
+is computed. Memory for intermediates comes in blocks (`blocks.py`), which the garbage collector does not track.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .launching import number_as
 from .rules import suiting
 from .walk import BEGUN, BLOCK, HELD_NODE, LENT, NEW, NODE, PINNED, append, count, table
 
-FAILED, DONE, UNKNOWN, HELD, AGAIN = range(5)  # what may become of it
+FAILED, DONE, UNKNOWN, HELD, AGAIN = range(5)  # results of `run_graph`
 SHARING = Sharing()
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
-    module.variable("meeting", "global ptr null")  # where it is told of the threads that help
+    """Emit the functions of this file into `module`."""
+    module.variable("meeting", "global ptr null")  # the address of `threads.meeting`, which describes the worker threads
     _run_step(Function(module, objects, "run_step", [("step", POINTER)], I1))
     _run_graph(Function(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
     _frame_for(Function(module, objects, "frame_for", [("frames", POINTER), ("key", POINTER)]))
@@ -42,7 +42,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _computed_whole(f: Function) -> None:
-    """Whether a pending node is computed now, by the kernels of a plan: Python makes a frame of it for the first."""
+    """Emit `computed_whole(root)`: compute a pending node by the kernels of a plan; return success. Python makes a missing launch record.
+    """
     (root,) = f.arguments
     recipe = f.get(root, "Node.recipe")
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
@@ -52,11 +53,11 @@ def _computed_whole(f: Function) -> None:
         f.require((nbytes <= LARGE) & (size_of(f, root) < SHARING.share))
         f.require(f.call("is_framed", I1, [root]))
 
-    f.when(nbytes > LARGEST, have_frame)  # as Python is asked for memory
+    f.when(nbytes > LARGEST, have_frame)  # large memory comes from Python: ask only for a graph that can run
     out = f.made(f.call("memory_for", POINTER, [recipe]))
 
     def run() -> list[Value]:
-        table(f, "walked", BEGUN).store(f.number(0))  # lest what is found there was met long ago
+        table(f, "walked", BEGUN).store(f.number(0))  # clears the result of an earlier walk
         return [f.call("run_graph", I64, [root, out, f.the("graphs")])]
 
     def make() -> list[Value]:
@@ -68,7 +69,8 @@ def _computed_whole(f: Function) -> None:
         (found,) = f.choose(found.equals(other), go_on, lambda found=found: [found])  # type: ignore[misc]
 
     def after_what_is_held() -> Value:
-        """What others have is computed before, for itself; but not where sums might come out otherwise than together with the rest."""
+        """Emit the computation of a node with readers outside the graph, then of the graph; decline where sums would add in another order.
+        """
         node = f.hold(table(f, "walked", HELD_NODE).load(POINTER))
         have_all_in_order(f, root)
         f.require(f.call("computed", I1, [node]))
@@ -92,7 +94,7 @@ def _computed_whole(f: Function) -> None:
 
 
 def _is_framed(f: Function) -> None:
-    """Whether a pending graph is one that a frame computes now, which is made where there was none."""
+    """Emit `is_framed(root)`: return whether a pending graph has a launch record that can run now; Python makes a missing record."""
     (root,) = f.arguments
 
     def look() -> Value:
@@ -108,14 +110,14 @@ def _is_framed(f: Function) -> None:
 
 
 def ask_for_frame(f: Function, by_python: str, root: Value) -> None:
-    """Have Python make a frame of a graph that has none."""
-    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for one
+    """Emit a call of the Python function `by_python`, which makes the launch record of a graph; decline if an error is set."""
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # memory for a record may have run out
     f.ask_python(by_python, root)
 
 
 def _frame_for(f: Function) -> None:
-    """The frame of the graph that was walked last, whose key is this, borrowed: among these, where it is from now on if a rule for its kind
-    gives it. Python runs nothing.
+    """Emit `frame_for(frames, key)`: return the launch record of the graph walked last, borrowed; null if `frames` has none for its key and
+    no size-generic rule makes one. A new record is put into `frames`. No Python runs.
     """
     frames, key = f.arguments
     (there,) = f.choose(count(f, NEW) > 0, lambda: [f.nothing()], lambda: [f.found_in(frames, key)])
@@ -129,7 +131,9 @@ def _frame_for(f: Function) -> None:
 
 
 def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
-    """The rule for the kind of the graph that was walked last; the frame among these by that, held; and the plan that has its kernels."""
+    """Emit the making of a launch record for the graph walked last, by a size-generic rule of its signature; the function declines without
+    one. Return the rule, the record, which is held, and the plan with its kernels.
+    """
     f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MOST_RESULTS))
     rule = suiting(f, known_of_kind(f), numbers(f)[1], results)
@@ -139,7 +143,9 @@ def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
 
 
 def _alone_by_rule(f: Function) -> None:
-    """Whether a node, all of whose sources are in memory, has a frame now, by a rule for its kind. Python may run in the end."""
+    """Emit `alone_by_rule(node)`: make the launch record of a node with sources in memory by a size-generic rule; return whether one holds.
+    Python may run at the end.
+    """
     (node,) = f.arguments
     product = product_in(f, node)
     key = f.made(f.call("key_of_graph", POINTER, [node]))
@@ -154,13 +160,18 @@ def _alone_by_rule(f: Function) -> None:
 
 
 def _run_graph(f: Function) -> None:
-    """Compute a node into a buffer, which is the node's then; or say that none of these frames is its. Python runs nothing till the end."""
+    """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, which the node then owns.
+
+    The result is `DONE`; `UNKNOWN` without a launch record; `HELD` if a node inside that must be stored has readers outside, noted in
+    `HELD_NODE`; `AGAIN` if nodes were marked as stored, so the graph has another plan now; `FAILED` otherwise. No Python runs until the
+    end.
+    """
     root, out, frames = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(root, "Node.buffer"), "None"))
     f.require(f.integer(f.get(out, "Buffer.nbytes")).equals(f.integer(f.get(f.get(root, "Node.recipe"), "Recipe.nbytes"))))
     key = f.made(f.call("key_of_graph", POINTER, [root]))
-    f.require(f.either(count(f, PINNED).equals(0), lambda: frames.equals(f.the("graphs"))))  # a write may be seen from elsewhere
+    f.require(f.either(count(f, PINNED).equals(0), lambda: frames.equals(f.the("graphs"))))  # an update would write shared memory
     frame = f.call("frame_for", POINTER, [frames, key])
     f.let_go(key)
     f.when_giving(f.is_null(frame), lambda: f.number(UNKNOWN))
@@ -171,8 +182,8 @@ def _run_graph(f: Function) -> None:
     first, much = program.at(3, I64), f.local(I64, f.number(0))
 
     def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
-        """Do something with what others have, too: with the node, and what the frame says of it. Memory that nobody else has is left to
-        Python, which has the result written over it.
+        """Emit `then(node, role)` for a node with references from outside the graph, and its role in the launch record. The function
+        declines a donor without these references: Python lets the result overwrite its memory.
         """
         here = first.at(k * LOOK, I64)
         node, what = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER), f.word(here, 16)
@@ -209,8 +220,8 @@ def _run_graph(f: Function) -> None:
 
 
 def _may_be_stored_now(f: Function, root: Value) -> Value:
-    """Whether what is inlined, takes long, and others have, too, can be stored already: where sums of it come out the same. Those who ask
-    that walk, so it is walked again what there is to compute.
+    """Emit a test whether expensive inlined nodes with readers outside can be stored now: sums over them must add in one order, stored or
+    inlined. The test walks the graph, so the walk for the key is repeated.
     """
     f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
     found = f.call("are_in_order", I1, [root])
@@ -219,13 +230,14 @@ def _may_be_stored_now(f: Function, root: Value) -> Value:
 
 
 def _store_next_time(f: Function, node: Value) -> None:
+    """Emit the marking of a node as stored: the next plan gives it memory of its own."""
     before = f.get(node, "Node.stored")
     f.set(node, "Node.stored", f.own(f.the("True")))
     f.drop(before)
 
 
 def _run_step(f: Function) -> None:
-    """Run a kernel; false if there is no memory for it, or if it met an index that is out of range."""
+    """Emit `run_step(step)`: launch a kernel of a graph; false if memory runs out or the kernel finds an index out of range."""
     (step,) = f.arguments
     args, flag = f.local(array(I64, MOST)), f.local(I64, f.number(0))
     number, nbytes = f.word(step, 24), f.word(step, 32)
@@ -261,7 +273,7 @@ def _run_step(f: Function) -> None:
 
     def shared() -> list[Value]:
         share, place, many = (_meeting(f, k) for k in (SHARE, PLACE, MANY))
-        most = grain * f.word(step, 48)  # as `helpers.piece_of` has it
+        most = grain * f.word(step, 48)  # the chunk size of `helpers.piece_of`
         piece = f.binary("sdiv", split + (most - 1), most) * grain
         given = f"i64 {place.text}, ptr {kernel.text}, ptr {args.text}, i64 0, i64 {split.text}, i64 {piece.text}, i64 {many.text}"
         f.do(f"call void {share.cast('inttoptr', POINTER).text}({given})")
@@ -272,17 +284,17 @@ def _run_step(f: Function) -> None:
 
 
 def _meeting(f: Function, what: int) -> Value:
-    """What machine code is told of the helpers (`backend/threads.py`)."""
+    """Emit a load of a field of `threads.meeting`, the description of the worker threads."""
     return f.define(POINTER, "load ptr, ptr @meeting").at(what, I64).load(I64)
 
 
 def have_helpers_for(f: Function, program: Value) -> None:
-    """Decline what Python would wake helpers for, unless they are awake."""
+    """Emit an exit that declines a launch record with a kernel for several threads, unless the workers are awake; Python wakes them."""
     f.when(f.word(program, 16).differs(0), lambda: f.require(_helpers_are_awake(f)))
 
 
 def _helpers_are_awake(f: Function) -> Value:
-    """Whether there are helpers, who neither sleep, as Python would have to wake them, nor work for one who let go of its lock."""
+    """Emit a test whether there are worker threads, all awake and none busy with another caller's work. Python would wake sleeping ones."""
 
     def awake() -> Value:
         place = _meeting(f, PLACE).cast("inttoptr", POINTER)
@@ -292,7 +304,7 @@ def _helpers_are_awake(f: Function) -> Value:
 
 
 def _block(f: Function, nbytes: Value) -> Value:
-    """The address of memory that is given back when the graph has been computed."""
+    """Emit the allocation of a block, listed to be released when the graph is computed. Return its address as an integer."""
     f.require(count(f, BLOCK) < LENT)
     block = f.call("lend", POINTER, [nbytes])
     f.refuse(f.is_null(block))

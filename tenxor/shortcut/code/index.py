@@ -1,4 +1,4 @@
-"""Basic indexing: views, by the numbers that are worked out of what is asked of each axis; elements as they are."""
+"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. Other keys go to `picked` and `gathered`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .read import node_of
 from .record import asked
 from .specs import NUMBERS, spec_with
 
-PARTS = 4  # of a key at the most
+PARTS = 4  # entries of a key, at most
 LONGEST = (1 << 63) - 1  # PY_SSIZE_T_MAX
 
 
 class Wanted(NamedTuple):
-    """What a key asks for: a view with this dtype, so many axes, and these numbers, from an element on."""
+    """A view that a key selects: its dtype, number of axes, address of the sizes and strides (`numbers`), and offset."""
 
     dtype: Value
     ndim: Value
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     parameters = [("x", POINTER), ("key", POINTER)]
     _place_of_element(Function(module, objects, "place_of_element", parameters, I64))
     _wanted(Function(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
@@ -41,14 +41,14 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def element_wanted(f: Function, x: Value, key: Value) -> tuple[Value, Value]:
-    """Whether a key asks a tensor for an element, and the offset of that. Python may run."""
+    """Emit a test whether a key selects a single element of `x`. Return whether it does, and the offset of the element. Python may run."""
     may_be = f.either(f.is_a(key, "int"), lambda: f.is_a(key, "tuple"))
     (place,) = f.choose(may_be, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.number(0)])
     return place > 0, place - 1
 
 
 def _place_of_element(f: Function) -> None:
-    """The offset of the element that a key of integers, one for each axis, asks for, and 1; 0 if it is none, or out of range."""
+    """Emit `place_of_element(x, key)`: return 1 + the offset of the element that a key selects, an integer per axis; 0 for another key."""
     x, key = f.arguments
     shape, strides, offset = _numbers_of(f, x)
     ndim = f.word(shape, SIZE)
@@ -74,7 +74,7 @@ def _place_of_element(f: Function) -> None:
 
 
 def _numbers_of(f: Function, x: Value) -> tuple[Value, Value, Value]:
-    """The shape, strides and offset of a tensor that has strides."""
+    """Emit loads of shape, strides and offset of a tensor; the function declines a tensor without strides."""
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
     f.refuse(f.is_the(strides, "None"))
@@ -82,7 +82,7 @@ def _numbers_of(f: Function, x: Value) -> tuple[Value, Value, Value]:
 
 
 def wanted(f: Function, x: Value, key: Value) -> Wanted:
-    """What a key asks of a tensor that is no element; declines if it is not of integers, slices, None and one Ellipsis, that fit."""
+    """Emit the evaluation of a basic key of `x` that selects a view. The function declines other keys, and keys out of range."""
     found = f.local(array(I64, NUMBERS + 2))
     f.require(f.call("find_wanted", I1, [x, key, found]))
     ndim, offset = (found.at(NUMBERS + k, I64).load(I64) for k in range(2))
@@ -90,12 +90,14 @@ def wanted(f: Function, x: Value, key: Value) -> Wanted:
 
 
 def spec_in(f: Function, found: Wanted) -> Value:
-    """The spec of the view that is asked for, held. Python may run."""
+    """Emit the lookup of the spec of a view, which is held. Python may run."""
     return spec_with(f, found.dtype, found.ndim, found.numbers)
 
 
 def _wanted(f: Function) -> None:
-    """Write down what a key asks of a tensor: the numbers of a view, how many axes there are, and the offset."""
+    """Emit `find_wanted(x, key, found)`: evaluate a basic key of a tensor; store sizes, strides, axis count and offset of the view at
+    `found`.
+    """
     x, key, numbers = f.arguments
     shape, strides, offset = _numbers_of(f, x)
     ndim = f.word(shape, SIZE)
@@ -133,7 +135,7 @@ def _wanted(f: Function) -> None:
         size, stride = axis_here()
         bounds = [f.at(part, SLICE + 8 * k).load(POINTER) for k in range(3)]
         are_none = [f.is_the(bound, "None") for bound in bounds]
-        for bound, is_none in zip(bounds, are_none, strict=True):  # all else would have Python run
+        for bound, is_none in zip(bounds, are_none, strict=True):  # another bound would run Python's `__index__`
             f.require(f.either(is_none, lambda bound=bound: f.is_a(bound, "int")))  # type: ignore[misc]
         f.refuse(f.is_the(bounds[-1], "0"))
         are_small = f.constant(I1, True)
@@ -141,7 +143,7 @@ def _wanted(f: Function) -> None:
             are_small = are_small & f.either(is_none, lambda bound=bound: f.is_small(bound))  # type: ignore[misc]
 
         def read() -> list[Value]:
-            """As the interpreter does."""
+            """Emit the reading of the bounds without a call, as `PySlice_Unpack` reads them."""
 
             def or_else(k: int, otherwise: Value) -> Value:
                 return f.choose(are_none[k], lambda: [otherwise], lambda: [f.integer(bounds[k])])[0]
@@ -159,7 +161,7 @@ def _wanted(f: Function) -> None:
         f.choose(are_small, read, ask, (99, 1))
         by = step.load(I64)
         length = f.call("PySlice_AdjustIndices", I64, [size, start, stop, by])
-        most = f.selected(size < 1, f.number(1), size)  # a longer step leads out of the axis at once
+        most = f.selected(size < 1, f.number(1), size)  # limits the product: a longer step selects one element as well
         by = f.selected(by > most, most, f.selected(by < -most, -most, by))
         moved = start.load(I64) * stride
         at.store(at.load(I64) + f.selected(length.equals(0), f.number(0), moved))
@@ -176,7 +178,7 @@ def _wanted(f: Function) -> None:
         return []
 
     def the_rest() -> list[Value]:
-        """An Ellipsis: the axes that no later part is for stay as they are."""
+        """Emit an Ellipsis: it keeps the axes for which the key has neither an integer nor a slice."""
         later, seen = f.local(I64, f.number(0)), f.local(I64, f.number(0))
 
         def count_one(j: Value) -> None:
@@ -186,7 +188,7 @@ def _wanted(f: Function) -> None:
 
         f.each(count, count_one)
         f.require(f.both(seen.load(I64).equals(1), lambda: later.load(I64) <= ndim))
-        keep(ndim - later.load(I64))  # all parts before it are among those counted
+        keep(ndim - later.load(I64))  # `later` counts the entries before the Ellipsis, too
         is_view.store(f.number(1))
         return []
 
@@ -215,7 +217,7 @@ def _wanted(f: Function) -> None:
 
 
 def _is_basic(f: Function) -> None:
-    """For Python: whether a key asks a tensor for such a view, or an element; of the pair of both."""
+    """Emit `is_basic((x, key))`, called from Python: return whether a key selects a view or an element by basic indexing."""
     _, pair = f.arguments
     x, key = (f.item(pair, k) for k in range(2))
     is_element, _ = element_wanted(f, x, key)
@@ -225,7 +227,7 @@ def _is_basic(f: Function) -> None:
 
 
 def _item(f: Function) -> None:
-    """What `x[key]` is: a view, or an element as it is now."""
+    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -240,7 +242,7 @@ def _item(f: Function) -> None:
 
 
 def _at_indices(f: Function, x: Value, key: Value) -> Value:
-    """What a mask or an array of indices selects, there and then or when it is needed."""
+    """Emit the selection by a mask or an array of indices: copied now if possible, otherwise a pending gather. Return it, or null."""
     one = f.local(POINTER, key)
     found = f.call("picked", POINTER, [x, key])
     declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -248,7 +250,7 @@ def _at_indices(f: Function, x: Value, key: Value) -> Value:
 
 
 def _has(f: Function, key: Value, is_such: Callable[[Value], Value]) -> Value:
-    """Whether some part of a tuple is such."""
+    """Emit a test whether a key is a tuple and `is_such` holds for one of its entries."""
 
     def is_one(k: Value, found: Value) -> Value:
         return found | is_such(f.item(key, k)).cast("zext", I64)
@@ -257,14 +259,16 @@ def _has(f: Function, key: Value, is_such: Callable[[Value], Value]) -> Value:
 
 
 def _at_several(f: Function, x: Value, key: Value) -> Value:
-    """What is selected by a tuple with arrays of indices."""
+    """Emit the selection by a tuple with arrays of indices. Return it, or null."""
     with_slices = _has(f, key, lambda part: f.is_a(part, "slice") | f.is_the(part, "..."))
     alone = lambda: [f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)])]  # noqa: E731
     return f.choose(with_slices, lambda: [f.call("gathered_among_slices", POINTER, [x, key])], alone)[0]
 
 
 def _among_slices(f: Function) -> None:
-    """The same where slices are among them, and nothing else: of the view that these ask for, as `moves.among_slices` has it."""
+    """Emit `gathered_among_slices(x, key)`: return `x[key]` for a tuple of arrays, slices and an Ellipsis alone, gathered from the view
+    that the slices select, as `moves.among_slices` does.
+    """
     x, key = f.arguments
     count, ndim = f.word(key, SIZE), f.word(f.get(asked(f, x, "spec"), "Spec.shape"), SIZE)
     parts, filled = f.local(array(POINTER, MOST_AXES)), f.local(I64, f.number(0))
@@ -294,7 +298,7 @@ def _among_slices(f: Function) -> None:
 
 
 def _item_at(f: Function) -> None:
-    """The element at some coordinates as a Python number."""
+    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -307,7 +311,7 @@ def _item_at(f: Function) -> None:
 
 
 def _element(f: Function, x: Value, offset: Value) -> Value:
-    """A new tensor of an element that is in memory."""
+    """Emit the creation of a new tensor of an element in memory; the function declines a pending one, or one with a tape node."""
     held = list(f._held)
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
     f.require(f.is_a(storage, "Storage"))

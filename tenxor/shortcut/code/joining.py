@@ -1,4 +1,4 @@
-"""A few tensors put together as before: boxes of their elements are copied to where they went (`moves.py`)."""
+"""Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .read import address_of
 from .record import ask_all, made_or_by_rule
 from .tables import table
 
-MOST_ARGUMENTS = 16  # pieces and others that a rule is for
+MOST_ARGUMENTS = 16  # operands and further arguments for which size-generic rules exist
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     line = [(name, I64) for name in ("count", "between", "apart", "width")]
     _copy_line(Function(module, objects, "copy_line", [("source", POINTER), ("to", POINTER), *line], I1))
     _copy_box(Function(module, objects, "copy_box", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
@@ -34,8 +34,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """What a function made before of pieces like these: of its name, and a tuple and a dictionary of its arguments, of which the pieces are
-    the first; None if that is not known.
+    """Emit `join_again(name, args, named)`, called from Python: replay a call of `concat`, `stack` and the like, whose first argument has
+    the operands; None if the call is not recorded.
     """
     op, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
     call = lambda rest, count, size: f.call("joined", POINTER, [op, f.item(args, 0), rest, count + size * 2])  # noqa: E731
@@ -43,7 +43,7 @@ def _for_python(f: Function) -> None:
 
 
 def _key(f: Function) -> None:
-    """What stands for pieces and other arguments, as a tuple."""
+    """Emit `key_of_pieces(pieces, others, count)`: return the key of a call: keys of the further arguments, then specs of the operands."""
     pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
     key = f.made(f.call("PyTuple_New", POINTER, [count + size]))
@@ -66,7 +66,7 @@ def _key(f: Function) -> None:
 
 
 def _joined(f: Function) -> None:
-    """The same as a new tensor."""
+    """Emit `joined(op, pieces, others, count)`: return a new tensor of the operands put together, as recorded or by a size-generic rule."""
     op, given, others, count = f.arguments
 
     def alone() -> list[Value]:
@@ -78,7 +78,7 @@ def _joined(f: Function) -> None:
         f.require(f.either(f.is_a(given, "list"), lambda: f.is_a(given, "tuple")))
         return [f.call("PySequence_Tuple", POINTER, [given])]
 
-    pieces = f.made(f.choose(f.is_a(given, "Tensor"), alone, listed)[0])  # nobody changes that
+    pieces = f.made(f.choose(f.is_a(given, "Tensor"), alone, listed)[0])  # a tuple, which no other thread can change
     size = f.word(pieces, SIZE)
     f.require(f.both(size > 0, lambda: size <= MOST_PIECES))
     key = f.made(f.call("key_of_pieces", POINTER, [pieces, others, count]))
@@ -105,7 +105,7 @@ def _joined(f: Function) -> None:
         return []
 
     def copy_apart() -> list[Value]:
-        """Other threads run meanwhile, and write nothing."""
+        """Emit the copies with the GIL released, under the lock of the runtime: other threads run, but write no tensor."""
         f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))
         without_the_lock(f, copy_all)
         f.ask_python("let go of lock")
@@ -120,7 +120,9 @@ def _joined(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """What is made of such pieces by a rule; the table owns it."""
+    """Emit `joined_by_rule(spec, slot, op, key, pieces, others, count)`: make the template of a call by a size-generic rule and record it.
+    The returned reference is borrowed from the table.
+    """
     *place, pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
     f.require(count + size <= MOST_ARGUMENTS)
@@ -131,7 +133,9 @@ def _by_rule(f: Function) -> None:
 
 
 def _copy_box(f: Function) -> None:
-    """Copy a box of elements, whose first is at `source`: line by line, two loops around each."""
+    """Emit `copy_box(source, to, box)`: copy a strided region of elements, described by the words of a `box` (`boxes.py`): three nested
+    loops over rows.
+    """
     source, to, box = f.arguments
     (n, between, apart), (m, nearer, closer), line = ([f.word(box, LOOPS + 24 * k + 8 * j) for j in range(3)] for k in range(3))
     width = f.word(box, ROW)
@@ -148,6 +152,8 @@ def _copy_box(f: Function) -> None:
 
 
 def _copy_line(f: Function) -> None:
-    """Copy so many rows of `width` bytes, which lie so far apart there and here."""
+    """Emit `copy_line(source, to, count, between, apart, width)`: copy `count` rows of `width` bytes, `between` bytes apart in the source
+    and `apart` bytes apart in the result.
+    """
     source, to, count, between, apart, width = f.arguments
     copied_by_width(f, width, lambda copy: f.each(count, lambda k: copy(to.at(k * apart, I8), source.at(k * between, I8))))

@@ -1,7 +1,8 @@
-"""Of which kind a call is: what is called with what, without the numbers of tensors - their shapes and strides -, but for which of these
-are equal, 0 or 1. Calls of one kind are made again by the same rules (`rules.py`).
+"""Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors.
 
-A kind is written down in words, beside it the numbers, each once. Nothing of Python's runs meanwhile.
+Of shapes and strides the signature (`kind`) says only which entries are equal, 0 or 1. The distinct entries (`numbers`) are listed beside
+the signature, each once. Calls of one signature share size-generic rules (`rules.py`). The signature is a sequence of 64-bit words in the
+global `@kind`, valid until the next signature is written there; no Python code runs while it is written.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from .record import holds_a_node
 from .specs import MIXED, read_through
 from .walk import NODE, count, number_of, table
 
-MOST_WORDS = 512  # of a kind
-MET = 64  # kinds that were met last, at the most
-SMALL = 16  # integers below are as they are, unless tensors have them
-BITS = 5  # for which number one is: 0, 1, or that of those written down, from 2 on
+MOST_WORDS = 512  # 64-bit words of a signature
+MET = 64  # entries of the cache of recent signatures
+SMALL = 16  # smaller integer arguments stand in the signature as they are, unless a dimension of a tensor has the same value
+BITS = 5  # bits of a reference to a number: 0 and 1 stand for themselves, k + 2 for entry k of the list of numbers
 MOST_NUMBERS = (1 << BITS) - 2
-TENSOR, INTEGER, NUMBER, TUPLE, FLOAT, OBJECT = range(6)  # what the next words are of; a number is one of those written down
+TENSOR, INTEGER, NUMBER, TUPLE, FLOAT, OBJECT = range(6)  # tags of arguments; a NUMBER is a reference to the list of numbers
 _PLAIN = ("NoneType", "DType", "str", "type")
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     module.variable("kind", f"internal global [{2 + MOST_WORDS + MOST_NUMBERS} x i64] zeroinitializer, align 64")
     module.variable("kind_specs", f"internal global [{1 + MOST_GIVEN} x i64] zeroinitializer, align 64")
     module.variable("kinds_met", f"internal global [{2 * MET} x ptr] zeroinitializer, align 64")
@@ -55,39 +56,44 @@ def _place(f: Function, at: int) -> Value:
 
 
 def _words(f: Function) -> tuple[Value, Value]:
-    """Where it stands how many words there are, and the first of them."""
+    """Return the addresses of the count of words of the signature and of the first word."""
     return _place(f, 0), _place(f, 2)
 
 
 def numbers(f: Function) -> tuple[Value, Value]:
-    """Where it stands how many numbers there are, and the first of them."""
+    """Return the addresses of the count of numbers of the present signature and of the first number."""
     return _place(f, 1), _place(f, 2 + MOST_WORDS)
 
 
 def specs(f: Function) -> tuple[Value, Value]:
-    """Where it stands how many tensors were written down, and the first of their specs, which whoever holds the tensors has."""
+    """Return the addresses of the count of tensors in the present signature and of their first spec. The tensors own the specs."""
     place = f.define(POINTER, "getelementptr i64, ptr @kind_specs, i64 0")
     return place, place.at(1, POINTER)
 
 
 def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value, which: Value) -> Value:
-    """The kind of a call, in which derivatives follow those arguments (a bit for each), and the numbers of its tensors: whether it is
-    written down. All tensors were asked for their specs.
+    """Emit the writing of the signature of a call and the numbers of its tensors. Return whether both were written; some calls have no
+    signature.
+
+    `every` is the address of all `count` arguments, of which the last have the keywords in the tuple `names`, or null. Bit k of `which` is
+    set if derivatives follow argument k. The specs of all tensors must be resolved.
     """
     return f.call("find_kind", I1, [name, every, count, names, which])
 
 
 def known_of_kind(f: Function) -> Value:
-    """What Python knows of the kind that is written down, borrowed; it declines if that is nothing."""
+    """Emit the lookup of the present signature in the table of `likewise.Kind`s. Return the entry, borrowed; decline on a miss."""
     found = f.call("known_of_kind", POINTER, [])
     f.refuse(f.is_null(found))
     return found
 
 
 def _known(f: Function) -> None:
-    """The same, and null. Some kinds are met again and again: where their words are mixed to stands which one was met there last, and what
-    is known of it. Python, who forgets kinds, empties all this; what it forgets otherwise nobody else has then, and it is as if it were not
-    there, but it stays: Python might run where it goes, and write other words down.
+    """Emit `known_of_kind`: look the present signature up and return its `likewise.Kind`, borrowed; null on a miss.
+
+    A direct-mapped cache of `MET` recent signatures, indexed by a hash of the words, stands before the dictionary in Python. An entry is
+    valid while the dictionary refers to the `Kind` too. An entry owned by the cache alone counts as a miss, but is not replaced: releasing
+    the `Kind` might run Python code, and this code might write another signature. `forget_kinds` empties the cache.
     """
     place, words = _words(f)
     count = place.load(I64)
@@ -122,13 +128,13 @@ def _known(f: Function) -> None:
 
 
 def _met(f: Function, k: Value) -> list[Value]:
-    """Where one of the kinds that were met stands, and what is known of it."""
+    """Return the addresses of the key and of the value of entry `k` in the cache of recent signatures."""
     first = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(k * 2, POINTER)
     return [first, first.at(1, POINTER)]
 
 
 def _forget(f: Function) -> None:
-    """For Python, which has forgotten kinds: forget which were met."""
+    """Emit `forget_kinds`: empty the cache of recent signatures. Python calls it after clearing the table of signatures."""
 
     def one(k: Value) -> None:
         met = _met(f, k)
@@ -143,13 +149,15 @@ def _forget(f: Function) -> None:
 
 
 def as_bytes(f: Function) -> Value:
-    """The kind that is written down, held."""
+    """Emit the creation of a bytes object with the words of the present signature. Return the object, which is held."""
     count, words = _words(f)
     return f.made(f.call("PyBytes_FromStringAndSize", POINTER, [words, count.load(I64) * 8]))
 
 
 def _add(f: Function, word: Value | int) -> None:
-    """Write down a word; what does not fit is counted, so that it is seen in the end that it did not."""
+    """Emit the append of a word to the signature. A word beyond `MOST_WORDS` is counted, but not stored: the final count shows the
+    overflow.
+    """
     place, words = _words(f)
     count = place.load(I64)
     f.when(count < MOST_WORDS, lambda: words.at(count, I64).store(f.number(word) if isinstance(word, int) else word))
@@ -161,7 +169,9 @@ def _add_object(f: Function, x: Value) -> None:
 
 
 def _which(f: Function) -> None:
-    """Which number of those written down one is, and below 0 if it is none of them; if there is room, it may be `added`."""
+    """Emit `which_number(number, added)`: return the reference to a number: 0 or 1, or k + 2 for entry k of the list of numbers. A missing
+    number is appended if `added` is true and the list has room; otherwise the result is -1.
+    """
     number, added = f.arguments
     place, first = numbers(f)
     count, at = place.load(I64), f.local(I64, f.number(0))
@@ -178,14 +188,16 @@ def _which(f: Function) -> None:
 
 
 def _numbered(f: Function, number: Value) -> Value:
-    """Which number an integer is, which is added where it is none of them yet."""
+    """Emit the reference to a Python integer in the list of numbers; a missing integer is appended. The function declines if the list is
+    full.
+    """
     which = f.call("which_number", I64, [f.integer(number), f.constant(I1, True)])
     f.refuse(which < 0)
     return which
 
 
 def _add_axes(f: Function, *each: Value) -> None:
-    """In one word: how many axes there are, and which numbers these tuples have for them."""
+    """Emit the append of one word: the number of axes, followed by references to the entries of these tuples of that length."""
     word = ndim = f.word(each[0], SIZE)
     f.require(ndim <= MOST_AXES)
     for items in each:
@@ -199,7 +211,9 @@ def _add_tensor(f: Function, x: Value) -> None:
 
 
 def _seen(f: Function) -> None:
-    """What a storage of a node is, as it is seen: its dtype, and which numbers shape and strides are."""
+    """Emit `add_seen(spec, storage)`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec.
+    Decline where the spec has no strides, the storage has no node, or the node has another dtype.
+    """
     spec, storage = f.arguments
     f.refuse(f.is_null(spec))
     dtype, shape, strides = f.get(spec, "Spec.dtype"), f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
@@ -216,7 +230,9 @@ def _seen(f: Function) -> None:
 
 
 def _integer(f: Function) -> None:
-    """An integer: which number it is, or else as it is if it is small: it may be an axis, or how many times something is done."""
+    """Emit `add_integer(x)`: append an integer argument: a reference if the list of numbers has it, or if it is `SMALL` or more and there
+    is room; otherwise its value, as it may be an axis or a repeat count.
+    """
     value, fits = f.bounded(f.arguments[0])
     f.require(fits)
     which = f.call("which_number", I64, [value, value >= SMALL])
@@ -227,7 +243,9 @@ def _integer(f: Function) -> None:
 
 
 def _argument(f: Function) -> None:
-    """What an argument is, of which a tensor's own is written down already."""
+    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Decline for types without a place in a
+    signature.
+    """
     (x,) = f.arguments
     kind = f.type_of(x)
 
@@ -270,7 +288,7 @@ def _argument(f: Function) -> None:
 
 
 def _begin(f: Function, name: Value, count: Value | int) -> None:
-    """What is called, with so many arguments."""
+    """Emit the start of a new signature, for a callee `name` with `count` arguments."""
     for place in (_words(f)[0], numbers(f)[0], specs(f)[0]):
         place.store(f.number(0))
     _add_object(f, name)
@@ -278,7 +296,9 @@ def _begin(f: Function, name: Value, count: Value | int) -> None:
 
 
 def _kind(f: Function) -> None:
-    """Write down what is called with what: first which numbers the tensors have, then the arguments."""
+    """Emit `find_kind(name, every, count, names, which)`: write the signature of a call: callee and argument count, views of the tensors,
+    then the arguments and keywords.
+    """
     name, every, count, names, which = f.arguments
     _begin(f, name, count)
     _add(f, which)
@@ -308,7 +328,9 @@ def _kind(f: Function) -> None:
 
 
 def _kind_of_graph(f: Function) -> None:
-    """The same of the graph that was walked last, whose frame belongs among these: what its nodes are, one after another (`walk.py`)."""
+    """Emit `find_kind_of_graph(frames)`: write the signature of the graph walked last (`walk.py`), node by node. The signature begins with
+    the address of `frames`, the table for the launch record of the graph.
+    """
     (frames,) = f.arguments
     _begin(f, frames, count(f, NODE))
 
@@ -326,7 +348,7 @@ def _kind_of_graph(f: Function) -> None:
 
 
 def _add_pending(f: Function, node: Value, recipe: Value) -> None:
-    """What else a pending node is: its operation, and what it reads, how."""
+    """Emit the append of a pending node: its operation, whether it is stored, each source with dtype and layout, and the target layout."""
     sources, offsets = f.get(node, "Node.sources"), f.get(node, "Node.offsets")
     _add_object(f, f.get(recipe, "Recipe.op"))
     _add(f, (~f.is_the(f.get(node, "Node.stored"), "False")).cast("zext", I64))
@@ -352,7 +374,9 @@ def _add_pending(f: Function, node: Value, recipe: Value) -> None:
 
 
 def _add_through(f: Function, recipe: Value, k: Value) -> None:
-    """Through what a recipe reads a source, or writes, behind the last one: the numbers of a spec, or a form, or nothing."""
+    """Emit the append of the layout through which a recipe reads source `k`, or of its target for k = number of sources. Layouts are taken
+    from the specs of a recipe made by the fast path, otherwise from the forms.
+    """
     forms = f.get(recipe, "Recipe.forms")
 
     def of_specs() -> list[Value]:
@@ -376,7 +400,7 @@ def _add_through(f: Function, recipe: Value, k: Value) -> None:
 
 
 def _add_form(f: Function, form: Value) -> None:
-    """Which numbers the layouts of a form have, one after another if it is a chain; none if there is none."""
+    """Emit the append of a form: the layouts of its view chain; nothing for None. Layouts with offset tables are declined."""
     none = f.the("None")
     there_is = ~f.is_the(form, "None")
     first = f.choose(there_is, lambda: [f.get(form, "Form.layout")], lambda: [none])[0]
@@ -396,7 +420,9 @@ def _add_form(f: Function, form: Value) -> None:
 
 
 def _graph_with_numbers(f: Function) -> None:
-    """The key of a graph, its kind, and a tuple of its numbers."""
+    """Emit `graph_with_numbers(frames, root)`: return a tuple: the key of a graph, its signature as bytes, and the numbers of the
+    signature.
+    """
     frames, root = f.arguments
     key = f.made(f.call("key_of_graph", POINTER, [root]))
     f.require(f.call("find_kind_of_graph", I1, [frames]))
@@ -407,13 +433,15 @@ def _graph_with_numbers(f: Function) -> None:
 
 
 def _graph_for_python(f: Function) -> None:
-    """The same for Python: None if there is none."""
+    """Emit `kind_of_graph(frames, root)`, called from Python: key, signature and numbers of the graph of `root`; None if it has no
+    signature.
+    """
     given = f.arguments[1]
     f.give_or_none(f.call("graph_with_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(2)]))
 
 
 def _tuple_of_numbers(f: Function) -> Value:
-    """The numbers that are written down, held. Python may run, and have other numbers written there."""
+    """Emit the creation of a tuple of the numbers, which is held. They are copied first, as Python may run and write another signature."""
     place, first = numbers(f)
     count, own = place.load(I64), f.local(array(I64, MOST_NUMBERS))
     f.each(count, lambda k: own.at(k, I64).store(first.at(k, I64).load(I64)))
@@ -421,13 +449,15 @@ def _tuple_of_numbers(f: Function) -> Value:
 
 
 def _add_shape(f: Function, shape: Value) -> None:
-    """How many axes there are, and which numbers their sizes are."""
+    """Emit the append of a shape: the number of axes, and the reference to each size."""
     _add(f, f.word(shape, SIZE))
     f.each(f.word(shape, SIZE), lambda k: _add(f, _numbered(f, f.item(shape, k))))
 
 
 def _kind_of_write(f: Function) -> None:
-    """The same of a write of a value over a storage, as it is seen by a spec: there are also the shapes of all that is held."""
+    """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value` through a view `spec` of `storage`. After
+    the views come the shapes of the whole storages, which the nodes of the write have.
+    """
     storage, spec, value = f.arguments
     is_tensor = f.is_a(value, "Tensor")
     _begin(f, f.the("'write'"), 2)
@@ -446,8 +476,9 @@ def _kind_of_write(f: Function) -> None:
 
 
 def _with_numbers(f: Function) -> None:
-    """The kind of a call of this name, with a tuple of arguments, of which some have names, more shapes, and which of the arguments
-    derivatives follow; and a tuple of its numbers.
+    """Emit `kind_with_numbers(name, args, names, more, which)`: return a pair, the signature of a call as bytes and a tuple of its numbers.
+    `args` has every argument; the last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if derivatives follow
+    argument k.
     """
     name, args, names, more, which = f.arguments
     f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names, f.integer(which)))
@@ -460,6 +491,8 @@ def _with_numbers(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """The same for Python: None if there is none."""
+    """Emit `kind_of_call(name, args, names, more, which)`, called from Python: the signature and the numbers of a call; None if it has
+    none.
+    """
     given = f.arguments[1]
     f.give_or_none(f.call("kind_with_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(5)]))

@@ -1,5 +1,7 @@
-"""What a mask selects of much waits (`selected.py`): it is selected when it is needed; or never, as what is made of it is written back
-where the same mask says so (`spreading.py`).
+"""Emitters for deferred mask selections, `x[mask]` of a large tensor (`selected.py`).
+
+The elements are selected when they are needed. They never are if values computed from them are written back through the same mask: then one
+masked kernel does both (`spreading.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from .updating import give_if_done_over
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     later = [(name, POINTER) for name in ("x", "key", "node", "mask", "frame", "rows")]
     _selected_node(Function(module, objects, "selected_node", [*later[:-1], ("like", POINTER)]))
     _selected_later(Function(module, objects, "selected_later", later))
@@ -28,12 +30,14 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_much(f: Function, program: Value) -> Value:
-    """Whether a key is a mask of much."""
+    """Emit a test whether a key is a mask of a large tensor."""
     return f.both(f.word(program, KIND).equals(MASK), lambda: f.word(program, COUNT) * f.word(program, WIDTH) >= LEAST)
 
 
 def may_wait(f: Function, program: Value, node: Value, mask: Value) -> Value:
-    """Whether what is selected of a node may wait till it is needed: much of what nobody else may write, while nobody is learning."""
+    """Emit a test whether a mask selection may be deferred: it is large, neither buffer is externally shared, and no call is being
+    recorded.
+    """
     is_own = lambda: f.both(_is_unpinned(f, node), lambda: _is_unpinned(f, mask))  # noqa: E731
     return f.both(f.both(_is_much(f, program), lambda: is_eager(f)), is_own)
 
@@ -43,7 +47,9 @@ def _is_unpinned(f: Function, node: Value) -> Value:
 
 
 def _selected_later(f: Function) -> None:
-    """A new tensor of the rows of a node that a mask selects, which waits: as known of so many `rows`."""
+    """Emit `selected_later(x, key, node, mask, frame, rows)`: return a new tensor of the rows that a mask selects, deferred. `rows` is the
+    template for their number.
+    """
     x, key, node, mask, frame, rows = f.arguments
     waits = f.made(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get(rows, "Made.recipe")]))
     f.keeps(waits)
@@ -51,7 +57,9 @@ def _selected_later(f: Function) -> None:
 
 
 def _selected_node(f: Function) -> None:
-    """The node of what a mask selects of a node, seen as two tensors: as much as a recipe makes."""
+    """Emit `selected_node(x, key, node, mask, frame, like)`: return a pending node of the rows of `node` that `mask` selects, both viewed
+    as the tensors `x` and `key` view them. It has the shape and dtype of the recipe `like`.
+    """
     x, key, node, mask, frame, like = f.arguments
     slots = [(x, "spec"), (x, "offset"), (key, "spec"), (key, "offset")]
     spec, offset, mask_spec, mask_offset = [f.hold(f.get(tensor, f"Tensor.{slot}")) for tensor, slot in slots]
@@ -66,7 +74,7 @@ def _selected_node(f: Function) -> None:
 
 
 def _selected_now(f: Function) -> None:
-    """Whether a node that waits for what a mask selects is computed now."""
+    """Emit `selected_now(node)`: carry out the deferred mask selection of a node; return whether it is computed."""
     (node,) = f.arguments
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
     sources = f.hold(f.get(node, "Node.sources"))
@@ -90,7 +98,7 @@ def _selected_now(f: Function) -> None:
 
 
 def _finish_for_python(f: Function) -> None:
-    """For Python: whether a node that waits for what a mask selects was computed."""
+    """Emit `finish_selected(node)`, called from Python: carry out the deferred mask selection of a node. Return whether it is computed."""
     _, node = f.arguments
     f.when_giving(f.call("selected_now", I1, [node]), lambda: f.own(f.the("True")))
     f.tell_what_was_met()
@@ -98,7 +106,9 @@ def _finish_for_python(f: Function) -> None:
 
 
 def is_written_where(f: Function, x: Value, key: Value, value: Value, frame: Value) -> Value:
-    """Whether a value, if it is much and waits, was written by what computes it where a mask says so (`spreading.py`)."""
+    """Emit a test whether `x[key] = value` was done by the kernel that computes `value`, large and pending, under the mask
+    (`spreading.py`).
+    """
 
     def waits() -> Value:
         storage = f.get(value, "Tensor.storage")
@@ -112,8 +122,9 @@ def is_written_where(f: Function, x: Value, key: Value, value: Value, frame: Val
 
 
 def _over(f: Function) -> None:
-    """Whether a pending update is done now over what it writes over, which it alone reads, so many times. Where nobody knows yet how,
-    Python is asked.
+    """Emit `computed_over(node, reads, asks)`: run a pending update in the memory that it overwrites; return whether it ran.
+
+    The old content must have exactly `reads` references, all from the update. If `asks`, Python makes a missing launch record.
     """
     node, reads, asks = f.arguments
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))

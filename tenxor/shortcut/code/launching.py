@@ -1,4 +1,4 @@
-"""Kernels are launched by their frames (`frames.py`)."""
+"""Emitters for launches of kernels by launch records (`frames.py`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from .specs import read_through
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     _size_by(Function(module, objects, "size_by", [("recipe", POINTER), ("which", I64)], I64))
     parts = [(name, POINTER) for name in ("frame", "recipe", "sources", "offsets", "out")]
     _launch(Function(module, objects, "launch", parts, I1))
 
 
 def _launch(f: Function) -> None:
-    """Run a kernel by its frame, of the sources of a recipe."""
+    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by its launch record on the sources of a recipe; `out` is the
+    buffer of the result.
+    """
     frame, recipe, sources, offsets, out = f.arguments
     program = f.at(frame, BYTES)
     args = f.local(array(I64, MOST))
@@ -37,14 +39,16 @@ def _launch(f: Function) -> None:
 
 
 def _size_by(f: Function) -> None:
-    """How many elements a recipe that machine code made makes, or reads of a source: see `frames.py`."""
+    """Emit `size_by(recipe, which)`: return the element count of a recipe of the fast path (`which` = 0), or of the view by which it reads
+    source k (`which` = k + 1).
+    """
     recipe, which = f.arguments
     its = lambda: [f.get(read_through(f, recipe, which - 1), "Spec.size")]  # noqa: E731
     f.give(f.integer(f.choose(which.equals(0), lambda: [f.get(recipe, "Recipe.size")], its)[0]))
 
 
 def _argument(f: Function, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
-    """What a row of a frame stands for."""
+    """Emit the evaluation of one argument, given by a row of a launch record: an address, a scalar, a size or a literal."""
     kind, more = row.load(I64), f.word(row, 32)
 
     def source() -> Value:
@@ -71,7 +75,7 @@ def _argument(f: Function, row: Value, recipe: Value, sources: Value, offsets: V
 
 
 def number_as(f: Function, kind: Value, value: Value) -> Value:
-    """A Python number as the word of an argument of some kind."""
+    """Emit the conversion of a Python number to the 64-bit word of a kernel argument of the given kind."""
 
     def as_float() -> list[Value]:
         is_plain = f.both(f.is_a(value, "int"), lambda: f.is_small(value))
@@ -95,7 +99,7 @@ def number_as(f: Function, kind: Value, value: Value) -> Value:
 
 
 def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
-    """Do something while other threads of Python's run: nothing that has anything of Python's run."""
+    """Emit the code of `do` with the GIL released around it. The code must not touch Python objects."""
     state = f.call("PyEval_SaveThread", POINTER, [])
     do()
     f.call("PyEval_RestoreThread", VOID, [state])
@@ -103,7 +107,7 @@ def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
 
 
 def launch_it(f: Function, launch: str, releases: Value) -> None:
-    """Call a kernel; without Python's lock, if it is to be released."""
+    """Emit the call of a kernel. The GIL is released during the call if `releases` holds."""
 
     def with_it() -> list[Value]:
         f.do(launch)

@@ -1,4 +1,4 @@
-"""Looks at many nodes at once, for Python, which would look at each for as long as a small kernel takes."""
+"""Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from .function import Function
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     given = [("self", POINTER), ("args", POINTER), ("count", I64)]
     for name, look in (("count_waiting", _count_waiting), ("still_waiting", _still_waiting), ("held_by_others", _held_by_others)):
         look(Function(module, objects, name, given, exported=True))
 
 
 def _waits(f: Function, node: Value) -> Value:
+    """Emit a test whether a node is pending."""
     return f.is_the(f.get(node, "Node.buffer"), "None")
 
 
 def _count_waiting(f: Function) -> None:
-    """How many nodes of a list are pending, but for those whose computation was broken off."""
+    """Emit `count_waiting(nodes)`, called from Python: return how many nodes of a list are pending and not `UNFINISHED`."""
     nodes = f.arguments[1].load(POINTER)
 
     def one(k: Value, before: Value) -> Value:
@@ -34,7 +35,7 @@ def _count_waiting(f: Function) -> None:
 
 
 def _still_waiting(f: Function) -> None:
-    """Those weak references of a list whose nodes live and are pending."""
+    """Emit `still_waiting(references)`, called from Python: return a list of those weak references whose nodes are alive and pending."""
     references = f.arguments[1].load(POINTER)
 
     def one(k: Value, keep: Callable[[Value], None]) -> None:
@@ -46,7 +47,10 @@ def _still_waiting(f: Function) -> None:
 
 
 def _held_by_others(f: Function) -> None:
-    """Which of some nodes others can read than a list, where they have these numbers, and recipes, which refer to each so often."""
+    """Emit `held_by_others(nodes, numbers, reads)`, called from Python: return those `numbers` of nodes that are referenced from elsewhere.
+
+    Node `nodes[numbers[k]]` has `reads[k]` references from recipes and one from the list; more references come from elsewhere.
+    """
     nodes, numbers, reads = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def one(k: Value, keep: Callable[[Value], None]) -> None:
@@ -58,7 +62,7 @@ def _held_by_others(f: Function) -> None:
 
 
 def _give_some(f: Function, count: Value, look: Callable[[Value, Callable[[Value], None]], None]) -> None:
-    """A new list of what is kept of so many."""
+    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`."""
     found = f.made(f.call("PyList_New", POINTER, [f.number(0)]))
     f.each(count, lambda k: look(k, lambda item: f.append(found, item)))
     f.keeps(found)

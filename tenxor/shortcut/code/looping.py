@@ -1,4 +1,6 @@
-"""What is computed of tensors in place: by NumPy's functions of C, or machine code of ours, as a program (`programs.py`) says."""
+"""Emitters for results computed directly in our memory, by C loops of NumPy or code of ours; a program of integers describes them
+(`programs.py`).
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from .launching import launch_it
 from .read import address_of, node_of
 from .record import asked
 
-HELD = 4  # tensors that are given at the most
+HELD = 4  # operands of a program, at most
 WAYS = {CALL: "call_loop", SORT: "sort_rows", ARGSORT: "sort_places", SEARCH: "search", BEST: "best_of_rows", WIDER: "call_wider"}
 WAYS |= {DIGITIZE: "digitize", INTERPOLATE: "interpolate_any", LEXSORT: "sort_by_keys", FACTOR: "factor"}
-LANES = 8  # of floats that are converted side by side
+LANES = 8  # of the vectors in which floats are converted
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this file into `module`."""
     given = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     _call_loop(Function(module, objects, "call_loop_apart", [*given, ("apart", POINTER)], I1))
     _call_in_place(Function(module, objects, WAYS[CALL], given, I1))
@@ -36,14 +38,16 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def operand_at(f: Function, nodes: Value, starts: Value, which: Value, start: Value) -> Value:
-    """A place so many bytes after one of the given tensors begins, or the number whose place is told instead."""
+    """Emit the address `start` bytes behind the beginning of operand `which`, a tensor in memory, or the address of a number."""
     node = f.item(nodes, which)
     (begin,) = f.choose(f.is_the(node, "None"), lambda: [f.nothing()], lambda: [address_of(f, f.get(node, "Node.buffer"))])
     return begin.at(starts.at(which, I64).load(I64) + start, I8)
 
 
 def lying(f: Function, words: Sequence[int]) -> list[Value]:
-    """Where each of some operands begins, how many elements it has, and how far apart: of words that begin so many bytes into a program."""
+    """Emit the address, element count and stride in bytes of operands, each described by four words of the program, from the byte offsets
+    `words`.
+    """
     program, nodes, starts, _ = f.arguments
     found: list[Value] = []
     for first in words:
@@ -53,15 +57,17 @@ def lying(f: Function, words: Sequence[int]) -> list[Value]:
 
 
 def result_at(f: Function, found: Value, which: int | Value) -> Value:
-    """Where one of the results begins."""
+    """Emit the address of the data of result `which`."""
     node = f.get(f.get(f.item(found, which), "Tensor.storage"), "Storage.node")
     return address_of(f, f.get(node, "Node.buffer"))
 
 
 def read_operands(f: Function, x: Value, args: Value, given: Value, tensors: Value, number: Value | None = None) -> tuple[Value, Value]:
-    """The nodes of a tensor and of those among more arguments, in a tuple that is held, and where each is read from, in bytes. If the only
-    `number` among them is read in a dtype, and not None, the place where it lies stands last, with None for its node. It declines where
-    that is left to Python.
+    """Emit the collection of the operands: a tuple of the nodes of `x` and of the tensors among `args`, which is held, and an array of
+    their byte offsets. Nodes are computed.
+
+    If `number` is a dtype, the only number among the arguments is written to a local in that dtype. Its address then stands last in the
+    array, with None for its node. The function declines tensors with a tape node, and storages without a node.
     """
     f.require(tensors < HELD)
     is_read = f.constant(I1, False) if number is None else ~f.is_the(number, "None")
@@ -99,7 +105,7 @@ def read_operands(f: Function, x: Value, args: Value, given: Value, tensors: Val
 
 
 def _read_number(f: Function, argument: Value, dtype: Value, place: Value) -> None:
-    """Write a Python float or integer down in a dtype; it declines where that would round an integer."""
+    """Emit the store of a Python float or integer in a dtype; decline an integer that would be rounded, and a float for int64."""
 
     def of_float() -> None:
         x = f.at(argument, VALUE).load(DOUBLE)
@@ -122,7 +128,9 @@ def _read_number(f: Function, argument: Value, dtype: Value, place: Value) -> No
 
 
 def given_back(f: Function, made: Value, found: Value) -> Value:
-    """What a function gives, owned, of a tuple of results, which is held: the only one, or a tuple of its kind."""
+    """Emit the return value of a call, given the held tuple `found` of its results: the only one, or the tuple converted to the type of the
+    template. Return a new reference.
+    """
     kind = f.get(made, "Made.kind")
     only = lambda: [f.own(f.item(found, f.number(0)))]  # noqa: E731
     (given,) = f.choose(f.is_the(kind, "None"), only, lambda: [f.call("PyObject_CallOneArg", POINTER, [kind, found])])
@@ -131,7 +139,9 @@ def given_back(f: Function, made: Value, found: Value) -> Value:
 
 
 def _made_in_place(f: Function) -> None:
-    """What is made of a tensor and more arguments, of which so many are tensors. It declines where that is left to Python."""
+    """Emit `made_in_place(x, args, given, tensors, made)`: return the result of a recorded call, computed by the program of its template;
+    decline where the program fails.
+    """
     x, args, given, tensors, made = f.arguments
     program = f.at(f.get(made, "Made.loop"), BYTES)
     nodes, starts = read_operands(f, x, args, given, tensors, f.get(made, "Made.number"))
@@ -164,19 +174,19 @@ def _made_in_place(f: Function) -> None:
 
 
 def _call_in_place(f: Function) -> None:
-    """Have a loop compute results of tensors: whether it did."""
+    """Emit the program that runs a C loop on operands and results; it returns whether the loop succeeded."""
     f.give(f.call("call_loop_apart", I1, [*f.arguments, f.nothing()]))
 
 
 def _call_wider(f: Function) -> None:
-    """The same of what is in single precision, by way of memory apart in which all is in double precision."""
+    """Emit the program that runs a C loop in double precision for data in single precision, converted to and from scratch memory."""
     program, nodes, starts, found = f.arguments
     size, operands, results, at_program = (f.word(program, 8 * k) for k in range(1, 5))
     memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), size]))
     apart, words = f.at(memory, BYTES), 16 + BOX
 
     def read(k: Value) -> None:
-        """To where the result is to be, in single precision at first: behind its middle."""
+        """Emit the copy of an operand to the upper half of its scratch memory, and its conversion into the whole."""
         about = f.at(program, 5 * 8).at(k * words, I8)
         to, count, box = apart.at(f.word(about, 0), I8), f.word(about, 8), f.at(about, 16)
         own = to.at(count, FLOAT)
@@ -199,7 +209,9 @@ def _call_wider(f: Function) -> None:
 
 
 def _convert(f: Function, before: Type, after: Type) -> None:
-    """Copy floats in another precision, the first ones first: so each may lie where one further on is written."""
+    """Emit `widen(start, to, count)` or `narrow`: copy floats in another precision, in ascending order, so the source may stand further on
+    in the memory of the result.
+    """
     start, to, count = f.arguments
 
     def convert(k: Value, lanes: int) -> None:
@@ -213,7 +225,11 @@ def _convert(f: Function, before: Type, after: Type) -> None:
 
 
 def _call_loop(f: Function) -> None:
-    """Have a loop compute results of tensors, or of what lies in memory apart: whether it did."""
+    """Emit `call_loop_apart(program, nodes, starts, found, apart)`: run a C loop of NumPy on operands, results and scratch memory, as the
+    program says; return success.
+
+    The function declines a non-finite operand if it must be finite, an error of the loop, and a result with the NaN of a failure.
+    """
     program, nodes, starts, found, memory = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, HEAD)]
     function, data, count, at_dimensions, at_steps, at_constant, looked_at, apart, floats, first_result, counts, counted, lets_in = words
@@ -234,8 +250,8 @@ def _call_loop(f: Function) -> None:
 
     f.each(count, place)
     at_counts = places.at(counts, POINTER).load(POINTER)
-    f.each(counted, lambda k: at_counts.at(k, I64).store(f.number(0)))  # of which the lower half is written
-    first, result = places.load(POINTER), places.at(first_result, POINTER).load(POINTER)  # before the call, as a loop moves them
+    f.each(counted, lambda k: at_counts.at(k, I64).store(f.number(0)))  # the loop writes 32-bit integers, the lower halves
+    first, result = places.load(POINTER), places.at(first_result, POINTER).load(POINTER)  # before the call: a loop advances these pointers
     f.each(floats, lambda k: f.require((first.at(k, DOUBLE).load(DOUBLE) - first.at(k, DOUBLE).load(DOUBLE)).equals(0)))
     given = (places, program.at(at_dimensions, I8), program.at(at_steps, I8), data.cast("inttoptr", POINTER))
     launch_it(f, f"call void {function.cast('inttoptr', POINTER).text}({', '.join(map(repr, given))})", lets_in.differs(0))
