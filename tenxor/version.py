@@ -1,3 +1,3 @@
-"""The version, written once: the package shows it, the build reads it, the disk cache is named by it."""
+"""The version, defined once: the package exports it, the build reads it, and the disk cache of kernels is keyed by it."""
 
 __version__ = "0.1.0"
