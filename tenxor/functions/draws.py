@@ -194,7 +194,7 @@ class Batched(Refused):
             " for the same numbers for all"
         )
         self.size, self.randomness = size, randomness
-        self.element: Tensor | None = None  # the number of the element in its batch, once it is asked for
+        self.element: Tensor | None = None  # the placeholder for the index of the batch element, made at the first draw that needs it
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
         """Return the draw of one element. With "different" that is a part of the draw of the whole batch, `random((batch, *shape))`."""
@@ -219,7 +219,7 @@ class Stepwise(_Dry):
 
     def __init__(self) -> None:
         super().__init__()
-        self.draws: dict[int, tuple[Source, list[Draw]]] = {}  # placeholders, by the ids of generators
+        self.draws: dict[int, tuple[Source, list[Draw]]] = {}  # placeholders by the id of the generator
         self.reserved: list[tuple[Source, Draw, int]] = []
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:

@@ -113,7 +113,7 @@ def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
     kept = [k for k in range(a.ndim) if k not in places]
     dtype = a.dtype if a.dtype.is_float else tx.float64  # a dtype with room for the sum of two elements
     rows = a.astype(dtype.compute, copy=False).permute(*kept, *places).reshape((*[a.shape[k] for k in kept], -1 if a.size else 0))
-    rows = tx.concat([tx.sort(rows), tx.full((*rows.shape[:-1], 1), float("nan"), dtype=rows.dtype)], axis=-1)  # one column of NaN, so that no row is empty
+    rows = tx.concat([tx.sort(rows), tx.full((*rows.shape[:-1], 1), float("nan"), dtype=rows.dtype)], axis=-1)  # no row is empty
     count = is_number(rows).sum(-1, keepdims=True)
     low, high = [tx.take_along_axis(rows, place.clip(0, None), axis=-1) for place in ((count - 1) // 2, count // 2)]
     found: Tensor = tx.where(count == 0, float("nan"), (low + high) / 2)[..., 0].astype(dtype, copy=False)

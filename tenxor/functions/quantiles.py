@@ -169,7 +169,7 @@ def _parts(op: str, q: Any, most: int) -> Array:
 
 
 def _followed(op: str, q: Tensor, most: int) -> Tensor:
-    """Return the tensor `q / most` as floats, where `q` is on the tape or a tracer. Raise ArgumentError for values out of range, if `q` has values."""
+    """Return `q / most` as floats, for a `q` on the tape or a tracer. Raise ArgumentError if known values are out of range."""
     if not q.node.traced:
         _parts(op, q.detach(), most)
     return q.astype(DEFAULT_FLOAT) / most
