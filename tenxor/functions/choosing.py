@@ -116,8 +116,9 @@ def interp(
     """Return the piecewise linear interpolation at `x` through the points `(xp, fp)`, as a new tensor of `x`'s shape.
 
     `xp` is 1-D and ascending, and `fp` has its shape. Before the first point the result is `left`, by default the first `fp`, and after the
-    last point it is `right`, by default the last `fp`. With `period`, all `x` and `xp` are taken modulo it, and `xp` need not ascend.
-    Results are float64, or complex128 for complex `fp`. Raise ShapeError, ArgumentError or DTypeError. (NumPy's `interp`.)
+    last point it is `right`, by default the last `fp`. With `period`, all `x` and `xp` are taken modulo it, `xp` need not ascend,
+    and `left` and `right` are ignored. Results are float64, or complex128 for complex `fp`. Raise ShapeError, ArgumentError or DTypeError.
+    (NumPy's `interp`.)
 
     >>> import tenxor as tx
     >>> tx.interp(tx.asarray([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()

@@ -20,7 +20,7 @@ from .sorting import argsort
 __all__ = ["bucketize", "digitize", "searchsorted"]
 
 FEW_EDGES, MANY_AMONG_FEW, MANY = 64, 1 << 20, 1 << 14  # limits of what the fast path searches for in a millisecond or two
-FAR = 1 << 14  # sizes from which it is faster to search for values in sorted order, so that successive searches touch nearby memory
+FAR = 1 << 14  # sizes of both tensors from which searching for the values in sorted order is faster, as each search starts near the last
 
 
 @called_again
