@@ -108,7 +108,7 @@ class UnknownArgument(TenxorError, TypeError):
 
 
 class MisplacedArgument(ArgumentError, TypeError):
-    """Positional arguments where one list or tuple, or keywords, must be given; the message shows the correct call."""
+    """Positional arguments that must be given as one list or tuple, or by keyword; the message shows the correct call."""
 
 
 class LinearAlgebraError(TenxorError, LinAlgError):
@@ -120,7 +120,7 @@ class MatrixShapeError(ShapeError, LinearAlgebraError):
 
 
 class TraceError(TenxorError, TypeError):
-    """A user's function in need of a value while being traced into a kernel."""
+    """A user's function that needs a value while it is traced into a kernel."""
 
 
 class DerivativeError(TenxorError, RuntimeError):

@@ -31,7 +31,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return, for each query, the mean of the values weighted by the softmax of `scale * (query @ key)`, as a new float tensor.
+    """Return, for each query, the mean of the values weighted by the softmax of `scale * query @ key.mT`, as a new float tensor.
 
     `query` is (..., L, E), `key` (..., S, E) and `value` (..., S, V); the leading axes broadcast. The result is (..., L, V). `attn_mask`
     broadcasts to (..., L, S): a bool tensor, True where a key takes part, or a float tensor added to the scores. With `is_causal`, query

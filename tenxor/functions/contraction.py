@@ -362,7 +362,7 @@ class _Recipe(NamedTuple):
 
 
 def _seen(t: Tensor, term: _Term) -> Tensor:
-    """Return the operand `t` read as a term. The term's layout was computed for an offset of 0."""
+    """Return the view of the operand `t` as a term. The layout of the term, computed for an offset of 0, is moved to the offset of `t`."""
     return t._view(term.layout if t.spec.layout.base is not None else term.layout.at(t.offset))
 
 

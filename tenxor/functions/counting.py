@@ -35,7 +35,7 @@ __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histo
 
 @told_again
 def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each of 0, 1, 2, ... occurs in `x`, as a new 1-D int64 tensor of at least `minlength` elements, up to the largest.
+    """Return how often each of 0, 1, 2, ... occurs in `x`, up to its maximum, as a new int64 tensor of `minlength` elements or more.
 
     `x` is 1-D and of integers from 0 on. With `weights` of `x`'s shape, their sums replace the counts, as floats. Raise ShapeError,
     DTypeError, or ArgumentError for a negative element. (NumPy's `bincount`.)
@@ -105,9 +105,9 @@ def _weighed(places: Tensor, size: int, weights: Tensor) -> Tensor:
 def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence[Any] | None = None) -> Tensor:
     """Return the edges of histogram bins as a new 1-D tensor.
 
-    `bins` is a number of bins of equal width between the least and the largest element of `x`, or over `range`, or the name of a rule for
-    that number, such as "auto". If `bins` are edges themselves, they are returned as a tensor. Raise ArgumentError. (NumPy's
-    `histogram_bin_edges`.)
+    `bins` is a number of bins of equal width, or the name of NumPy's rule for that number, such as "auto". The bins divide `range`, or the
+    interval from the least to the largest element of `x`. If `bins` are edges themselves, they are returned as a tensor. Raise
+    ArgumentError. (NumPy's `histogram_bin_edges`.)
 
     >>> import tenxor as tx
     >>> tx.histogram_bin_edges(tx.asarray([0, 1, 4]), bins=2).tolist()
@@ -122,10 +122,11 @@ def histogram(
 ) -> tuple[Tensor, Tensor]:
     """Return how many elements of `x` are in each bin, as int64, and the edges of the bins: two new tensors.
 
-    `bins` is a number of bins of equal width, between the least and the largest element or over `range`, or NumPy's name of a rule for that
-    number, such as "auto", or the ascending edges. A bin includes its lower edge, and the last one also its upper edge. Elements outside of
-    all bins, and NaN, are not counted. With `weights`, their sums replace the counts, as floats. `density` divides by the width of the bin
-    and by the sum over all bins. Raise ArgumentError, ShapeError or DTypeError. (NumPy's `histogram`.)
+    `bins` is a number of bins of equal width, the name of NumPy's rule for that number, such as "auto", or the ascending edges. Bins of
+    equal width divide `range`, or the interval from the least to the largest element. A bin includes its lower edge, and the last one also
+    its upper edge. Elements outside of all bins, and NaN, are not counted. With `weights`, their sums replace the counts, as floats.
+    `density` divides by the width of the bin and by the sum over all bins. Raise ArgumentError, ShapeError or DTypeError. (NumPy's
+    `histogram`.)
 
     >>> import tenxor as tx
     >>> counts, edges = tx.histogram(tx.asarray([1.0, 2.0, 2.5, 4.0]), bins=3)

@@ -40,8 +40,9 @@ class Source(Protocol):
 
 
 class Draw(NamedTuple):
-    """The seed of a random tensor, its stream (the first of several), and the counter of its first element: numbers, or 0-d uint64
-    tensors in a function that is traced.
+    """The seed of a random tensor, its stream (the first of several), and the counter of its first element.
+
+    They are numbers, or 0-d uint64 tensors in a traced function.
     """
 
     seed: int | Tensor
@@ -50,7 +51,7 @@ class Draw(NamedTuple):
 
 
 class Scope:
-    """A scope that passes draws on to the scope around it."""
+    """A scope that passes draws on to the enclosing scope, and from the outermost one to the generator."""
 
     def __init__(self) -> None:
         self.outer = _current.get()
@@ -121,7 +122,7 @@ class Recorded(Scope):
 
 
 class _Dry(Scope):
-    """A scope that leaves generators in the state that they had before it."""
+    """A scope that restores the state of all generators at its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +233,7 @@ class Stepwise(_Dry):
 
     @property
     def seeds(self) -> bool:
-        """Whether the step seeds a generator: such a step must be called for each element."""
+        """True if the step seeds a generator: such a step must be called for each element."""
         return bool(self.states)
 
     @property

@@ -85,9 +85,9 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
 
 
 def _is_plain(x: Any) -> bool:
-    """Return whether a recorded dispatch is valid for an argument: it is, or lists, tensors and numbers, or is a string.
+    """Return whether an argument is a tensor, a number or a string, or a list or tuple of tensors and numbers.
 
-    Such arguments contain no NumPy array, and their type determines how they are passed.
+    A recorded dispatch is valid only for such arguments: they contain no NumPy array, and no value among them changes the dispatch.
     """
     kind = type(x)
     if kind is tuple or kind is list:
@@ -103,9 +103,7 @@ def _holds_objects(x: Any) -> bool:
 
 
 class _Parameters:
-    """A function's parameters: `by_place` are positional-only, `many` tells of `*args`, `by_name` can be named, `any_name` tells of
-    `**kwargs`.
-    """
+    """The parameters of a function: positional-only ones (`by_place`), the rest (`by_name`), and whether it has `*args` and `**kwargs`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)

@@ -32,9 +32,9 @@ BACKWARD: dict[str, Callable[[Tensors, Tensors, Tensors, Mapping[str, Any]], Ten
 def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, **options: Any) -> tuple[Tensor, ...]:
     """Return the results of an operation of the host table (`HOST`) as new tensors, computed now.
 
-    `sizes` gives the extents of the signature's letters that stand in no operand. No operand is bfloat16, a dtype unknown to NumPy. Raise
-    DerivativeError if a derivative is recorded and the operation has none. Raise TraceError if an operand is a tracer and the shape of the
-    results depends on values. If an operand is a tracer otherwise, the results are pending, and computed with the whole batch.
+    `sizes` gives the sizes of axes whose letters in the signature occur in no operand. No operand is bfloat16, a dtype unknown to NumPy.
+    Raise DerivativeError if a derivative is recorded and the operation has none. Raise TraceError if an operand is a tracer and the shape
+    of the results depends on values. If an operand is a tracer otherwise, the results are pending, and computed with the whole batch.
     """
     op = HOST[name]
     if any([t.storage.node.past is not None for t in operands]):
@@ -99,10 +99,10 @@ def tell(how_of: Callable[..., InPlace | None], operands: Sequence[Tensor], resu
 def at_once(
     compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None, how: InPlace | None = None
 ) -> tuple[Tensor, ...] | None:
-    """Compute `compute` on copies of the operands with NumPy, and return its results as new tensors, or None if that is not suitable.
+    """Call `compute` on copies of the operands in NumPy arrays. Return its results as new tensors, or None where that is not suitable.
 
-    `compute` takes an array for each operand, which it may overwrite, and returns a list of arrays. It is not suitable for operands of
-    `few` elements or more together (`FEW` if None), for bfloat16, with derivatives recorded, or with observers of nodes. It is meant for
+    `compute` takes an array for each operand, which it may overwrite, and returns a list of arrays. The call is not suitable for operands
+    of `few` elements or more together (`FEW` if None), for bfloat16, with derivatives recorded, or with observers of nodes. It is meant for
     functions of many operations, each faster than a call of a kernel. `how`, if given, is a direct call that the fast path may replay
     instead.
     """
@@ -135,7 +135,7 @@ def _seen(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -
 
 
 def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """Return the results for one batch element, while a function is traced. They are pending, and computed for the whole batch at once."""
+    """Return pending results for one batch element, while a function is traced. They are computed for the whole batch at once."""
     own = [0 if whole(letters) else t.ndim - len(letters) for t, letters in zip(operands, op.operands, strict=True)]
 
     def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:

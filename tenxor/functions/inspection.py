@@ -40,7 +40,7 @@ def realize(*tensors: Tensor) -> None:
 def explain(t: Tensor) -> str:
     """Return a text on how `t` would be computed: its view, and the loop IR of each kernel still to run. Nothing is computed.
 
-    Work of at most 16 KiB runs on the fast path if `tx.show_config()` reports "short way" as on: then each operation runs in a kernel
+    Work of at most 16 KiB runs on the fast path if `tx.show_config()` reports "short way" as on. Each operation then runs in a kernel
     shared by all expressions. The values are the same.
 
     >>> import tenxor as tx
@@ -78,8 +78,9 @@ def _what(node: Node) -> str:
 
 
 def show_config() -> None:
-    """Print the configuration of this process: versions, back end, threads, state of the fast path ("short way"), and which C functions of
-    NumPy are called directly on tensor memory, or why not.
+    """Print the configuration of this process: versions, back end, threads, and the state of the fast path ("short way").
+
+    The last row, "C of NumPy", tells which C functions of NumPy are called directly on tensor memory, or why not.
 
     >>> import tenxor as tx
     >>> tx.show_config()  # doctest: +ELLIPSIS
@@ -108,8 +109,9 @@ def compile_counts() -> tuple[int, int]:
 
 
 class Memory(NamedTuple):
-    """Memory in bytes: `in_use` by live tensors and pending results, the `peak` of `in_use`, `waiting`, the part in use only because
-    pending recipes read it, `pooled` for reuse, and the `limit`, or None if there is none.
+    """Memory in bytes: `in_use` by live tensors and pending results, its `peak`, memory `pooled` for reuse, and the `limit`, or None.
+
+    `waiting` is the part of `in_use` that is held only because pending recipes read it.
     """
 
     in_use: int

@@ -34,7 +34,9 @@ def _numpys(function: _F) -> _F:
 
 
 def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
-    """Return `tx.NAME_like(a, ...)`, or if `shape` is not None, a tensor of that shape with `a`'s dtype. `name` is "ones", "full" or so."""
+    """Return `tx.NAME_like(a, ...)`, or if `shape` is not None, a tensor of that shape with `a`'s dtype. `name` is "ones" or another
+    creation function.
+    """
     a = asarray(a)
     if shape is None:
         found: Tensor = getattr(tx, f"{name}_like")(a, *value, dtype=dtype)

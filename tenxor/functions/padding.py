@@ -44,11 +44,16 @@ def pad(
     """Return a new tensor with further elements at the ends of `x`'s axes.
 
     `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, a pair for each axis, or a dictionary of numbers or
-    pairs by axis. `mode` selects the new elements: "constant" (`constant_values`, in the form of `pad_width`, or 0), "edge" (the last
-    element), "reflect" or "symmetric" (mirrored without or with the last element; with `reflect_type="odd"` through it,
-    `2 * edge - mirrored`), "wrap", "linear_ramp" (from the edge to `end_values`, or 0, computed in float64; integers are rounded down),
-    "maximum", "minimum", "mean" or "median" (of the `stat_length` elements next to the end, by default of all along the axis; NaN of 0
-    elements), or "empty" (uninitialised memory). In the corners, the border of the last axis counts.
+    pairs by axis. In the corners, the border of the last axis counts. `mode` selects the new elements:
+
+    - "constant": `constant_values`, in the form of `pad_width`, or 0
+    - "edge": the last element
+    - "reflect", "symmetric": the elements mirrored without or with the last one; with `reflect_type="odd"`, `2 * edge - mirrored`
+    - "wrap": the elements of the other end
+    - "linear_ramp": from the edge to `end_values`, or 0, computed in float64; integers are rounded down
+    - "maximum", "minimum", "mean", "median": of the `stat_length` elements next to the end, by default of all along the axis; the mean and
+      the median of no elements are NaN
+    - "empty": uninitialised memory
 
     Raise ArgumentError for negative widths, an unknown mode, or an argument for another mode, and ShapeError for an empty axis without an
     element to repeat. (NumPy's `pad`.)

@@ -35,8 +35,13 @@ def interpolate(
 
     The new sizes are `size`, or `scale_factor` times the old sizes, rounded down; each is one number, or one for each axis.
 
-    `mode` is "nearest" (the element that contains the beginning of the new one), "nearest-exact" (the element that contains its middle),
-    "linear" (interpolated between two elements along each axis; also "bilinear", "trilinear") or "cubic" (also "bicubic"; between four).
+    `mode` is one of:
+
+    - "nearest": the element that contains the beginning of the new one
+    - "nearest-exact": the element that contains the middle of the new one
+    - "linear", also called "bilinear" and "trilinear": interpolated between two elements along each axis
+    - "cubic", also called "bicubic": interpolated between four elements along each axis
+
     With `align_corners`, the middles of the first and last elements stay in place; otherwise their outer edges do.
 
     Elements must be floats or complex; the "nearest" modes accept all dtypes. Raise ShapeError, ArgumentError or DTypeError. (PyTorch's

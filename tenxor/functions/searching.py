@@ -25,8 +25,7 @@ FAR = 1 << 14  # sizes of both tensors from which searching for the values in so
 
 @called_again
 def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operand | None = None, *, right: bool = False) -> Tensor:
-    """Return the index of `x1` before which each element of `x2` is to be inserted to keep `x1` sorted, as a new int64 tensor of `x2`'s
-    shape.
+    """Return the index in sorted `x1` before which to insert each element of `x2`, as a new int64 tensor of `x2`'s shape.
 
     `x1` is 1-D and ascending in the order of `sort` (NaN last), or is so when indexed by `sorter`. Among equal elements the index is that
     of the first for `side="left"`, and after the last for "right". Raise ShapeError, DTypeError or ArgumentError. (Array API 2025.12,

@@ -26,11 +26,11 @@ T = TypeVar("T")
 def over_axes(
     space: int, how: Callable[Concatenate[str, int, Given], T]
 ) -> Callable[[Callable[[], None]], Callable[Given, T]]:
-    """Return a decorator for a stub with only a name and a docstring. It becomes a function with the signature of `how` after the first
-    two.
+    """Return a decorator for a stub that has only a name and a docstring: it becomes a function with the parameters of `how`, except for
+    the first two.
 
-    The function calls `how` with its own name and the number `space` of axes as first arguments. The signature is the function's own, not a
-    wrapper's `*args`, so Python's errors about a wrong call name it.
+    The function calls `how` with its own name and the number `space` of axes as the first two arguments. The signature is the function's
+    own, not a wrapper's `*args`, so Python's errors about a wrong call name it.
     """
     assert isinstance(how, FunctionType)
     names = how.__code__.co_varnames[2 : how.__code__.co_argcount]

@@ -4,7 +4,8 @@ NaN counts as larger than all numbers: it is last in ascending order, and first 
 parts, and equal real parts by their imaginary parts.
 
 NumPy sorts on our memory (`host/`). It is fast for integers, and for sorts that need not be stable. So floats of 16 bits are sorted by
-their ranks, as integers. For indices, rank and position are packed into one integer where 64 bits suffice: no two are equal then.
+their ranks, as integers. For indices, rank and position are packed into one integer where 64 bits suffice:
+no two are equal, so the sort need not be stable.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ def gradient(
 
     `axis` None means all axes. `spacing` is the distance of neighbours along all these axes, or one for each axis, or the coordinates along
     it; it is 1 if not given. Inside, a slope is that of the parabola through three neighbours. At the ends it is that of the line through
-    two, or for `edge_order=2` of the parabola. Raise AxisError, ArgumentError for a wrong number of spacings, and ShapeError for axes that
-    are too short, and for a wrong number of coordinates. (NumPy's `gradient`; derivatives of functions are `grad`.)
+    two, or for `edge_order=2` of the parabola. Raise AxisError, ArgumentError for a wrong number of spacings, or ShapeError for axes that
+    are too short or a wrong number of coordinates. (NumPy's `gradient`; derivatives of functions are `grad`.)
 
     >>> import tenxor as tx
     >>> tx.gradient(tx.asarray([1.0, 2.0, 4.0, 7.0])).tolist()
