@@ -149,6 +149,7 @@ def _open(where: str | os.PathLike[str], flags: int, folder: int | None = None) 
 
 @contextlib.contextmanager
 def _closing(descriptor: int) -> Iterator[int]:
+    """Close a descriptor at the end of a `with`."""
     try:
         yield descriptor
     finally:

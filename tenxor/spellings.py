@@ -130,10 +130,12 @@ _NEVER_INTEGERS = ("DTypeLike | None", "DTypeLike", "str", "bool", "bool | None"
 
 
 def _is_array(x: Any) -> bool:
+    """Return whether `x` is a list or a tuple, or has axes."""
     return isinstance(x, (list, tuple)) or bool(getattr(x, "shape", ()))
 
 
 def _is_integer(x: Any) -> bool:
+    """Return whether `x` is an integer or a 0-d integer array, but not a bool."""
     return type(x) is not bool and hasattr(x, "__index__") and not getattr(x, "shape", ())
 
 

@@ -65,6 +65,7 @@ def _attended(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    """Compute `scaled_dot_product_attention`, with all arguments by position."""
     if truth(_OP, "enable_gqa", enable_gqa):
         return _grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_own(asarray(t)) for t in (query, key, value)]

@@ -75,6 +75,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
+    """Return the loops of `vecdot` for layouts that begin at 0. Raise ShapeError if their shapes do not fit."""
     (one,), (two,) = paired_axes("vecdot", "first", a.shape, (axis,)), paired_axes("vecdot", "second", b.shape, (axis,))
     if a.shape[one] != b.shape[two]:
         raise ShapeError(

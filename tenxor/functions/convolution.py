@@ -33,6 +33,7 @@ def _convolution(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
+    """Compute a convolution over `space` axes, the body of `conv1d`, `conv2d` and `conv3d`. `op` is the name of one of them."""
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
     strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
@@ -119,6 +120,7 @@ def _transposed(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
+    """Compute a transposed convolution over `space` axes, the body of `conv_transpose1d` to `conv_transpose3d`. `op` is the name."""
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
     strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
@@ -285,6 +287,7 @@ def _in_phases(
 
 
 def _dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
+    """Return the dtype to which the operands promote. Raise DTypeError for bool."""
     dtype = result_dtype(op, x, weight)
     if dtype.kind == "bool":
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.int64)")

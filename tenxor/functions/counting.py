@@ -78,6 +78,7 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
 
 
 def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
+    """Return the weights as float64 or complex, or None for None. Raise ShapeError unless there is one for each element."""
     if weights is None:
         return None
     found = asarray(weights)
@@ -313,6 +314,7 @@ def _by_rule(op: str, x: Tensor, rule: str, over: Any) -> int:
 
 
 def _bins(op: str, bins: Any) -> int:
+    """Return the number of bins as an int. Raise ArgumentError if it is below 1."""
     count = checked_int(op, "bins", bins)
     if count < 1:
         raise ArgumentError(f"{op}: {count} bins hold nothing; give 1 or more")
@@ -320,10 +322,12 @@ def _bins(op: str, bins: Any) -> int:
 
 
 def _computed(dtype: DType) -> DType:
+    """Return the dtype in which elements are compared with evenly spaced edges."""
     return dtype.compute if dtype.is_float else DEFAULT_FLOAT
 
 
 def _range(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
+    """Return finite limits of the bins, from `over` or the extremes of `x`. Equal limits are moved apart by 1. Raise ArgumentError."""
     if over is not None:
         try:
             low, high = (float(end) for end in over)

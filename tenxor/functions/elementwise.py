@@ -39,12 +39,14 @@ _OUT = "\n\nWith `out` the result is written into that tensor, which is given ba
 
 
 def _places(condition: Tensor) -> tuple[Tensor, ...]:
+    """Return the indices of the true elements of `condition`, an int64 tensor for each axis."""
     from .selecting import nonzero
 
     return nonzero(condition)
 
 
 def _function(op: Op) -> Callable[..., Tensor]:
+    """Build the public function of an operation. Its docstring comes from the op table, and the fast path can replace it."""
     # `_with` is looked up on the class: a lookup on the tensor takes a third of the time of a small operation.
 
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:

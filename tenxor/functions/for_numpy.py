@@ -116,6 +116,7 @@ class _Parameters:
 
 @lru_cache(maxsize=1024)
 def _parameters(function: Callable[..., Any]) -> _Parameters | None:
+    """Return the parameters of a function, or None if it has no signature."""
     try:
         return _Parameters(function)
     except ValueError:  # some of NumPy's C functions have no signature

@@ -66,12 +66,14 @@ def explain(t: Tensor) -> str:
 
 
 def _checked(op: str, t: Tensor) -> Tensor:
+    """Return `t`. Raise DTypeError if it is no tensor."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")
     return t
 
 
 def _what(node: Node) -> str:
+    """Return the heading of a node in the text of `explain`."""
     if writes(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"

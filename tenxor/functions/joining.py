@@ -164,6 +164,7 @@ def _put_together(parts: list[Piece], axis: int | None, quickly: Callable[[], Te
 
 
 def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tensor:
+    """Join parts along an existing axis, or flattened for None, without the quick way. Raise ShapeError if they do not fit."""
     parts = _readable(parts) if types == {np.ndarray} else parts
     shapes = _shapes(parts)
     if axis is not None:
@@ -172,6 +173,7 @@ def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tenso
 
 
 def _shape_end_to_end(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    """Return the shape of `concat`'s result."""
     first = shapes[0]
     if axis is None:
         return (sum([prod(shape) for shape in shapes]),)
@@ -219,6 +221,7 @@ def _stacked(arrays: Sequence[Operand], axis: int) -> Tensor:
 
 
 def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
+    """Join parts along a new axis, without the quick way. Raise ShapeError if their shapes differ."""
     parts = _readable(parts) if types == {np.ndarray} else parts
     shapes = _shapes(parts)
     _check_fit("stack", shapes, None)
@@ -226,6 +229,7 @@ def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
 
 
 def _shape_side_by_side(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    """Return the shape of `stack`'s result."""
     assert axis is not None
     return (*shapes[0][:axis], len(shapes), *shapes[0][axis:])
 
@@ -414,6 +418,7 @@ def repeat(
 
 
 def _counts(repeats: Any) -> IntArray:
+    """Return `repeats` as an array. Raise ArgumentError if it is ragged."""
     try:
         found: IntArray = np.asarray(repeats)
     except ValueError:

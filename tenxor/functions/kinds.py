@@ -32,28 +32,34 @@ class Kind(NamedTuple):
 
 
 def _is_whole(x: Any) -> bool:
+    """Return True for an integer; raise for anything else."""
     index(x)
     return True
 
 
 def _is_number(x: Any) -> bool:
+    """Return whether `x` is a real number other than NaN; raise for most other types."""
     return getattr(x, "shape", ()) == () and not isnan(x)
 
 
 def _is_truth(x: Any) -> bool:
+    """Return True if `x` has a truth value; raise otherwise."""
     bool(x)
     return True
 
 
 def _is_many(x: Any) -> bool:
+    """Return whether `x` is iterable, and neither a text, bytes nor a 0-d array."""
     return isinstance(x, Iterable) and not isinstance(x, (str, bytes, bytearray)) and getattr(x, "shape", None) != ()
 
 
 def _is_row(x: Any) -> bool:
+    """Return whether `x` is iterable and has a length and an order: sets and mappings have none."""
     return _is_many(x) and hasattr(x, "__len__") and not isinstance(x, (Mapping, Set))
 
 
 def _all(one: Callable[[Any], object]) -> Callable[[Any], bool]:
+    """Return a predicate for sequences in which `one` holds for each element."""
     return lambda x: _is_row(x) and all([one(each) for each in x])
 
 
@@ -151,6 +157,7 @@ def explained(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for the first argument of a call unsuited to its annotation. A constructor is reported by its class."""
     code, annotations = function.__code__, function.__annotations__
     names = code.co_varnames[: code.co_argcount]
     op = type(args[0]).__name__ if function.__name__ in ("__init__", "forward") and args else function.__name__

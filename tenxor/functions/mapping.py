@@ -39,12 +39,14 @@ def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -
 
 
 def _mapped(op: str, function: Function, operands: Sequence[Tensor]) -> Tensor:
+    """Trace `function`, and return its pending result for the operands, broadcast together."""
     traced = trace(op, function, [t.dtype for t in operands])
     shape = broadcast(op, *(t.shape for t in operands))
     return Tensor._of(_applied(traced, operands, shape))
 
 
 def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
+    """Build the node of a traced function applied to operands. The numbers that the function reads are further operands."""
     op = traced.op()
     sources: list[Node | Scalar] = [t.node for t in operands]
     layouts: list[Layout | None] = [t.layout if t.shape == shape else t.layout.expand(shape) for t in operands]

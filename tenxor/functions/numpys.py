@@ -26,6 +26,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _numpys(function: _F) -> _F:
+    """Register an implementation in `FUNCTIONS` under its own name."""
     FUNCTIONS[function.__name__] = function
     return function
 
@@ -115,6 +116,7 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 
 
 def _along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """Return an index for each axis of `arr`: `indices` along `axis`, and all positions along each other axis."""
     if indices.ndim != arr.ndim:
         raise ShapeError(f"np.put_along_axis: indices of shape {indices.shape} have other axes than the tensor, of shape {arr.shape}")
     places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
@@ -179,6 +181,7 @@ def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
 
 
 def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
+    """Replace NaN and infinities, by the dtype's limits for None, in a copy or in `x` itself."""
     found = x.copy() if copy else x
     for part in (found.real, found.imag) if x.dtype.is_complex else (found,) if x.dtype.is_float else ():
         limits = tx.finfo(part.dtype)
@@ -192,6 +195,7 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 
 
 def is_number(a: Tensor, where: Any = True) -> Tensor:
+    """Return a mask of the elements of `a` that are not NaN, and for which `where` is true."""
     found: Tensor = ~tx.isnan(a)
     return found if where is True else found & asarray(where)
 
@@ -214,6 +218,7 @@ FUNCTIONS.update(
 
 
 def _as(a: Any, dtype: Any) -> Tensor:
+    """Return `a` as a tensor, cast to `dtype` unless that is None."""
     found = asarray(a)
     return found if dtype is None else found.astype(dtype, copy=False)
 
@@ -389,10 +394,12 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _has_past(x: Any) -> bool:
+    """Return whether derivatives are recorded for `x`, or for a tensor in the nested list `x`."""
     return any(map(_has_past, x)) if isinstance(x, (list, tuple)) else isinstance(x, Tensor) and x._has_past()
 
 
 def _tensors(found: Any) -> Any:
+    """Convert an array, or the arrays in nested lists and tuples, to new tensors."""
     if isinstance(found, (list, tuple)):
         return type(found)([_tensors(x) for x in found])
     return asarray(found, copy=True)
@@ -438,6 +445,7 @@ def unique(
 
 
 def _unique(ar: Tensor, equal_nan: bool) -> list[Tensor]:
+    """Return the distinct values, their first indices, the inverse and the counts. With `equal_nan`, all NaNs are one value."""
     every = tx.unique_all(ar)
     found = [every.values, every.indices, every.inverse_indices, every.counts]
     nans = int(tx.isnan(every.values).sum()) if equal_nan and (every.values.dtype.is_float or every.values.dtype.is_complex) else 0

@@ -19,6 +19,7 @@ tx: Any = sys.modules["tenxor"]
 
 
 def _numpys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register an implementation in `FUNCTIONS` under its own name."""
     FUNCTIONS[function.__name__] = function
     return function
 
@@ -121,6 +122,7 @@ def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def _no_nan(running: Callable[..., Any], a: Any, instead: float, axis: int | None, dtype: object) -> Tensor:
+    """Apply the cumulative reduction `running` with NaN replaced by `instead`."""
     a = asarray(a)
     a = tx.where(tx.isnan(a), instead, a)
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
@@ -242,6 +244,7 @@ def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
 
 
 def _sides(op: str, arr: Any) -> tuple[int, ...]:
+    """Return the shape of the matrix `arr`. Raise ShapeError for another number of axes."""
     shape = asarray(arr).shape
     if len(shape) != 2:
         raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes, and a matrix has 2")

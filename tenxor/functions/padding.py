@@ -93,6 +93,7 @@ def pad(
 
 
 def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
+    """Return a pair of widths for each axis. Raise ArgumentError unless they are integers of 0 or more."""
     if isinstance(pad_width, Mapping):
         pairs: list[tuple[Any, Any]] = [(0, 0)] * x.ndim
         for axis, ends in pad_width.items():
@@ -115,6 +116,7 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 
 def _numbers(x: Tensor, name: str, given: Any) -> _Border:
+    """Return the borders for constants, by axis and end. Tensors recorded for derivatives stay tensors."""
     if has_past(*[t for t in leaves_of(given) if isinstance(t, Tensor)]):
         both = asarray(given).astype(x.dtype, copy=False).expand((x.ndim, 2))
         return lambda axis, end: both[axis, end]
@@ -126,6 +128,7 @@ def _numbers(x: Tensor, name: str, given: Any) -> _Border:
 
 
 def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
+    """Return the borders that consist of elements of `x`, as views by axis and end. `mode` selects the elements."""
     sources: list[IntArray] = []
     _check_elements(x, widths, mode)
     for size, (before, after) in zip(x.shape, widths, strict=True):
@@ -142,11 +145,13 @@ def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
 
 
 def _reflected(places: IntArray, size: int) -> IntArray:
+    """Map positions into 0 to size - 1 by reflection at the end elements, which are not repeated."""
     inside = places % max(2 * size - 2, 1)
     return np.minimum(inside, 2 * size - 2 - inside)
 
 
 def _mirrored(places: IntArray, size: int) -> IntArray:
+    """Map positions into 0 to size - 1 by reflection that repeats the end elements."""
     inside = places % (2 * size)
     return np.minimum(inside, 2 * size - 1 - inside)
 
@@ -203,6 +208,7 @@ def _outwards(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: A
 
 
 def _lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
+    """Return the numbers of elements for the statistic at both ends of each axis. Raise ArgumentError for invalid ones."""
     if stat_length is None:
         return [(n, n) for n in x.shape]
     pairs = _pairs("stat_length", stat_length, x.ndim)

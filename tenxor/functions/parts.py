@@ -71,6 +71,7 @@ def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
 
 
 def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tensor:
+    """Return the mean of the elements where `mask` is true."""
     total = Tensor._compute(OPS["where"], mask, wide, 0).sum(axis, keepdims=keepdims)
     return total / mask.count_nonzero(axis, keepdims).astype(wide.dtype.part)
 

@@ -63,6 +63,7 @@ def _max(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
+    """Compute max pooling over `space` axes, the body of `max_pool1d`, `max_pool2d` and `max_pool3d`. `op` is the name."""
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
@@ -131,6 +132,7 @@ def _average(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
+    """Compute average pooling over `space` axes, the body of `avg_pool1d`, `avg_pool2d` and `avg_pool3d`. `op` is the name."""
     x = asarray(x)
     if x.dtype.kind == "bool":
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")

@@ -139,6 +139,7 @@ def percentile(
 def _of_part(
     op: str, x: Operand, q: Any, most: int, axis: Axes, method: str, keepdims: bool, weights: Operand | None
 ) -> Tensor:
+    """Compute `quantile` or `percentile`, where `q` is from 0 to `most`. The fast path records calls with one or a few numbers `q`."""
     x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
     if weights is None and (type(q) is float or type(q) is int):
         return _of_number(x, op, q, most, axis, method, keepdims)
@@ -161,6 +162,7 @@ def _of_numbers(x: Tensor, op: str, most: int, axis: Axes, method: str, keepdims
 
 
 def _parts(op: str, q: Any, most: int) -> Array:
+    """Return `q / most` as a float64 array. Raise ArgumentError for a value out of range."""
     are_plain = isinstance(q, (list, tuple)) and {float, int}.issuperset(map(type, q))
     found = (np.asarray(q, np.float64) if are_plain else asarray(q).astype(DEFAULT_FLOAT).to_numpy()) / most
     if not ((found >= 0) & (found <= 1)).all():
@@ -176,6 +178,7 @@ def _followed(op: str, q: Tensor, most: int) -> Tensor:
 
 
 def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
+    """Compute the quantiles over `axis`. `q` are fractions from 0 to 1, an array, or a tensor recorded for derivatives."""
     if not isinstance(method, str) or (method not in _CONTINUOUS and method not in _STEPPED):
         raise ArgumentError(f"{op}: there is no method {described(method)}; there are {', '.join((*_CONTINUOUS, *_STEPPED))}")
     dtype = x.dtype
@@ -216,6 +219,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
 
 
 def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
+    """Raise ShapeError if one of `axes` has size 0."""
     for a in axes:
         if x.shape[a] == 0:
             raise ShapeError(
@@ -243,6 +247,7 @@ def _tracked_places(size: int, q: Tensor, method: str) -> tuple[Tensor, Tensor]:
 
 
 def _place(size: int, q: Any, method: str) -> Any:
+    """Return the fractional position of the quantile `q` among `size` sorted elements, from 0 on, for a continuous method."""
     alpha, beta = _CONTINUOUS[method]
     return q * (size - 1) if alpha == beta == 1 else size * q + (alpha + q * (1 - alpha - beta)) - 1
 

@@ -105,10 +105,12 @@ def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[
 
 
 def _inside(places: Any, size: int) -> Any:
+    """Round positions down to int64 indices, limited to 0 to size - 1."""
     return np.clip(np.floor(places), 0, size - 1).astype(np.int64)
 
 
 def _nearest(k: Any, size: int, step: float, start: float) -> list[Any]:
+    """Return the indices of the nearest old elements for new elements `k`, in a list."""
     return [_inside((k + start) * step, size)]
 
 
@@ -134,6 +136,7 @@ def _middles(k: Any, length: int, size: int, step: float, corners: bool) -> Any:
 
 
 def _linear(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
+    """Return indices and weights of two neighbours for new elements `k`."""
     at = np.maximum(_middles(k, length, size, step, corners), 0.0)
     first = _inside(at, size)
     share = np.clip(at - first, 0.0, 1.0)
@@ -141,6 +144,7 @@ def _linear(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
 
 
 def _cubic(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
+    """Return indices and weights of four neighbours for new elements `k`."""
     at = _middles(k, length, size, step, corners)
     first = np.floor(at)
     t, a = at - first, _SHARPNESS

@@ -74,6 +74,7 @@ def _into_both(op: str, out: Any, found: Pair, where: Any = None) -> Pair:
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
+    """Return the running extrema along `axis`. If derivatives are recorded for `x`, gather the values by the indices."""
     found = Extremes(*x.detach()._extremes(name, op, axis))
     return found._replace(values=take_along_axis(x, found.indices, axis=axis)) if has_past(x) else found
 

@@ -62,6 +62,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
 
 
 def _places(x1: Tensor, x2: Tensor, side: str) -> Tensor:
+    """Search for `x2` in `x1`, both of one dtype. For large tensors, sort `x2` first."""
     if x1.dtype is boolean:
         x1, x2 = x1.view(uint8), x2.view(uint8)
     if min(x1.size, x2.size) < FAR or machine.searches(x1.dtype):

@@ -86,6 +86,7 @@ def _all_of_few(x: Tensor) -> UniqueAll:
 
 
 def _all_of_runs(x: Tensor) -> UniqueAll:
+    """Compute `unique_all` from the runs of equal elements in sorted order."""
     runs = _Runs(x)
     return UniqueAll(runs.values, take(runs.order, runs.begin), runs.inverse(), runs.counts())
 
@@ -164,6 +165,7 @@ def _tell(x: Tensor, found: Sequence[Tensor], wanted: int) -> None:
 
 
 def _each_once(wanted: int, x: Tensor) -> Count | None:
+    """Return the direct call that finds distinct elements, or None for many elements or an unsuitable dtype."""
     most = MOST_SORTED if wanted == VALUES and x.dtype.is_float else COPIED - 1
     return each_once(x.dtype, wanted, x.size) if x.size <= most else None
 

@@ -101,10 +101,12 @@ def between(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> t
 
 
 def _computed(x: Tensor) -> Any:
+    """Return `x` as floats or complex numbers."""
     return x if x.dtype.is_float or x.dtype.is_complex else x.astype(DEFAULT_FLOAT)
 
 
 def _typed(found: Any, axis: int, dtype: DTypeLike | None) -> Tensor:
+    """Move the first axis to position `axis`, and cast to `dtype` unless that is None."""
     moved: Tensor = found.moveaxis(0, axis)
     return moved if dtype is None else moved.astype(dtype, copy=False)
 

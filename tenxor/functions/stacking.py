@@ -33,6 +33,7 @@ __all__ = [
 
 
 def _each(tensors: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Apply `change` to each tensor. Return the result for one tensor, else a tuple of results."""
     found = tuple([change(asarray(t)) for t in tensors])
     return found[0] if len(found) == 1 else found
 
@@ -164,6 +165,7 @@ def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
 
 
 def _depth(blocks: Any) -> int:
+    """Return the depth of nested lists, 0 for a tensor. Raise ArgumentError for empty or unequally deep lists."""
     if not isinstance(blocks, list):
         return 0
     depths = {_depth(part) for part in blocks}
@@ -175,10 +177,12 @@ def _depth(blocks: Any) -> int:
 
 
 def _axes(blocks: Any) -> int:
+    """Return the largest number of axes of the blocks."""
     return max(map(_axes, blocks)) if isinstance(blocks, list) else asarray(blocks).ndim
 
 
 def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
+    """Join nested lists of blocks, `depth` levels deep. Each block is given `axes` axes."""
     if not depth:
         t = asarray(blocks)
         found: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t

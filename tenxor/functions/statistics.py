@@ -410,6 +410,7 @@ def cumulative_prod(
 
 
 def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
+    """Compute a cumulative reduction, with `initial` in front if it is not None. Only a 1-D tensor needs no axis."""
     if axis is None and x.ndim != 1:
         raise ArgumentError(
             f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()"

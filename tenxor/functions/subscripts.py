@@ -151,6 +151,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _numbers(k: int, numbers: Any) -> str:
+    """Return the letters for axes numbered by integers, of operand `k`, or of the result for -1. Raise ArgumentError."""
     whose = f"operand {k}" if k >= 0 else "the result"
     if isinstance(numbers, range) or (hasattr(numbers, "tolist") and getattr(numbers, "ndim", 0) == 1):
         numbers = list(numbers)
