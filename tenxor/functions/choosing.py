@@ -25,7 +25,7 @@ from .selecting import take
 __all__ = ["interp", "put", "putmask", "select"]
 
 CAST = 1 << 14  # elements of narrower dtypes up to which NumPy casts and interpolates them itself
-MOST = 2**53  # limit of the results outside the points: not all larger integers are floats
+MOST = 2**53  # limit of integers for `x`, `left` and `right`: larger ones may be no float64
 
 
 def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Operand = 0) -> Tensor:

@@ -53,7 +53,7 @@ EXHAUSTIVE = 5  # operands up to which all orders of multiplication are compared
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None, out: Tensor | None = None) -> Tensor:
     """Return the products summed along `axis`, which both operands have in equal size, as a new tensor. The other axes broadcast.
 
-    Complex elements of `x1` are conjugated. With `out`, the result is written into that tensor, which is returned.
+    Complex elements of `x1` are conjugated. `out`, if given, receives the result and is returned.
 
     The axis is counted in each operand separately, so a negative axis counts from the end of each. Numeric dtypes promote. Integers are
     summed modulo 2 to their width, float16 and bfloat16 in float32. Raise AxisError, ShapeError or DTypeError. (Array API 2025.12,
@@ -147,7 +147,7 @@ def dot(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return the products summed over the last axis of `a` and the last but one of `b` (the only one if 1-D), as a new tensor.
 
     The other axes of `a` come first in the result, then those of `b`; for matrices the result is `a @ b`. A number or a 0-d tensor
-    multiplies each element. With `out`, the result is written into that tensor, which is returned. Dtypes promote as in `vecdot`. Raise
+    multiplies each element. `out`, if given, receives the result and is returned. Dtypes promote as in `vecdot`. Raise
     ShapeError or DTypeError. (NumPy's `dot`.)
 
     >>> import tenxor as tx
@@ -179,7 +179,7 @@ def inner(a: Operand, b: Operand, /) -> Tensor:
 def outer(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return each element of `a` times each of `b`, both flattened in row-major order, as a new 2-D tensor. Bools are combined by "and".
 
-    With `out`, the result is written into that tensor, which is returned. Raise DTypeError for dtypes that do not promote. (NumPy's
+    `out`, if given, receives the result and is returned. Raise DTypeError for dtypes that do not promote. (NumPy's
     `outer`.)
 
     >>> import tenxor as tx
@@ -221,9 +221,9 @@ def einsum(
     tensor. Two operands take one kernel. More are multiplied in pairs, in the order with the fewest operations. With `optimize=False` the
     order is from left to right; "greedy" and "optimal" name the search strategy; a result of `einsum_path` gives the order itself.
 
-    Dtypes promote, or operands are cast to `dtype` as `casting` allows. With `out`, the result is written into that tensor, which is
-    returned. Integers are summed modulo 2 to their width, float16 and bfloat16 in float32; for bools the result tells whether any product
-    is true. Raise ArgumentError for invalid subscripts, ShapeError for sizes that do not fit, or DTypeError. (NumPy's `einsum`.)
+    Dtypes promote, or operands are cast to `dtype` as `casting` allows. `out`, if given, receives the result and is returned. Integers are
+    summed modulo 2 to their width, float16 and bfloat16 in float32; for bools the result tells whether any product is true. Raise
+    ArgumentError for invalid subscripts, ShapeError for sizes that do not fit, or DTypeError. (NumPy's `einsum`.)
 
     >>> import tenxor as tx
     >>> a = tx.asarray([[1, 2], [3, 4]])

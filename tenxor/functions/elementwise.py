@@ -103,7 +103,7 @@ def clip(
     """Return the elements of `x` limited to the range from `min` to `max` as a new tensor. A bound is a number, a tensor, or None for no
     bound.
 
-    With `out`, the result is written into that tensor, which is returned; with `where`, a bool tensor, only where it is true.
+    `out`, if given, receives the result and is returned. `where`, a bool tensor, restricts the write to its true positions.
 
     >>> import tenxor as tx
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
@@ -119,7 +119,7 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     """Return the elements rounded to the nearest integers, ties to even, as a new tensor.
 
     With `decimals`, elements are rounded to multiples of 10 to the power of `-decimals`: floats are multiplied, rounded, and divided again.
-    With `out`, the result is written into that tensor, which is returned; with `where`, a bool tensor, only where it is true. (Array API
+    `out`, if given, receives the result and is returned. `where`, a bool tensor, restricts the write to its true positions. (Array API
     2025.12, `round`; NumPy's and PyTorch's `decimals`.)
 
     >>> import tenxor as tx

@@ -123,9 +123,9 @@ def concat(
 ) -> Tensor:
     """Return the tensors joined along an existing axis, as a new tensor. With `axis` None they are flattened first.
 
-    The dtype is the promoted one, or `dtype`, to which each tensor is cast as `casting` allows (see `can_cast`). With `out`, the result is
-    written into that tensor, which is returned. Raise ArgumentError for no tensors, AxisError, DTypeError, and a ShapeError that names the
-    axis and the shapes that do not fit.
+    The dtype is the promoted one, or `dtype`, to which each tensor is cast as `casting` allows (see `can_cast`). `out`, if given, receives
+    the result and is returned. Raise ArgumentError for no tensors, AxisError, DTypeError, and a ShapeError that names the axis and the
+    shapes that do not fit.
 
     >>> import tenxor as tx
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
@@ -197,9 +197,8 @@ def stack(
 ) -> Tensor:
     """Return the tensors, all of one shape, joined along a new axis at position `axis` of the result, as a new tensor.
 
-    The dtype is the promoted one, or `dtype`, to which each tensor is cast as `casting` allows (see `can_cast`). With `out`, the result is
-    written into that tensor, which is returned. Raise ArgumentError for no tensors, AxisError, and a ShapeError that names the shapes that
-    differ.
+    The dtype is the promoted one, or `dtype`, to which each tensor is cast as `casting` allows (see `can_cast`). `out`, if given, receives
+    the result and is returned. Raise ArgumentError for no tensors, AxisError, and a ShapeError that names the shapes that differ.
 
     >>> import tenxor as tx
     >>> tx.stack([tx.arange(2), tx.ones(2, dtype=tx.int64)], axis=1).tolist()

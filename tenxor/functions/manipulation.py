@@ -87,7 +87,7 @@ def matrix_transpose(x: Operand, /) -> Tensor:
 def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """Return a view with some axes moved to new positions, and the other axes in their order.
 
-    Raise AxisError for an axis that is missing or named twice, and for another number of positions than axes.
+    Raise AxisError for a missing axis, an axis named twice, or a wrong number of positions.
 
     >>> import tenxor as tx
     >>> tx.moveaxis(tx.zeros((2, 3, 4)), 0, -1).shape
@@ -100,7 +100,7 @@ movedim = moveaxis
 
 
 def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
-    """Return a view with two axes swapped. Raise AxisError for an axis that is missing.
+    """Return a view with two axes swapped. Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> tx.swapaxes(tx.zeros((2, 3, 4)), 0, 2).shape
@@ -112,7 +112,7 @@ def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
 @called_again
 @spelled
 def flip(x: Operand, /, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
-    """Return a view with some axes reversed, or all axes for None. Raise AxisError for an axis that is missing.
+    """Return a view with some axes reversed, or all axes for None. Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> tx.flip(tx.arange(3)).tolist()
@@ -155,7 +155,7 @@ def ravel(x: Operand, /, order: str = "C") -> Tensor:
 def flatten(
     x: Operand, /, start: int = 0, end: int = -1, *, start_dim: int | None = None, end_dim: int | None = None
 ) -> Tensor:
-    """Return a view with the axes from `start` to `end`, both included, merged into one. Raise AxisError for an axis that is missing.
+    """Return a view with the axes from `start` to `end`, both included, merged into one. Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> tx.flatten(tx.zeros((2, 3, 4)), 1).shape
@@ -283,7 +283,7 @@ def unstack(x: Operand, /, axis: int = 0, *, dim: int | None = None) -> tuple[Te
     """Return a tuple of the slices at each index of an axis, the inverse of `stack`. They are views; of a 1-D tensor they are new 0-d
     tensors.
 
-    Raise AxisError for an axis that is missing.
+    Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]

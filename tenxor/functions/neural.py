@@ -24,7 +24,7 @@ def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """Return exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow, as a new float tensor.
 
     Integers become float64; float16 and bfloat16 are computed in float32. Rows that contain NaN or inf, or only -inf, become NaN. Raise
-    AxisError for an axis that is missing, DTypeError for complex numbers.
+    AxisError for a missing axis, DTypeError for complex numbers.
 
     >>> import tenxor as tx
     >>> tx.softmax(tx.asarray([1000.0, 1000.0, 999.0])).sum().item()

@@ -31,7 +31,7 @@ def reduced(
     initial: Any = None,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Return the reduction of `x` by the method `op`, over the elements where `where` is true, and `initial`, if it is not None.
+    """Return the reduction of `x` by the method `op`, over the elements where `where` is true, and `initial`, unless None.
 
     The result is written into `out`, if given. Raise ArgumentError if no element may remain and the reduction has neither identity nor
     `initial`.

@@ -66,8 +66,8 @@ def median(
 ) -> Tensor:
     """Return the median over `axis` (an int, a tuple, or None for all) as a new float tensor.
 
-    For an even number of elements it is the mean of the middle two. It is NaN if an element is NaN. Integers become float64. With `out`,
-    the result is written into that tensor, which is returned. Raise ShapeError for an axis of size 0. (NumPy's `median`.)
+    For an even number of elements it is the mean of the middle two. It is NaN if an element is NaN. Integers become float64. `out`, if
+    given, receives the result and is returned. Raise ShapeError for an axis of size 0. (NumPy's `median`.)
 
     >>> import tenxor as tx
     >>> tx.median(tx.asarray([[1, 9, 3], [4, 4, 8]]), axis=1).tolist(), tx.median(tx.asarray([1, 2, 9, 9])).item()
@@ -101,7 +101,7 @@ def quantile(
     "closest_observation" return elements, and keep the dtype; for the rest integers become float64.
 
     With "inverted_cdf", elements may have `weights`, finite, 0 or more, not all 0: a tensor of `x`'s shape, or of its sizes along `axis`.
-    With `out`, the result is written into that tensor, which is returned. Raise AxisError, ArgumentError, and ShapeError for an axis of
+    `out`, if given, receives the result and is returned. Raise AxisError, ArgumentError, and ShapeError for an axis of
     size 0. (NumPy's `quantile`; Hyndman and Fan, "Sample quantiles in statistical packages", 1996.)
 
     >>> import tenxor as tx

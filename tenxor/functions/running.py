@@ -36,7 +36,7 @@ def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair |
     """Return the running maxima along an axis, `values`, and their int64 `indices`, as a pair of new tensors.
 
     Element `i` of `values` is the maximum of elements `0..i`, and that of `indices` its last position. From the first NaN on all values are
-    NaN. With `out`, a pair of tensors, the results are written into these, which are returned. Raise AxisError, and DTypeError for complex
+    NaN. `out`, a pair of tensors, receives the results and is returned. Raise AxisError, and DTypeError for complex
     numbers. (PyTorch's `cummax`; NumPy's `maximum.accumulate`.)
 
     >>> import tenxor as tx
@@ -53,7 +53,7 @@ def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair |
     """Return the running minima along an axis, `values`, and their int64 `indices`, as a pair of new tensors.
 
     Element `i` of `values` is the minimum of elements `0..i`, and that of `indices` its last position. From the first NaN on all values are
-    NaN. With `out`, a pair of tensors, the results are written into these, which are returned. Raise AxisError, and DTypeError for complex
+    NaN. `out`, a pair of tensors, receives the results and is returned. Raise AxisError, and DTypeError for complex
     numbers. (PyTorch's `cummin`; NumPy's `minimum.accumulate`.)
 
     >>> import tenxor as tx
@@ -83,7 +83,7 @@ def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
 def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Tensor | None = None) -> Tensor:
     """Return the running `log(sum(exp(x)))` along an axis, without overflow, as a new float tensor. Integers become float64.
 
-    Element `i` is over elements `0..i`. With `out`, the result is written into that tensor, which is returned. Raise AxisError, and
+    Element `i` is over elements `0..i`. `out`, if given, receives the result and is returned. Raise AxisError, and
     DTypeError for complex numbers. (PyTorch's `logcumsumexp`.)
 
     >>> import tenxor as tx
@@ -99,8 +99,8 @@ def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: 
 def divmod(x1: Operand, x2: Operand, /, *, out: Pair | None = None, where: Operand | None = None) -> Pair:
     """Return `floor_divide(x1, x2)` and `remainder(x1, x2)` as two new tensors.
 
-    With `out`, a pair of tensors, the results are written into these, which are returned; with `where`, a bool tensor, only where it is
-    true. (NumPy's `divmod`.)
+    `out`, a pair of tensors, receives the results and is returned. `where`, a bool tensor, restricts the write to its true positions.
+    (NumPy's `divmod`.)
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.divmod(tx.asarray([7, -7]), 3)]
@@ -112,8 +112,8 @@ def divmod(x1: Operand, x2: Operand, /, *, out: Pair | None = None, where: Opera
 def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
     """Return the remainder of the division of `x1` by `x2` rounded towards 0, exact, as C's `fmod`, as a new tensor.
 
-    It has the sign of `x1`; that of `remainder` has the sign of `x2`. With `out`, the result is written into that tensor, which is
-    returned; with `where`, a bool tensor, only where it is true. (NumPy's and PyTorch's `fmod`.)
+    It has the sign of `x1`; that of `remainder` has the sign of `x2`. `out`, if given, receives the result and is returned. `where`, a bool
+    tensor, restricts the write to its true positions. (NumPy's and PyTorch's `fmod`.)
 
     >>> import tenxor as tx
     >>> tx.fmod(tx.asarray([7, -7]), 3).tolist(), tx.remainder(tx.asarray([7, -7]), 3).tolist()

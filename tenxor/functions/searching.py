@@ -19,7 +19,7 @@ from .sorting import argsort
 
 __all__ = ["bucketize", "digitize", "searchsorted"]
 
-FEW_EDGES, MANY_AMONG_FEW, MANY = 64, 1 << 20, 1 << 14  # limits of what the fast path searches for in a millisecond or two
+FEW_EDGES, MANY_AMONG_FEW, MANY = 64, 1 << 20, 1 << 14  # values found in 1-2 ms: MANY_AMONG_FEW among FEW_EDGES, else MANY
 FAR = 1 << 14  # sizes of both tensors from which searching for the values in sorted order is faster, as each search starts near the last
 
 

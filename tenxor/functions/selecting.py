@@ -38,7 +38,7 @@ def take(
     `indices` may have any shape, which replaces the axis in the result. Negative indices count from the end. Raise a BadIndex that names an
     invalid index, or an IndexOutOfRange that names the axis and the index. If the indices are pending, or more than a few thousand,
     IndexOutOfRange is raised when the elements are needed. With NumPy's `mode="wrap"`, indices wrap around the axis; with "clip", those out
-    of range become the first or the last. With `out`, the result is written into that tensor, which is returned.
+    of range become the first or the last. `out`, if given, receives the result and is returned.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()

@@ -62,8 +62,8 @@ def sum(
 ) -> Tensor:
     """Return the sum over `axis` (an int, a tuple, or None for all) as a new tensor. It starts from 0, so it is never -0.
 
-    Integers are summed in 64 bits, unless `dtype` is given. `where`, a bool tensor, selects elements; `initial` is added. With `out`, the
-    result is written into that tensor, which is returned. Raise AxisError.
+    Integers are summed in 64 bits, unless `dtype` is given. `where`, a bool tensor, selects elements; `initial` is added. `out`, if given,
+    receives the result and is returned. Raise AxisError.
 
     >>> import tenxor as tx
     >>> tx.sum(tx.asarray([[1, 2], [3, 4]]), axis=0).tolist()
@@ -92,7 +92,7 @@ def prod(
     """Return the product over `axis` (an int, a tuple, or None for all) as a new tensor; of no elements it is 1.
 
     Integers are multiplied in 64 bits, unless `dtype` is given. `where`, a bool tensor, selects elements; `initial` is one more factor.
-    With `out`, the result is written into that tensor, which is returned. Raise AxisError.
+    `out`, if given, receives the result and is returned. Raise AxisError.
 
     >>> import tenxor as tx
     >>> tx.prod(tx.asarray([2, 3, 7])).item()
@@ -119,8 +119,8 @@ def max(
 ) -> Tensor:
     """Return the maximum over `axis` (an int, a tuple, or None for all) as a new tensor, or NaN if an element is NaN.
 
-    `initial` is one more element; `where`, a bool tensor, selects elements, and needs `initial`. With `out`, the result is written into
-    that tensor, which is returned. Raise ShapeError for no elements without `initial`.
+    `initial` is one more element; `where`, a bool tensor, selects elements, and needs `initial`. `out`, if given, receives the result and
+    is returned. Raise ShapeError for no elements without `initial`.
 
     >>> import tenxor as tx
     >>> tx.max(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -147,8 +147,8 @@ def min(
 ) -> Tensor:
     """Return the minimum over `axis` (an int, a tuple, or None for all) as a new tensor, or NaN if an element is NaN.
 
-    `initial` is one more element; `where`, a bool tensor, selects elements, and needs `initial`. With `out`, the result is written into
-    that tensor, which is returned. Raise ShapeError for no elements without `initial`.
+    `initial` is one more element; `where`, a bool tensor, selects elements, and needs `initial`. `out`, if given, receives the result and
+    is returned. Raise ShapeError for no elements without `initial`.
 
     >>> import tenxor as tx
     >>> tx.min(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -302,7 +302,7 @@ def all(
 def count_nonzero(
     x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return how many elements over `axis` are not zero, as a new int64 tensor. With `out`, write into that tensor and return it.
+    """Return how many elements over `axis` are not zero, as a new int64 tensor. `out`, if given, receives the result and is returned.
 
     >>> import tenxor as tx
     >>> tx.count_nonzero(tx.asarray([0, 3, 0, 4])).item()
@@ -325,7 +325,7 @@ def argmax(
 ) -> Tensor:
     """Return the index of the first maximum along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as the largest. With `out`, the result is written into that tensor. Raise ShapeError for an axis of size 0.
+    NaN counts as the largest. `out`, if given, receives the result and is returned. Raise ShapeError for an axis of size 0.
 
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -348,7 +348,7 @@ def argmin(
 ) -> Tensor:
     """Return the index of the first minimum along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as the smallest. With `out`, the result is written into that tensor. Raise ShapeError for an axis of size 0.
+    NaN counts as the smallest. `out`, if given, receives the result and is returned. Raise ShapeError for an axis of size 0.
 
     >>> import tenxor as tx
     >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -410,7 +410,7 @@ def cumulative_prod(
 
 
 def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
-    """Compute a cumulative reduction, with `initial` in front if it is not None. Only a 1-D tensor needs no axis."""
+    """Compute a cumulative reduction, with `initial` in front unless None. Only a 1-D tensor needs no axis."""
     if axis is None and x.ndim != 1:
         raise ArgumentError(
             f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()"
