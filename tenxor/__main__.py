@@ -57,7 +57,8 @@ def ship(folder: Path, level: str | None) -> int:
 
 
 def all_succeed(commands: Iterable[Sequence[str]]) -> int:
-    """Run commands in parallel. Return 0 if all succeed, else 1. After a failure, kill the processes of the later commands."""
+    """Run commands in parallel. Return 0 if every command succeeds, otherwise 1. After a failure, kill the processes of the later commands.
+    """
     import subprocess
 
     processes = [subprocess.Popen(command) for command in commands]
@@ -114,7 +115,7 @@ def show(folder: OwnFolder) -> int:
 
 
 def check(folder: OwnFolder) -> int:
-    """Read every file of the folder, and print each rejected file with the reason. Return 1 if there is one, else 0."""
+    """Read every file of the folder, and print each rejected file with the reason. Return 1 after a rejection, otherwise 0."""
     names = sorted(folder.names())
     bad = {name: why for name in names if (why := cache.trouble(folder, name)) is not None}
     for name, why in bad.items():
@@ -124,7 +125,7 @@ def check(folder: OwnFolder) -> int:
 
 
 def clear(folder: OwnFolder) -> int:
-    """Remove all files whose names have the form of a kernel's. Return 1 if one could not be removed, else 0."""
+    """Remove every file named like a kernel. Return 1 if a file could not be removed, otherwise 0."""
     removed, left = [], 0
     for name, status in cache.kept(folder).items():
         try:

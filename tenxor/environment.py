@@ -10,7 +10,7 @@ import warnings
 
 
 def choice(name: str, choices: tuple[str, ...], instead: str) -> str:
-    """Return the value of an environment variable if it is one of `choices`, else an empty string.
+    """Return the value of an environment variable if it is among `choices`, otherwise an empty string.
 
     Warn about an invalid value. The warning ends with `instead`, the consequence.
     """
@@ -22,7 +22,7 @@ def choice(name: str, choices: tuple[str, ...], instead: str) -> str:
 
 
 def count(name: str, highest: int, instead: str) -> int:
-    """Return the value of an environment variable if it is an integer from 1 to `highest`, else 0.
+    """Return the value of an environment variable as an integer from 1 to `highest`, or 0 if it is unset or invalid.
 
     Warn about an invalid value. The warning ends with `instead`, the consequence.
     """

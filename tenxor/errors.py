@@ -36,7 +36,7 @@ _bounded.maxtuple = _bounded.maxlist = 20
 
 
 def described(value: object) -> str:
-    """Return a one-line description of an argument for a message. An array is described by its shape and dtype, not by its elements."""
+    """Return a one-line description of an argument for a message. For an array, give the shape and dtype, not the elements."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
@@ -79,7 +79,7 @@ class DTypeError(TenxorError, TypeError):
 
 
 class ArgumentError(TenxorError, ValueError):
-    """An argument whose value is invalid, or one argument given under two names."""
+    """An argument with an invalid value, or given under two names."""
 
 
 class NegativeExponent(DTypeError, ArgumentError):
@@ -92,7 +92,7 @@ class NegativeExponent(DTypeError, ArgumentError):
 
 
 class NotShared(DTypeError, BufferError):
-    """Memory that its library does not export, or only as a copy where the caller forbade a copy."""
+    """Memory that another library does not export, or only as a copy where the caller forbade copies."""
 
 
 class OutOfBounds(TenxorError, OverflowError):
@@ -100,7 +100,7 @@ class OutOfBounds(TenxorError, OverflowError):
 
 
 class ReadOnlyError(TenxorError, ValueError):
-    """A write through a view in which several positions share one element."""
+    """A write through a view in which several positions share an element."""
 
 
 class UnknownArgument(TenxorError, TypeError):
@@ -112,11 +112,11 @@ class MisplacedArgument(ArgumentError, TypeError):
 
 
 class LinearAlgebraError(TenxorError, LinAlgError):
-    """A matrix for which an operation is undefined, for example a singular matrix, or one not positive definite."""
+    """A matrix unsuited to an operation, for example singular, or not positive definite."""
 
 
 class MatrixShapeError(ShapeError, LinearAlgebraError):
-    """Operands that are not matrices, not square, or right-hand sides that do not fit. Also NumPy's `LinAlgError`."""
+    """Operands without matrices, matrices that are not square, or right-hand sides of a wrong shape. Also NumPy's `LinAlgError`."""
 
 
 class TraceError(TenxorError, TypeError):
@@ -132,7 +132,7 @@ class NotANumber(TenxorError, FloatingPointError):
 
 
 class FileError(TenxorError, ValueError):
-    """A file whose content is invalid for the reader."""
+    """A file with content invalid for the reader."""
 
 
 class UnknownAttribute(TenxorError, AttributeError):

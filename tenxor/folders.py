@@ -1,4 +1,4 @@
-"""Folders that only the current user can write, for files that must be trusted, such as machine code.
+"""Folders writable only by the current user, for trusted files such as machine code.
 
 A path may name another file from one call to the next, so no path is checked first and used later. The folder is opened, the descriptor is
 checked, and files are opened and checked relative to the descriptor. Symbolic links are followed on the way to a folder, but neither as the

@@ -44,9 +44,9 @@ def names_of(function: Any) -> Names:
 def spelled(function: F) -> F:
     """Wrap `function` to accept keyword arguments under foreign names, and pass them under our names.
 
-    An alias with the value None counts as not given. The wrapper raises ArgumentError if an argument is given under both names. If the call
-    fails, it raises UnknownArgument, a TypeError that suggests a near name, for an unknown keyword. It raises MisplacedArgument where no
-    call can have such positional arguments, for example `zeros(3, 4)`.
+    An alias with the value None counts as not given. The wrapper raises ArgumentError if an argument is given under both names. After a
+    failed call, the wrapper raises UnknownArgument, a TypeError with a similar name, for an unknown keyword, and MisplacedArgument for
+    positional arguments invalid in every call, for example `zeros(3, 4)`.
     """
     names: Names | None = None  # computed at the first call in need of names: most functions are never called
 
@@ -89,7 +89,7 @@ def _rename(op: str, names: Names, count: int, named: dict[str, Any]) -> None:
 
 
 def _misplaced(function: Any, names: Names, args: tuple[Any, ...]) -> MisplacedArgument | None:
-    """Return the error that says what to write instead of the positional arguments `args`, or None if they may be valid."""
+    """Return the error for positional arguments `args`, with a replacement, or None if the arguments may be valid."""
     from .spellings import of_positions
 
     takes_any = bool(function.__code__.co_flags & _CO_VARARGS)

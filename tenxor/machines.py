@@ -1,4 +1,4 @@
-"""Named targets, to compile for a machine other than the present one: to read or assemble the code, or to run it on a larger processor.
+"""Named targets, to compile for a foreign machine: to read or assemble the code, or to run the code on a larger processor.
 
 Block sizes are those for the default `Caches()`. LLVM's names for a machine are in its `Processor`.
 """

@@ -184,7 +184,7 @@ def of_a_function(function: str, name: str) -> str:
 
 
 def _nearest(name: str, names: Iterable[str], alike: float) -> list[str]:
-    """Return a list with the one of `names` most similar to `name`, or an empty list if none reaches the similarity `alike`."""
+    """Return a list with the most similar of `names`, or an empty list if no similarity to `name` reaches `alike`."""
     import difflib
 
     return difflib.get_close_matches(name, list(names), 1, alike)

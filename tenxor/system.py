@@ -73,7 +73,7 @@ def _groups(root: Folder) -> Iterator[tuple[str, int]]:
 
 
 def _quota(folder: str, version: int) -> float | None:
-    """Return the number of CPUs' worth of time that a control group may use, or None if it is unlimited."""
+    """Return the CPU quota of a control group, in CPUs' worth of time, or None for no limit."""
     try:
         limit = said(f"{folder}/{_LIMITS[version]}").split()
         if version == 1:
@@ -85,11 +85,11 @@ def _quota(folder: str, version: int) -> float | None:
 
 
 def place_apart(threads: Iterable[int], allowed: frozenset[int]) -> None:
-    """Restrict threads, given by the system's ids, to the `allowed` CPUs other than the one on which the caller runs.
+    """Restrict threads, given by the system's ids, to the `allowed` CPUs without the CPU of the caller.
 
-    The caller should lift the restriction once the threads are awake, since other programs may want these CPUs. Without it, Linux wakes a
-    thread on the CPU where it ran last, or on the waker's CPU, where it waits even if other CPUs are idle. Only Linux supports this;
-    elsewhere do nothing.
+    The caller should lift the restriction once the threads are awake: other programs may want the CPUs. Without the restriction, Linux
+    wakes a thread on the CPU where the thread ran last, or on the waker's CPU. There the thread waits even if other CPUs are idle. Only
+    Linux supports this; elsewhere do nothing.
     """
     here = _asked_here()()
     others = allowed - {here}
@@ -105,7 +105,9 @@ def _nowhere() -> int:
 
 @cache
 def _asked_here() -> Callable[[], int]:
-    """Return a function that returns the number of the CPU on which the calling thread runs, or -1 if the system does not report it."""
+    """Return a function for the number of the CPU running the calling thread. The function returns -1 if the system does not report the
+    CPU.
+    """
     if not hasattr(os, "sched_setaffinity"):
         return _nowhere
     return getattr(ctypes.CDLL(None), "sched_getcpu", _nowhere)
@@ -156,7 +158,7 @@ def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]
 
 @cache
 def _process() -> ctypes.CDLL:
-    """Return a handle of this process that resolves all globally loaded symbols, now and later. Cached, since each call makes a class."""
+    """Return a handle to resolve globally loaded symbols of this process, now and later. Cached, since each call makes a class."""
     return ctypes.CDLL(None)
 
 

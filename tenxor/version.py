@@ -1,3 +1,3 @@
-"""The version, defined once: the package exports it, the build reads it, and the disk cache of kernels is keyed by it."""
+"""The version of the package, read by the build, and part of the key of kernels in the disk cache."""
 
 __version__ = "0.1.0"

@@ -169,7 +169,7 @@ def interp(
 
 
 def _periodic(at: Tensor, points: Tensor, heights: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Reduce all `x` and points modulo `period`, sort the points, and repeat the last one in front and the first one at the end."""
+    """Reduce `x` and points modulo `period`, sort the points, and add a copy of the last point in front and of the first at the end."""
     from .joining import concat
     from .sorting import argsort
 

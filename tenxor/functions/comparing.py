@@ -40,7 +40,7 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
 
 
 def _inexact(x: Any, beside: Any) -> Tensor:
-    """Return `x` as a float or complex tensor. A Python number takes the dtype to which it promotes with the tensor `beside`."""
+    """Return `x` as a float or complex tensor. A Python number promotes with the dtype of the tensor `beside`."""
     weak = type(x) in (int, float, complex) and isinstance(beside, Tensor)
     if type(x) is int and -EXACT < x < EXACT:
         x = float(x)

@@ -214,7 +214,7 @@ def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes,
 def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> Any:
     """Compute the sums, as (batch, groups, kernels, *space), from the layouts `left` of the weight and `right` of the windows.
 
-    If one kernel has few results on one image, the images are moved next to space, so that there are more results to fill the lanes.
+    If a kernel has few results on an image, the images are moved next to space: more results then fill the lanes.
     """
     images, kernels, few = left.shape[0], left.shape[2], prod(left.shape[3 : 3 + space])
     if images == 1 or kernels < FEW or not is_ragged(few, float32.itemsize):
@@ -230,7 +230,7 @@ def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> A
 class _Phase(NamedTuple):
     """Every `stride`-th element of a transposed convolution's result along one axis.
 
-    All of them use the same taps of the kernel, so they form an ordinary convolution with those taps.
+    They use the same taps of the kernel, so they form an ordinary convolution with these taps.
     """
 
     into: slice  # positions in the result

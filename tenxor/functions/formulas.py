@@ -1,7 +1,7 @@
 """Tensors computed by formulas: grids of indices, and window functions for signals.
 
-A window is symmetric by default, as in NumPy. A periodic one, PyTorch's default, is the symmetric window of one more element without its
-last element, so that repeated copies have one period.
+A window is symmetric by default, as in NumPy. A periodic window, PyTorch's default, is a symmetric window without the last element, so that
+repeated copies have one period.
 """
 
 from __future__ import annotations

@@ -76,16 +76,17 @@ def _of_few(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], op
 
 
 def _of_many(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> InPlace | None:
-    """Return a direct call for an operation on large operands. Return None if none exists, or if it must stay interruptible."""
+    """Return a direct call for an operation on large operands. Return None if no direct call exists, or the work must stay interruptible.
+    """
     how = in_place(op, [t.dtype for t in operands], options, operands[0].shape[-1] if operands[0].ndim else 0)
     return how and in_one_go(how, *work_of(op, [t.shape for t in operands], operands[0].dtype, sizes))
 
 
 def tell(how_of: Callable[..., InPlace | None], operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Report the direct call that computes these results of these operands to the fast path, to be replayed, if one exists.
+    """Report the direct call from `operands` to `results` to the fast path, to be replayed, if a direct call exists.
 
-    `how_of(*operands)` returns the direct call or None. It may later be called with operands of other sizes that have no memory. Report
-    nothing while derivatives or observers of nodes (`watchers`) need the call itself.
+    `how_of(*operands)` returns the direct call or None. The fast path may later call `how_of` with operands of other sizes, without memory.
+    Report nothing while derivatives or observers of nodes (`watchers`) need the call itself.
     """
     if watchers or any([t.storage.node.past is not None for t in operands]):
         return
@@ -99,10 +100,10 @@ def tell(how_of: Callable[..., InPlace | None], operands: Sequence[Tensor], resu
 def at_once(
     compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None, how: InPlace | None = None
 ) -> tuple[Tensor, ...] | None:
-    """Call `compute` on copies of the operands in NumPy arrays. Return its results as new tensors, or None where that is not suitable.
+    """Call `compute` on copies of the operands in NumPy arrays. Return the results as new tensors, or None for unsuitable operands.
 
-    `compute` takes an array for each operand, which it may overwrite, and returns a list of arrays. The call is not suitable for operands
-    of `few` elements or more together (`FEW` if None), for bfloat16, with derivatives recorded, or with observers of nodes. It is meant for
+    `compute` takes an array for each operand, which it may overwrite, and returns a list of arrays. Operands are unsuitable with `few`
+    elements or more together (`FEW` if None), with dtype bfloat16, with derivatives recorded, or while nodes are observed. It is meant for
     functions of many operations, each faster than a call of a kernel. `how`, if given, is a direct call that the fast path may replay
     instead.
     """
@@ -127,7 +128,7 @@ def _nowhere(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], h
 
 
 def _seen(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return `results`, after reporting each to the observer of nodes (`watchers`), if there is one."""
+    """Return `results`, after reporting each to the observer of nodes (`watchers`), if any."""
     if watchers:
         for t in results:
             watchers[0](t.node, op.name, [x.node for x in operands])

@@ -28,7 +28,7 @@ def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casti
 
 
 def as_called(op: str, inner: str, function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """Call `function` for the operation `op` that the user called. Its errors begin with the name `inner`; replace that by `op`."""
+    """Call `function` for the public operation `op`. In its errors, replace the name `inner` at the beginning by `op`."""
     try:
         return function(*args, **named)
     except (ArgumentError, AxisError, DTypeError, ShapeError) as error:
@@ -40,5 +40,5 @@ def as_called(op: str, inner: str, function: Callable[..., T], *args: Any, **nam
 
 
 def as_dtype(t: Tensor, dtype: DType) -> Tensor:
-    """Return `t` itself if it has the dtype, as in most cases, else a cast copy."""
+    """Return `t` itself if already of the dtype, as in most cases, otherwise a cast copy."""
     return t if t.dtype is dtype else t.astype(dtype)

@@ -96,7 +96,7 @@ def kind(words: str) -> Callable[[type[T]], type[T]]:
 
 
 def check(op: str, name: str, value: Any, annotation: str) -> None:
-    """Raise ArgumentError if `value` suits no member of the union `annotation`. Accept anything if a member is unknown to this module.
+    """Raise ArgumentError if `value` suits no member of the union `annotation`. Accept every value if a member is unknown to this module.
 
     `op` and `name` are the names of the function and the argument in the error.
     """

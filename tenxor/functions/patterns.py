@@ -38,7 +38,7 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
 
 
 def teach_einops() -> None:
-    """Register tensors with einops, so that its functions accept them: einops finds each subclass of its `AbstractBackend`."""
+    """Register tensors with einops: its functions then accept tensors, as einops looks for subclasses of `AbstractBackend`."""
     from einops._backends import AbstractBackend
 
     class TenxorBackend(AbstractBackend):

@@ -85,11 +85,11 @@ def scatter(
 ) -> Tensor:
     """Return `x` with elements of `src` written at indices along an axis, as a new tensor: `out[i][index[i][j]] = src[i][j]` for axis 1.
 
-    `index` has as many axes as `x`. It may be shorter than `x` on all axes but this one, and shorter than `src` on all axes; elements of
-    `x` beyond it stay, and elements of `src` beyond it are not read. Nothing is broadcast, but `src` (or `value`) may be one number.
-    Negative indices count from the end. Of several values for an element the last one is kept; with `reduce`, "add" or "multiply", the
-    element is combined with all. Raise ShapeError; invalid indices raise the errors of `tx.take`. `x.scatter_` works in place. (PyTorch's
-    `scatter`.)
+    `index` has as many axes as `x`. It may be shorter than `x` on the other axes, and shorter than `src` on every axis. Elements of `x`
+    beyond the index stay, and elements of `src` beyond the index are not read. Nothing is broadcast, but `src` (or `value`) may be one
+    number. Negative indices count from the end. Of several values for an element the last one is kept; with `reduce`, "add" or "multiply",
+    the element is combined with all. Raise ShapeError; invalid indices raise the errors of `tx.take`. `x.scatter_` works in place.
+    (PyTorch's `scatter`.)
 
     >>> import tenxor as tx
     >>> tx.scatter(tx.zeros((2, 3)), 1, [[2], [0]], tx.asarray([[1.0], [2.0]])).tolist()

@@ -87,7 +87,7 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     """Return the index of the bin of each element, as a new int64 tensor of `x`'s shape. Bin `i` lies between `bins[i - 1]` and `bins[i]`.
 
     Elements before the first edge are in bin 0, and those after the last one in bin `len(bins)`. `bins` is 1-D, ascending or descending. An
-    element on an edge is in the bin that begins there, or with `right` in the bin that ends there. Raise ShapeError, DTypeError, and
+    element on an edge belongs to the bin after the edge, or with `right` to the bin before the edge. Raise ShapeError, DTypeError, and
     ArgumentError for edges without order. (NumPy's `digitize`.)
 
     >>> import tenxor as tx

@@ -35,10 +35,10 @@ def take(
 ) -> Tensor:
     """Return the elements of `x` at some indices along an axis, or of the flattened tensor for None, as a new tensor.
 
-    `indices` may have any shape, which replaces the axis in the result. Negative indices count from the end. Raise a BadIndex that names an
-    invalid index, or an IndexOutOfRange that names the axis and the index. If the indices are pending, or more than a few thousand,
-    IndexOutOfRange is raised when the elements are needed. With NumPy's `mode="wrap"`, indices wrap around the axis; with "clip", those out
-    of range become the first or the last. `out`, if given, receives the result and is returned.
+    The shape of `indices` replaces the axis in the result. Negative indices count from the end. Raise a BadIndex with an invalid index, or
+    an IndexOutOfRange with the axis and the index. If the indices are pending, or more than a few thousand, IndexOutOfRange is raised when
+    the elements are needed. With NumPy's `mode="wrap"`, indices wrap around the axis; with "clip", those out of range become the first or
+    the last. `out`, if given, receives the result and is returned.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
@@ -52,7 +52,7 @@ def take(
 def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
     """Return elements of `x` along an axis, as a new tensor of the shape of `index`: `out[i][j] = x[i][index[i][j]]` for axis 1.
 
-    `index` has as many axes as `x`. It may be shorter than `x` on all axes but this one. It is not broadcast; `tx.take_along_axis` does
+    `index` has as many axes as `x`. On the other axes it may be shorter than `x`. It is not broadcast; `tx.take_along_axis` does
     that. Negative indices count from the end. Raise ShapeError; invalid indices raise the errors of `tx.take`. (PyTorch's `gather`.)
 
     >>> import tenxor as tx
@@ -96,9 +96,9 @@ def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, 
 def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, dim: int | None = None) -> Tensor:
     """Return elements of `x` along an axis, as a new tensor. `indices` selects them separately for each position of the other axes.
 
-    `indices` has as many axes as `x`; both broadcast on all axes but this one. Negative indices count from the end. With `axis` None, `x`
-    is flattened in row-major order, and `indices` has one axis. Raise a ShapeError that names the shapes that do not fit, or an
-    IndexOutOfRange that names the axis and the index, as in `take`.
+    `indices` has as many axes as `x`; both broadcast on the other axes. Negative indices count from the end. With `axis` None, `x` is
+    flattened in row-major order, and `indices` has one axis. Raise a ShapeError with the shapes that do not fit, or an IndexOutOfRange with
+    the axis and the index, as in `take`.
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1, 2], [9, 7, 8]])
@@ -154,7 +154,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
 
 
 def _beside(x: Any, other: Any) -> Tensor:
-    """Return an operand as a tensor. A Python float takes the dtype to which it promotes with `other`; large integers become uint64."""
+    """Return an operand as a tensor. A Python float promotes with the dtype of `other`; large integers become uint64."""
     if isinstance(x, (float, complex)) and hasattr(other, "dtype"):
         return asarray(x, dtype=weak(plain_number(x), asarray(other).dtype))
     try:
@@ -164,9 +164,9 @@ def _beside(x: Any, other: Any) -> Tensor:
 
 
 def _comparable(values: Tensor, dtype: DType) -> Tensor:
-    """Return the values that elements of `dtype` can equal, in a dtype in which the comparison is exact.
+    """Return the values equal to possible elements of `dtype`, in a dtype with an exact comparison.
 
-    These are all values if the two dtypes promote to one that represents both exactly, else only those that `dtype` represents.
+    If the dtypes promote to a dtype that represents both exactly, every value is returned, otherwise only values representable in `dtype`.
     """
     own = values.dtype
     if dtype in _WIDE and (own.is_float or own.is_complex):

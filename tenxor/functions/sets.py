@@ -159,7 +159,7 @@ def unique_values(x: Operand, /) -> Tensor:
 
 
 def _tell(x: Tensor, found: Sequence[Tensor], wanted: int) -> None:
-    """Report the direct call that finds these results to the fast path, if all results are 1-D."""
+    """Report the direct call for these results to the fast path, if every result is 1-D."""
     if all([t.ndim == 1 for t in found]):
         tell(partial(_each_once, wanted), [x], found)
 

@@ -51,7 +51,7 @@ def over_axes(
 
 
 def per_axis(op: str, name: str, value: Ints, space: int, least: int) -> Sizes:
-    """Return a tuple of `space` integers from one integer for all axes, or one for each. Raise ArgumentError for one below `least`."""
+    """Return a tuple of `space` integers, from an integer for all axes or a sequence. Raise ArgumentError for values below `least`."""
     numbers = ints(f"{op}: {name}", (value,))
     if len(numbers) == 1:
         numbers *= space
@@ -77,7 +77,7 @@ def both_sides(op: str, name: str, value: Any, space: int) -> tuple[Sizes, Sizes
 
 
 def batched(op: str, x: Tensor, space: int) -> Tensor:
-    """Return a view of `x` with a batch axis, or `x` itself if it has one. Raise ShapeError for another number of axes."""
+    """Return a view of `x` with a batch axis, or `x` itself if already batched. Raise ShapeError for another number of axes."""
     if x.ndim == space + 2:
         return x
     if x.ndim == space + 1:
@@ -96,7 +96,7 @@ def counted(
 ) -> Sizes:
     """Return how many windows fit along each axis with this padding. Raise ShapeError if none fits.
 
-    With `ceil_mode`, one more window counts if it begins before the padding at the end. It may reach beyond the end.
+    With `ceil_mode`, a further window counts if it begins before the padding at the end, and may reach beyond the end.
     """
     space = x.shape[x.ndim - len(extent) :]
     found = []

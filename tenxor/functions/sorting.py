@@ -110,7 +110,7 @@ def argsort(
 
 
 def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Wrap `lexsort` so that it asks the fast path first: for one list or tuple of keys, the fast path replays a recorded call."""
+    """Wrap `lexsort` to ask the fast path first: for a list or tuple of keys, the fast path replays a recorded call."""
     name = f"{__name__}._by_keys"
 
     @wraps(own)
@@ -130,7 +130,7 @@ def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
 def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """Return the indices along an axis that sort by several keys of one shape, as a new int64 tensor.
 
-    The last key counts first; where it is equal, the one before it decides, and so on. Raise ShapeError, AxisError, and ArgumentError
+    The last key decides first; equal elements are ordered by the key before, and so on. Raise ShapeError, AxisError, and ArgumentError
     without keys. (NumPy's `lexsort`.)
 
     >>> import tenxor as tx
@@ -233,7 +233,7 @@ def _along(op: str, given: Operand, axis: int | None) -> tuple[Tensor, int]:
 
 
 def _has_zeros_below(x: Tensor, bits: DType) -> bool:
-    """Return whether there is a -0.0, which only a stable order distinguishes from 0.0. True for a tracer."""
+    """Return whether `x` contains -0.0, whose position among zeros a stable sort must keep. True for a tracer."""
     return x.node.traced or bool((x.view(bits) == int(bits.lowest)).any())
 
 

@@ -34,7 +34,7 @@ def logspace(
 ) -> Tensor:
     """Return `num` powers of `base` with evenly spaced exponents from `start` to `stop`, as a new tensor.
 
-    `stop` is the last exponent if `endpoint`, else it is left out. For tensors there is a sequence for each pair of elements, along a new
+    `stop` is the last exponent only with `endpoint`. For tensors there is a sequence for each pair of elements, along a new
     axis at position `axis`. Raise ArgumentError for a negative `num`. (NumPy's `logspace`.)
 
     >>> import tenxor as tx
@@ -59,7 +59,7 @@ def geomspace(
 ) -> Tensor:
     """Return `num` numbers with a constant factor from `start` to `stop`, as a new tensor.
 
-    `stop` is the last number if `endpoint`, else it is left out. For tensors there is a sequence for each pair of elements, along a new
+    `stop` is the last number only with `endpoint`. For tensors there is a sequence for each pair of elements, along a new
     axis at position `axis`. Between real numbers of different signs no factor exists, so the results are NaN. Raise ArgumentError for 0,
     from or to which no factor leads. (NumPy's `geomspace`.)
 
@@ -122,10 +122,10 @@ def gradient(
 ) -> Tensor | tuple[Tensor, ...]:
     """Return the slopes of `x` along an axis, as a new tensor of `x`'s shape, or a tuple with one for each of several axes.
 
-    `axis` None means all axes. `spacing` is the distance of neighbours along all these axes, or one for each axis, or the coordinates along
-    it; it is 1 if not given. Inside, a slope is that of the parabola through three neighbours. At the ends it is that of the line through
-    two, or for `edge_order=2` of the parabola. Raise AxisError, ArgumentError for a wrong number of spacings, or ShapeError for axes that
-    are too short or a wrong number of coordinates. (NumPy's `gradient`; derivatives of functions are `grad`.)
+    `axis` None means all axes. `spacing` is the distance of neighbours, 1 if not given, either for all axes or for each axis. In place of a
+    distance, the coordinates along an axis may be given. Inside, a slope is that of the parabola through three neighbours. At the ends the
+    line through two neighbours is taken, or for `edge_order=2` the parabola. Raise AxisError, ArgumentError for a wrong number of spacings,
+    or ShapeError for axes that are too short or a wrong number of coordinates. (NumPy's `gradient`; derivatives of functions are `grad`.)
 
     >>> import tenxor as tx
     >>> tx.gradient(tx.asarray([1.0, 2.0, 4.0, 7.0])).tolist()
@@ -154,7 +154,7 @@ def gradient(
 def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
     """Return the slopes along the last axis: inside by the parabola through three neighbours, at the ends by a line or a parabola.
 
-    With one spacing for all, the middle one of three neighbours has no part in the parabola's slope, even if it is infinite.
+    With equal spacing, the middle of three neighbours does not affect the parabola's slope, even if infinite.
     """
     gaps: Any = diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))
     secants: Any = diff(f, axis=-1) / gaps
