@@ -116,7 +116,7 @@ class LinearAlgebraError(TenxorError, LinAlgError):
 
 
 class MatrixShapeError(ShapeError, LinearAlgebraError):
-    """Operands without matrices, matrices that are not square, or right-hand sides of a wrong shape. Also NumPy's `LinAlgError`."""
+    """Operands that are not matrices or not square, or right-hand sides of a wrong shape. Also NumPy's `LinAlgError`."""
 
 
 class TraceError(TenxorError, TypeError):

@@ -103,9 +103,9 @@ def at_once(
     """Call `compute` on copies of the operands in NumPy arrays. Return the results as new tensors, or None for unsuitable operands.
 
     `compute` takes an array for each operand, which it may overwrite, and returns a list of arrays. Operands are unsuitable with `few`
-    elements or more together (`FEW` if None), with dtype bfloat16, with derivatives recorded, or while nodes are observed. It is meant for
-    functions of many operations, each faster than a call of a kernel. `how`, if given, is a direct call that the fast path may replay
-    instead.
+    elements or more together (`FEW` if None), with dtype bfloat16, with derivatives recorded, or while nodes are observed. This function is
+    meant for computations of many operations, each faster than a call of a kernel. `how`, if given, is a direct call that the fast path may
+    replay instead.
     """
     if watchers or sum([t.size for t in operands]) >= (FEW if few is None else few):
         return None

@@ -85,8 +85,8 @@ def scatter(
 ) -> Tensor:
     """Return `x` with elements of `src` written at indices along an axis, as a new tensor: `out[i][index[i][j]] = src[i][j]` for axis 1.
 
-    `index` has as many axes as `x`. It may be shorter than `x` on the other axes, and shorter than `src` on every axis. Elements of `x`
-    beyond the index stay, and elements of `src` beyond the index are not read. Nothing is broadcast, but `src` (or `value`) may be one
+    `index` has as many axes as `x`. It may be shorter than `x` on axes other than `axis`, and shorter than `src` on every axis. Elements of
+    `x` beyond the index stay, and elements of `src` beyond the index are not read. Nothing is broadcast, but `src` (or `value`) may be one
     number. Negative indices count from the end. Of several values for an element the last one is kept; with `reduce`, "add" or "multiply",
     the element is combined with all. Raise ShapeError; invalid indices raise the errors of `tx.take`. `x.scatter_` works in place.
     (PyTorch's `scatter`.)

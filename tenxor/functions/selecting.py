@@ -52,8 +52,8 @@ def take(
 def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
     """Return elements of `x` along an axis, as a new tensor of the shape of `index`: `out[i][j] = x[i][index[i][j]]` for axis 1.
 
-    `index` has as many axes as `x`. On the other axes it may be shorter than `x`. It is not broadcast; `tx.take_along_axis` does
-    that. Negative indices count from the end. Raise ShapeError; invalid indices raise the errors of `tx.take`. (PyTorch's `gather`.)
+    `index` has as many axes as `x`. It may be shorter than `x` on axes other than `axis`. It is not broadcast; `tx.take_along_axis`
+    broadcasts. Negative indices count from the end. Raise ShapeError; invalid indices raise the errors of `tx.take`. (PyTorch's `gather`.)
 
     >>> import tenxor as tx
     >>> tx.gather(tx.asarray([[1, 2], [3, 4], [5, 6]]), 1, [[1, 0], [0, 0]]).tolist()
@@ -96,9 +96,9 @@ def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, 
 def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, dim: int | None = None) -> Tensor:
     """Return elements of `x` along an axis, as a new tensor. `indices` selects them separately for each position of the other axes.
 
-    `indices` has as many axes as `x`; both broadcast on the other axes. Negative indices count from the end. With `axis` None, `x` is
-    flattened in row-major order, and `indices` has one axis. Raise a ShapeError with the shapes that do not fit, or an IndexOutOfRange with
-    the axis and the index, as in `take`.
+    `indices` has as many axes as `x`; both broadcast on axes other than `axis`. Negative indices count from the end. With `axis` None, `x`
+    is flattened in row-major order, and `indices` has one axis. Raise a ShapeError with the shapes that do not fit, or an IndexOutOfRange
+    with the axis and the index, as in `take`.
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1, 2], [9, 7, 8]])
