@@ -177,6 +177,7 @@ def mean(
     where: Operand | None = None,
 ) -> Tensor:
     """Return the mean over `axis`, computed in `dtype` if given, as a new float tensor; of no elements it is NaN. Integers become float64.
+    `where`, a bool tensor, selects elements; `out`, if given, receives the result and is returned.
 
     >>> import tenxor as tx
     >>> tx.mean(tx.asarray([1, 2, 3, 4])).item()
