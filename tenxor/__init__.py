@@ -1,5 +1,5 @@
-"""Tenxor: tensors whose every movement is a view, whose expressions compile to fused kernels, and where all can be
-seen.
+"""Tenxor, a tensor library: every movement of a tensor is a view, expressions compile to fused kernels, and layouts and kernels can be
+inspected. Most names are imported on first access (`__getattr__`), so that `import tenxor` is fast.
 """
 
 from math import e as e
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .collecting import lasting as _lasting
 
-with _lasting():  # all of it stays
+with _lasting():  # every object made by these imports lives as long as the process
     from . import errors as errors
     from . import layout as layout
     from .backend.threads import num_threads as num_threads
@@ -50,13 +50,13 @@ with _lasting():  # all of it stays
     from .tensor import Tensor as Tensor
     from .version import __version__ as __version__
 
-bool = _boolean  # type checkers take what is imported by another name for no name of ours
+bool = _boolean  # type checkers treat a name imported `as` another name as private, so `bool` is assigned
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_short_ways += [_Late("tenxor.shortcut").first, _Late("tenxor.shortcut").first_of_several]  # which is made when it is worth while
+_short_ways += [_Late("tenxor.shortcut").first, _Late("tenxor.shortcut").first_of_several]  # the fast path, built after some results
 _making.append(_Late("tenxor.shortcut").soon)
 
-if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
+if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
     from . import data as data
     from . import fft as fft
     from . import files as files
@@ -108,8 +108,8 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
 else:
     from .ops import INTERNAL, OPS
 
-    del globals()["memory"], globals()["realize"]  # the modules: these are names of functions
-    _NAMES = {  # by the module that they are in, which is loaded when one of them is first asked for
+    del globals()["memory"], globals()["realize"]  # the submodules; the functions of the same names are imported on first access
+    _NAMES = {  # public names by module; a module is imported on the first access to one of its names
         "functions.attention": "scaled_dot_product_attention",
         "functions.choosing": "interp put putmask select",
         "functions.comparing": "allclose array_equal array_equiv isclose",
@@ -155,7 +155,7 @@ else:
         "functions.watching": "check_nan",
         "tensor.contraction": "matmul",
     }
-    _MODULES = (  # loaded by their own names; the second row is internal, and not listed
+    _MODULES = (  # submodules imported on first access; the second row is internal, and not listed in `__all__`
         *("data", "errors", "fft", "files", "layout", "linalg", "nn", "optim", "random", "show"),
         *("functions", "kernel", "plans", "target"),
     )
@@ -185,7 +185,7 @@ else:
         return _missing(name)
 
     def _unknown(module, name, names):
-        """Return the error for a name that a public module, which has `names`, does not have, with what to use instead."""
+        """Return the error for `name`, missing in the public `module`, which has `names`. The message gives a replacement."""
         import numpy as np
 
         from .functions.numpys_parts import FUNCTIONS

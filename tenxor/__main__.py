@@ -1,5 +1,5 @@
-"""What `python -m tenxor` does: without arguments it gives the tour; with `cache` it tells of the machine code on disk; with `ship` it
-makes that which comes with the package.
+"""The command line, `python -m tenxor`. Without arguments it gives the tour; `cache` lists, checks or clears the disk cache of kernels;
+`ship` compiles the prebuilt machine code of the package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tenxor.folders import OwnFolder, Refused
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments ask for, those of the process if none are given; the status that the process is to end with."""
+    """Run the command given by `arguments`, or by `sys.argv` if None. Return the exit status of the process: 0 on success."""
     parser = argparse.ArgumentParser("python -m tenxor", description="Without arguments: the tour, in about a minute.")
     subjects = parser.add_subparsers(dest="subject", metavar="{cache,ship}")
     kernels = subjects.add_parser("cache", help="the compiled kernels on disk: where, how many, and whether they are used")
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return on_disk({None: show, "check": check, "clear": clear}[asked.verb])
     if asked.subject == "ship":
         return ship(asked.folder, asked.level)
-    from tenxor import tour  # with all that it shows
+    from tenxor import tour  # the tour imports every module shown
 
     tour.main()
     return 0
@@ -42,7 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ship(folder: Path, level: str | None) -> int:
-    """Compile what is shipped for a level, in this process, or for each, in a process of its own. Progress is written to `stderr`."""
+    """Compile the prebuilt machine code into `folder`. Return the exit status.
+
+    With an x86-64 `level`, compile for it in this process; with None, start one process for each level. Write progress to `stderr`.
+    """
     if level is None:
         return all_succeed([[sys.executable, "-m", "tenxor", "ship", str(folder), "--level", each.name] for each in LEVELS])
     from tenxor import shipping
@@ -54,7 +57,8 @@ def ship(folder: Path, level: str | None) -> int:
 
 
 def all_succeed(commands: Iterable[Sequence[str]]) -> int:
-    """Run commands side by side; 0 if all succeed, 1 if one fails. The first that fails ends those that were started after it."""
+    """Run commands in parallel. Return 0 if every command succeeds, otherwise 1. After a failure, kill the processes of the later commands.
+    """
     import subprocess
 
     processes = [subprocess.Popen(command) for command in commands]
@@ -70,7 +74,10 @@ def all_succeed(commands: Iterable[Sequence[str]]) -> int:
 
 
 def on_disk(do: Callable[[OwnFolder], int]) -> int:
-    """Do something with the folder in which machine code is kept, or say why it is not used; 0 if all is well."""
+    """Open the cache folder, print its path, and return the exit status `do(folder)`.
+
+    If the folder cannot be used, print why and return 1. If it is only missing and will be created, return 0.
+    """
     if os.environ.get("XDG_CACHE_HOME") and not Path(os.environ["XDG_CACHE_HOME"]).is_absolute():
         print("XDG_CACHE_HOME is ignored: it is not absolute.")
     try:
@@ -95,7 +102,7 @@ def on_disk(do: Callable[[OwnFolder], int]) -> int:
 
 
 def show(folder: OwnFolder) -> int:
-    """Say how much there is, and whether it is used."""
+    """Print the number and size of the cached kernels, and whether the cache is used. Return 0."""
     files = cache.kept(folder)
     print(f"{amount(files.values())}; at most {cache.MAX_FILES:,} files, {size(cache.MAX_BYTES)}, are kept.")
     if backend.NAME != "llvm":
@@ -108,7 +115,7 @@ def show(folder: OwnFolder) -> int:
 
 
 def check(folder: OwnFolder) -> int:
-    """Read all that there is, and say what would not be taken for a kernel, and why."""
+    """Read every file of the folder, and print each rejected file with the reason. Return 1 after a rejection, otherwise 0."""
     names = sorted(folder.names())
     bad = {name: why for name in names if (why := cache.trouble(folder, name)) is not None}
     for name, why in bad.items():
@@ -118,14 +125,14 @@ def check(folder: OwnFolder) -> int:
 
 
 def clear(folder: OwnFolder) -> int:
-    """Remove all files that are named as kernels are."""
+    """Remove every file named like a kernel. Return 1 if a file could not be removed, otherwise 0."""
     removed, left = [], 0
     for name, status in cache.kept(folder).items():
         try:
             folder.remove(name)
             removed.append(status)
         except FileNotFoundError:
-            pass  # another process was faster
+            pass  # another process removed the file first
         except OSError as error:
             left += 1
             print(f"{name}: {error.strerror}")
@@ -134,12 +141,12 @@ def clear(folder: OwnFolder) -> int:
 
 
 def amount(files: Collection[os.stat_result]) -> str:
-    """How many files and bytes."""
+    """Return the number of files and their total size, as text."""
     return f"{len(files):,} {'file' if len(files) == 1 else 'files'}, {size(sum(status.st_size for status in files))}"
 
 
 def size(nbytes: float) -> str:
-    """A number of bytes, as people say it."""
+    """Return a number of bytes as text, in bytes, KiB or MiB."""
     for unit in ("bytes", "KiB"):
         if nbytes < 1024:
             return f"{nbytes:.4g} {unit}"

@@ -1,5 +1,6 @@
-"""What to write instead of names that other libraries have, and Tenxor has not: the one table of them, for tensors, for each public module,
-and for functions. Errors quote it (`spellings.py`), and the pages in `docs/coming-from` list it.
+"""Replacements for foreign names missing in Tenxor: attributes of tensors, names of each public module, and methods of functions.
+
+Errors quote this table (`spellings.py`), and the pages in `docs/coming-from` list it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ _TENSOR_TYPES = {
 }
 _NUMPYS_AS_METHODS = ("nansum", "nanmean", "nanmedian", "nan_to_num", "rot90", "fliplr", "flipud", "cov", "corrcoef", "kron", "sinc")
 
-# Attributes of tensors.
+# Attributes of foreign tensors -> replacement.
 ON_TENSORS = {
     "masked_fill": "tx.where(mask, value, x), or x[mask] = value in place",
     "masked_fill_": "x[mask] = value",
@@ -146,7 +147,7 @@ ON_TENSORS = {
     "repeat": "tx.repeat(x, counts) for NumPy's, which repeats elements, or tx.tile(x, counts) for PyTorch's, which repeats the whole",
 }
 
-# Names of the other public modules, and attributes of `tx.random.Generator` under "random".
+# Names in foreign random modules -> replacement; also attributes looked up on `tx.random.Generator`.
 _U = "tx.random.random(shape)"
 _DRAWS = {
     "default_rng": "tx.random.Generator(seed)",
@@ -191,7 +192,7 @@ _DRAWS = {
 _DEVICES = "nothing instead: Tenxor computes on the CPU, where every tensor is; remove what moves tensors or chooses a device"
 _COMPILED = "nothing instead: expressions compile by themselves, when their values are asked for; remove the call or the decorator"
 
-# Names of the package itself: those that NumPy has, those that PyTorch has, those that both have, and those of other libraries.
+# Names looked up on the package -> replacement: of NumPy only, of NumPy and PyTorch, of PyTorch only, and of the rest.
 _OF_NUMPY = {
     "fromiter": "tx.asarray(np.fromiter(iterable, dtype))",
     "fromfunction": "function(*tx.indices(shape))",
@@ -415,7 +416,7 @@ ON_MODULES = {
     "show": dict.fromkeys(("plot", "imshow", "hist", "scatter", "figure"), "matplotlib, which takes tensors; tx.show draws layouts"),
 }
 
-# Attributes of NumPy's ufuncs, sought on our functions; those of others, and of every function, are NumPy's own.
+# Attributes of NumPy's ufuncs, looked up on our functions. Elsewhere the advice is NumPy's own ufunc.
 ON_FUNCTIONS = {
     "add": {
         "reduce": "tx.sum(x, axis)",
@@ -430,7 +431,7 @@ ON_FUNCTIONS = {
     "logaddexp": {"reduce": "tx.logsumexp(x, axis)", "accumulate": "tx.logcumsumexp(x, axis)"},
 }
 
-# Reductions that Python and others also call with two arguments, and what takes two tensors.
+# Reductions, sometimes called with two tensors by mistake -> the elementwise function of two tensors.
 PAIRWISE = {
     **{"max": "maximum", "min": "minimum", "amax": "maximum", "amin": "minimum", "sum": "add", "prod": "multiply"},
     **{"any": "logical_or", "all": "logical_and"},

@@ -1,6 +1,6 @@
-"""Environment variables: a value that cannot be used is told by a RuntimeWarning, and the variable then counts as not set.
+"""Environment variables: an invalid value causes a RuntimeWarning, and the variable counts as unset.
 
-Variables whose value cannot be replaced, such as a limit on memory, raise an error where they are read instead.
+Variables without a safe default, such as a limit on memory, raise an error where they are read instead.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import warnings
 
 
 def choice(name: str, choices: tuple[str, ...], instead: str) -> str:
-    """Return the value of a variable if it is one of `choices`, else an empty string.
+    """Return the value of an environment variable if it is among `choices`, otherwise an empty string.
 
-    `instead` says what is done without the variable. It ends the warning about another value.
+    Warn about an invalid value. The warning ends with `instead`, the consequence.
     """
     value = os.environ.get(name, "")
     if value and value not in choices:
@@ -22,7 +22,10 @@ def choice(name: str, choices: tuple[str, ...], instead: str) -> str:
 
 
 def count(name: str, highest: int, instead: str) -> int:
-    """Return the value of a variable if it is an integer from 1 to `highest`, else 0. `instead` is as for `choice`."""
+    """Return the value of an environment variable as an integer from 1 to `highest`, or 0 if it is unset or invalid.
+
+    Warn about an invalid value. The warning ends with `instead`, the consequence.
+    """
     value = os.environ.get(name, "")
     try:
         number = int(value)
@@ -35,5 +38,5 @@ def count(name: str, highest: int, instead: str) -> int:
 
 
 def warn(name: str, fact: str, instead: str) -> None:
-    """Warn that a variable is not used: the `fact` about its value, and what is done `instead`."""
+    """Warn that an environment variable is ignored: state the `fact` about the value, and the consequence, `instead`."""
     warnings.warn(f"{name} is {os.environ[name]!r:.80}; it {fact}; {instead}", RuntimeWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Every error Tenxor raises: each is also the built-in error that NumPy users already catch."""
+"""The errors of Tenxor. Each public class also derives from the built-in or NumPy error that NumPy users already catch."""
 
 from reprlib import Repr
 
@@ -30,13 +30,13 @@ __all__ = [
 ]
 __dir__ = public_dir(globals())
 
-_bounded = Repr()  # of lists that contain themselves, and of long ones, too
+_bounded = Repr()  # bounds the text of long lists, and of lists containing themselves
 _bounded.maxstring = _bounded.maxother = _bounded.maxlong = 100
 _bounded.maxtuple = _bounded.maxlist = 20
 
 
 def described(value: object) -> str:
-    """Describe an argument in one line, for a message: an array by its shape and dtype, which says more than its elements."""
+    """Return a one-line description of an argument for a message. For an array, give the shape and dtype, not the elements."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
@@ -53,21 +53,21 @@ def _in_line(value: object) -> str:
 
 
 class TenxorError(Exception):
-    """The root of all errors that Tenxor raises on purpose."""
+    """The base class of the errors raised on purpose for users."""
 
 
 class ShapeError(TenxorError, ValueError):
-    """Shapes that do not broadcast, multiply out, or match."""
+    """Shapes that do not broadcast, cannot be multiplied, or do not match."""
 
 
 class AxisError(TenxorError, NumPyAxisError):
-    """An axis that the tensor does not have, or that is named twice: also NumPy's `AxisError`, a ValueError and an IndexError."""
+    """An axis missing in the tensor, or given twice. Also NumPy's `AxisError`, hence a ValueError and an IndexError."""
 
-    __str__ = Exception.__str__  # NumPy's reads what is not there in one that another process has sent
+    __str__ = Exception.__str__  # NumPy's `__str__` reads attributes that an unpickled instance lacks
 
 
 class BadIndex(TenxorError, IndexError):
-    """Something that is no index: a float, a second Ellipsis, a mask of another shape."""
+    """An index of an invalid kind: a float, a second Ellipsis, a mask of another shape."""
 
 
 class IndexOutOfRange(BadIndex):
@@ -79,20 +79,20 @@ class DTypeError(TenxorError, TypeError):
 
 
 class ArgumentError(TenxorError, ValueError):
-    """An argument whose value makes no sense here, or two spellings of one argument."""
+    """An argument with an invalid value, or given under two names."""
 
 
 class NegativeExponent(DTypeError, ArgumentError):
-    """Integers to a negative power, which is no integer: also the ValueError that NumPy raises."""
+    """Integers raised to a negative power: the result is no integer. Also a ValueError, as in NumPy."""
 
     @classmethod
     def of(cls, base: object, exponent: int) -> "NegativeExponent":
-        """Return the error for a base of this dtype."""
+        """Return the error for a base of dtype `base` and a negative `exponent`."""
         return cls(f"pow: {base} to the negative power {exponent} is no integer; use a float base, for example x.astype(tx.float64)")
 
 
 class NotShared(DTypeError, BufferError):
-    """Memory that its library does not let others see, or not without a copy, which was not allowed."""
+    """Memory that another library does not export, or only as a copy where the caller forbade copies."""
 
 
 class OutOfBounds(TenxorError, OverflowError):
@@ -100,54 +100,57 @@ class OutOfBounds(TenxorError, OverflowError):
 
 
 class ReadOnlyError(TenxorError, ValueError):
-    """A write through a view in which several positions share one element."""
+    """A write through a view in which several positions share an element."""
 
 
 class UnknownArgument(TenxorError, TypeError):
-    """An argument by a name that the function has for none; the message says which is near, or how else it is said."""
+    """A keyword argument unknown to the function; the message suggests a similar name or a replacement."""
 
 
 class MisplacedArgument(ArgumentError, TypeError):
-    """Positional arguments that are to be one list or tuple, or to be named; the message says what to write."""
+    """Positional arguments that must be given as one list or tuple, or by keyword; the message shows the correct call."""
 
 
 class LinearAlgebraError(TenxorError, LinAlgError):
-    """A matrix that an operation cannot go on with: a singular one, one that is not positive definite."""
+    """A matrix unsuited to an operation, for example singular, or not positive definite."""
 
 
 class MatrixShapeError(ShapeError, LinearAlgebraError):
-    """Tensors that are no matrices, matrices that are not square, or right-hand sides that do not fit: also NumPy's `LinAlgError`."""
+    """Operands that are not matrices or not square, or right-hand sides of a wrong shape. Also NumPy's `LinAlgError`."""
 
 
 class TraceError(TenxorError, TypeError):
-    """A user's function that needs a value while it is being traced into a kernel."""
+    """A user's function that needs a value while it is traced into a kernel."""
 
 
 class DerivativeError(TenxorError, RuntimeError):
-    """A derivative that there is not, or is no more."""
+    """A derivative that does not exist, or was freed by an earlier backward pass."""
 
 
 class NotANumber(TenxorError, FloatingPointError):
-    """An operation that made NaN of what had none, where somebody looks for it."""
+    """An operation that made NaN from operands without NaN, while `check_nan` is active."""
 
 
 class FileError(TenxorError, ValueError):
-    """A file that is not what it should be."""
+    """A file with content invalid for the reader."""
 
 
 class UnknownAttribute(TenxorError, AttributeError):
-    """An attribute spelled as another library spells it; the message says ours."""
+    """An attribute missing in Tenxor, often a foreign name; the message gives the replacement."""
 
 
 class NotAtHand(Exception):
-    """A kernel, or a plan, would take long to make. Users never see it: whoever was in a hurry (`Backend.hurry`) computes something else
-    first, or waits.
+    """Raised for a kernel or plan that would take long to compile, while compilation may be deferred (`Backend.hurry`).
+
+    Users never see it: the caller computes the result another way, or waits for the compilation.
     """
 
 
 class MetOutOfRange(Exception):
-    """A kernel met an index out of range, or a negative exponent, on the way to cell number `cell` of a plan. Users never see it: the
-    caller of the plan finds that value, and raises IndexOutOfRange or NegativeExponent.
+    """Raised by a plan in which a kernel found an index out of range, or a negative exponent.
+
+    `cell` is the number of the plan's slot whose computation failed. Users never see it: the plan's caller finds the bad value and raises
+    IndexOutOfRange or NegativeExponent.
     """
 
     def __init__(self, cell: int) -> None:

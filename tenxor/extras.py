@@ -1,8 +1,8 @@
-"""Optional packages: how to install what an operation needs beyond numpy and llvmlite."""
+"""Optional packages: the requirements of each extra, beyond numpy and llvmlite, and how to install them."""
 
 from __future__ import annotations
 
-# By the extra of pyproject.toml: the requirements that users install for an operation.
+# Extra of pyproject.toml -> the requirements to install for it.
 REQUIREMENTS = {
     "dask": ("dask[array,distributed]>=2025.7", "numpy>=2.4"),
     "einops": ("einops>=0.8",),
@@ -11,5 +11,5 @@ REQUIREMENTS = {
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs the packages of an extra, wherever Tenxor itself comes from."""
+    """Return a pip command to install the packages of an extra. It does not depend on where Tenxor was installed from."""
     return f"pip install {' '.join(map(repr, REQUIREMENTS[extra]))}"

@@ -1,11 +1,11 @@
-"""Folders of this user's alone: what is in one, nobody else can have put there. For what must be trusted, such as code to run.
+"""Folders writable only by the current user, for trusted files such as machine code.
 
-A path names whatever is there at the moment, so nothing is looked at by a path and then used by it. A folder is opened, what
-was opened is looked at, and its files are opened from there, whatever becomes of the path meanwhile; they are looked at in
-the same way. Symbolic links are followed on the way to a folder, but neither as the folder itself nor inside. A system that
-cannot open files from a folder (`FROM_FOLDERS`) is given paths, with the same checks.
+A path may name another file from one call to the next, so no path is checked first and used later. The folder is opened, the descriptor is
+checked, and files are opened and checked relative to the descriptor. Symbolic links are followed on the way to a folder, but neither as the
+folder itself nor inside it. On a system without calls relative to a descriptor (`FROM_FOLDERS` is false), paths are used, with the same
+checks.
 
-Descriptors are open only during a `with`, and no program that is started meanwhile inherits them (PEP 446).
+Descriptors are open only inside a `with`, and are not inherited by programs started meanwhile (PEP 446).
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ FROM_FOLDERS = (
     and all(hasattr(os, flag) for flag in ("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK"))
 )
 _TIMES_OF_LINKS = os.utime in os.supports_follow_symlinks
-_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # no link, and no conversion of line ends
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # follow no link, and convert no line ends
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _PLAIN
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _PLAIN  # a pipe is seen to be one, not waited for
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _PLAIN  # opening a pipe returns at once, so that it can be recognised
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN
 
 
 class Refused(OSError):
-    """What is there is not taken; the text says why."""
+    """A folder or file is not trusted, or not of the expected kind; the text says why."""
 
 
 def way_to(path: str) -> Iterator[str]:
-    """The folders that a path leads through, the nearest first; the last of a relative one is where this process is."""
+    """Yield the parent folders of a path, nearest first. The last one is the root, or for a relative path the current folder."""
     while (outer := os.path.dirname(path) or os.curdir) != path:
         yield outer
         path = outer
 
 
 def make(path: str) -> None:
-    """Make a folder, and those on the way to it that are missing, for this user alone, whatever the umask."""
+    """Create a folder and its missing parents with mode 0o700, whatever the umask. Existing folders are left as they are."""
     for folder in (*reversed([each for each in way_to(path) if not os.path.exists(each)]), path):
-        with contextlib.suppress(FileExistsError):  # another process was faster; whose it is, is looked at when it is opened
+        with contextlib.suppress(FileExistsError):  # created by another process; its owner is checked when the folder is opened
             os.mkdir(folder, 0o700)
 
 
 class OwnFolder:
-    """A folder that is there, open as long as a `with` lasts. Any method may raise OSError; `Refused` if what is there is not this
-    user's, or others may write it, or it is of another kind.
+    """An existing folder of the current user, open inside a `with`.
+
+    Every method may raise OSError. It raises `Refused` if a folder or file belongs to another user, is writable by others, or is of another
+    kind.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -74,19 +76,19 @@ class OwnFolder:
             self._descriptor = None
 
     def names(self) -> list[str]:
-        """All that is in the folder."""
+        """Return the names of all entries of the folder."""
         with os.scandir(self.path if self._descriptor is None else self._descriptor) as found:
             return [entry.name for entry in found]
 
     def status(self, name: str) -> os.stat_result:
-        """What the system knows of a file, or of a link itself."""
+        """Return the status (`os.stat_result`) of a file. Of a symbolic link, return the status of the link itself."""
         return os.stat(self._where(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def read(self, name: str, most: int) -> tuple[bytes, os.stat_result]:
-        """The content of a file of at most so many bytes, and what the system knows of it."""
+        """Return the content of a regular file and its status. Raise `Refused` for a file of more than `most` bytes."""
         before = self.status(name) if self._descriptor is None else None
         if before is not None:
-            _check(before, stat.S_IFREG)  # without the flags of `_READ`, opening would follow a link, or wait
+            _check(before, stat.S_IFREG)  # without the flags of `_READ`, opening would follow a link, or wait for a pipe
         with _closing(_open(self._where(name), _READ, self._descriptor)) as descriptor:
             status = os.fstat(descriptor)
             _check(status, stat.S_IFREG)
@@ -102,8 +104,9 @@ class OwnFolder:
             return b"".join(parts), status
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a file in place, whole or not at all, whatever had its name. (If the machine breaks down meanwhile, what it holds is
-        anybody's guess: nothing waits for the disk.)
+        """Write a file atomically, replacing any file of this name: readers see the old content or the whole new one.
+
+        The data is not synced to disk, so after a crash of the machine the file may hold anything.
         """
         temporary = f"{name}.{os.urandom(8).hex()}"
         descriptor = _open(self._where(temporary), _WRITE, self._descriptor)
@@ -120,25 +123,25 @@ class OwnFolder:
             raise
 
     def touch(self, name: str) -> None:
-        """Say that a file is used now."""
+        """Set the access and modification times of a file to now, to mark it as recently used."""
         os.utime(self._where(name), dir_fd=self._descriptor, follow_symlinks=not _TIMES_OF_LINKS)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a link itself."""
+        """Remove a file. Of a symbolic link, remove the link itself."""
         os.unlink(self._where(name), dir_fd=self._descriptor)
 
     def _where(self, name: str) -> str:
-        """What names a file: relative to the folder that is open, or its path."""
+        """Return the name to pass to the system: relative to the open descriptor, or the full path without one."""
         return os.path.join(self.path, name) if self._descriptor is None else name
 
 
 def _open(where: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
-    """A descriptor, which no other program inherits."""
+    """Return a descriptor, which child processes do not inherit, with mode 0o600 if created. Raise `Refused` for a symbolic link."""
     try:
         return os.open(where, flags, 0o600, dir_fd=folder)
     except FileNotFoundError:
         raise
-    except OSError as error:  # of a link some systems say that there are too many, some that it is no folder
+    except OSError as error:  # for a link, some systems report a loop of links, others that it is no folder
         if stat.S_ISLNK(os.stat(where, dir_fd=folder, follow_symlinks=False).st_mode):
             raise Refused("is a symbolic link") from error
         raise
@@ -146,6 +149,7 @@ def _open(where: str | os.PathLike[str], flags: int, folder: int | None = None) 
 
 @contextlib.contextmanager
 def _closing(descriptor: int) -> Iterator[int]:
+    """Close a descriptor at the end of a `with`."""
     try:
         yield descriptor
     finally:
@@ -156,8 +160,9 @@ _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
 
 
 def _check(status: os.stat_result, kind: int) -> None:
-    """Refuse what is of another kind, another user's, or such that others may write it. Where a system has no such users, as on
-    Windows, owners and modes say nothing, and only the kind is looked at.
+    """Raise `Refused` unless `status` is of `kind`, belongs to the current user, and is not writable by group or others.
+
+    On systems without numeric users, such as Windows, only the kind is checked.
     """
     if stat.S_IFMT(status.st_mode) != kind:
         raise Refused("is a symbolic link" if stat.S_ISLNK(status.st_mode) else f"is no {_KINDS[kind]}")

@@ -1,6 +1,6 @@
-"""Arguments by the names that other libraries have for them: the one table, and the one decorator that takes them for ours.
+"""Aliases of keyword arguments, taken from NumPy and PyTorch: the table, and the decorator to rename them to ours.
 
-A function lists another name among its parameters, after a `*`, so that `help` and type checkers know it; its body never sees it.
+A function lists an alias among its keyword-only parameters, for `help` and type checkers; its body never reads the alias.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from .errors import ArgumentError, MisplacedArgument, UnknownArgument
 from .records import NamedTuple
 
 F = TypeVar("F", bound=Callable[..., Any])
-_CO_VARARGS = 4  # as in `inspect`, which takes long to import
+_CO_VARARGS = 4  # the flag of `inspect`, whose import is slow
 
-# Theirs, and which of ours it may stand for: the first that the function has.
+# Alias -> our names. The alias stands for the first of our names among the function's parameters.
 KEYWORDS = {
     **{"dim": ("axis", "axes"), "dims": ("axis", "axes"), "keepdim": ("keepdims",), "ddof": ("correction",)},
     **{"interpolation": ("method",), "start_dim": ("start",), "end_dim": ("end",)},
@@ -25,7 +25,7 @@ KEYWORDS = {
 
 
 class Names(NamedTuple):
-    """What a function's arguments are called: those that may stand in their place, all that may be named, and ours for theirs."""
+    """Names of a function's parameters: by position, by keyword, and our name of each alias."""
 
     by_place: tuple[str, ...]
     every: frozenset[str]
@@ -33,7 +33,7 @@ class Names(NamedTuple):
 
 
 def names_of(function: Any) -> Names:
-    """What a function's arguments are called."""
+    """Return the parameter names of a Python function, without `self` among those given by keyword."""
     code = function.__code__
     by_place = code.co_varnames[: code.co_argcount]
     by_name = [name for name in code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount] if name != "self"]
@@ -42,12 +42,13 @@ def names_of(function: Any) -> Names:
 
 
 def spelled(function: F) -> F:
-    """The same function, of which what was named as another library names it is given by our name.
+    """Wrap `function` to accept keyword arguments under foreign names, and pass them under our names.
 
-    ArgumentError where both are given; UnknownArgument, a TypeError, for what has neither name says which is near. Another name
-    with None was not given. MisplacedArgument where a call failed whose positions no call can have, such as `zeros(3, 4)`.
+    An alias with the value None counts as not given. The wrapper raises ArgumentError if an argument is given under both names. After a
+    failed call, the wrapper raises UnknownArgument, a TypeError with a similar name, for an unknown keyword, and MisplacedArgument for
+    positional arguments invalid in every call, for example `zeros(3, 4)`.
     """
-    names: Names | None = None  # found when first asked for, as most functions that are there are not called
+    names: Names | None = None  # computed at the first call in need of names: most functions are never called
 
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
@@ -71,13 +72,13 @@ def spelled(function: F) -> F:
         try:
             raise error
         finally:
-            del error  # whose traceback refers to this frame, which holds the arguments
+            del error  # breaks the reference cycle from the error through its traceback to this frame, which holds the arguments
 
     return called  # type: ignore[return-value]
 
 
 def _rename(op: str, names: Names, count: int, named: dict[str, Any]) -> None:
-    """Have what was named otherwise named as we do."""
+    """Rename aliases in `named`, in place, to our names. `count` arguments were given by position. Raise ArgumentError for a duplicate."""
     for other in names.ours.keys() & named.keys():
         value, own = named.pop(other), names.ours[other]
         if value is None:
@@ -88,7 +89,7 @@ def _rename(op: str, names: Names, count: int, named: dict[str, Any]) -> None:
 
 
 def _misplaced(function: Any, names: Names, args: tuple[Any, ...]) -> MisplacedArgument | None:
-    """Return the error that says what to write instead of these positions; None for positions that may be right."""
+    """Return the error for positional arguments `args`, with a replacement, or None if the arguments may be valid."""
     from .spellings import of_positions
 
     takes_any = bool(function.__code__.co_flags & _CO_VARARGS)
@@ -98,7 +99,7 @@ def _misplaced(function: Any, names: Names, args: tuple[Any, ...]) -> MisplacedA
 
 
 def _unknown(op: str, names: Names, named: Iterable[str]) -> UnknownArgument:
-    """What to say of a name that no argument has."""
+    """Return the error for the first keyword in `named` unknown to the function named `op`."""
     from .spellings import of_arguments
 
     name = next(name for name in named if name not in names.every)

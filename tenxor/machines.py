@@ -1,6 +1,6 @@
-"""Machines by name, for code that is not for the present one: to look at, to assemble, or to run where a processor has more.
+"""Named targets, to compile for a foreign machine: to read or assemble the code, or to run the code on a larger processor.
 
-Blocks are for the caches of `Caches()`. What LLVM calls a machine stands in its `Processor`.
+Block sizes are those for the default `Caches()`. LLVM's names for a machine are in its `Processor`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _X86, _ARM, _PTX, _SPIRV = (
     "spirv64-unknown-unknown",
 )
 
-# x86-64 by its levels: what each added is used, and nothing beyond.
-SCALAR = Target(0, processor=Processor(_X86, "x86-64"))  # one element at a time
+# The levels of x86-64. Each uses the features named here, and nothing beyond.
+SCALAR = Target(0, processor=Processor(_X86, "x86-64"))  # no vectors
 SSE = Target(16, processor=Processor(_X86, "x86-64"))
 AVX2 = Target(32, frozenset(("avx2", "f16c")), processor=Processor(_X86, "x86-64-v3"))
 AVX512 = Target(64, AVX2.features | {"avx512f"}, MANY_REGISTERS, Processor(_X86, "x86-64-v4"))
 
-# 32 registers of 16 bytes.
+# 32 vector registers of 16 bytes.
 NEON = Target(16, frozenset(("neon",)), MANY_REGISTERS, Processor(_ARM, "generic", "+neon"))
 
-# Threads of a GPU compute an element at a time. They have no cache to ask for lines, and their stack is no CPU's.
+# Each GPU thread computes one element at a time, without cache prefetch or a CPU's stack alignment.
 _GLOBAL = Memory("global", 1)
 _PTX_PROCESSOR = Processor(_PTX, "sm_80", "", "ptx_kernel", False, False)
 _SPIRV_PROCESSOR = Processor(_SPIRV, "", "", "spir_kernel", False, False)

@@ -1,8 +1,8 @@
-"""How other libraries spell what has another name here: the one table, of which the pages in `docs/coming-from` are made, too. Only those
-who use such a name load it.
+"""Names in NumPy, PyTorch and elsewhere of Tenxor's functions and arguments, and the error texts to translate them.
 
-What does the same under another name has both (`SAME`); of what is written otherwise an error tells how (`advice.py`). What has one name
-and is not the same is in `OTHERWISE`, for the pages.
+A function works under our name and under an alias (`SAME`). For code written differently here, an error gives a replacement (`advice.py`).
+`OTHERWISE` lists names with a different meaning here, for the pages in `docs/coming-from`. The module is imported only when a foreign
+name is looked up.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from .advice import IN_THE_MODULE, ON_FUNCTIONS, ON_MODULES, ON_TENSORS, PAIRWISE
 from .errors import UnknownAttribute, described
 
-_ALIKE = 0.8  # how near a name must be to be taken for a slip of the pen
+_ALIKE = 0.8  # similarity, as in difflib, from which a name is taken for a misspelling
 
-# Functions by other libraries' names for them; all else about them is the same, but for what a call of theirs says by keywords of its own.
+# Alias -> our function. The functions agree, except for keyword arguments known only to the foreign library.
 SAME = {
     **{"absolute": "abs", "true_divide": "divide", "mod": "remainder"},
     **{"power": "pow", "conjugate": "conj", "rint": "round", "fix": "trunc"},
@@ -32,7 +32,7 @@ SAME = {
     **{"lstsq": "linalg.lstsq", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.expm", "multi_dot": "linalg.multi_dot"},
     **{"rand": "random.rand", "randn": "random.randn", "randperm": "random.permutation", "manual_seed": "random.seed"},
 }
-# What has the same name there, and means something else.
+# Names with a different meaning in PyTorch -> the meaning here, and the replacement.
 OTHERWISE = {
     "equal": "compares element by element, as NumPy's; PyTorch's is tx.array_equal",
     "median": "is the mean of the two in the middle, as NumPy's; PyTorch's is the lower one",
@@ -43,7 +43,7 @@ OTHERWISE = {
     "var": "divides by the count, as NumPy's; PyTorch's is tx.var(x, correction=1)",
 }
 
-# What a function is told by keywords there, and here otherwise.
+# Foreign keyword arguments -> the replacement here.
 ARGUMENTS = {
     "unbiased": "correction=1 for unbiased=True, and correction=0 for False",
     "a": "its place: it comes first",
@@ -64,7 +64,10 @@ ARGUMENTS = {
 
 
 def of_arguments(name: str, by_place: Iterable[str], by_name: Iterable[str], ours: Mapping[str, str]) -> str:
-    """What to say instead of an argument's name that a function does not know, which knows these."""
+    """Return the advice for an unknown argument `name` of a function.
+
+    The function has the parameters `by_place` by position and `by_name` by keyword; `ours` maps its aliases to our names.
+    """
     if name in ARGUMENTS:
         return f"use {ARGUMENTS[name]}"
     if name in by_place and name not in by_name:
@@ -85,8 +88,11 @@ def of_positions(
     by_name: Container[str],
     args: tuple[Any, ...],
 ) -> str | None:
-    """What to say of positional arguments that no call can have: tensors, or sizes, one by one where a function takes a sequence of them;
-    a truth in place of a dtype; more than there are parameters. None where the call may be right.
+    """Return the advice for positional arguments `args` that are invalid for a function, or None if the call may be valid.
+
+    Invalid are: tensors or sizes one by one where the function takes a sequence, a bool in place of a dtype, and more arguments than
+    parameters. `op` and `module` name the function. `by_place` and `by_name` are its parameters by position and by keyword, `annotations`
+    their annotations as text. `takes_any` tells whether it has `*args`.
     """
     is_method = by_place[:1] == ("self",)
     room = module.split(".")[1]
@@ -117,32 +123,36 @@ def of_positions(
     return None
 
 
-_LETTERS = ("a", "b", "c", "...")  # how tensors are called in what is to be written
-_PLACES = ("linalg", "fft", "random")  # modules in whose names their functions are called
+_LETTERS = ("a", "b", "c", "...")  # names of tensors in the suggested call
+_PLACES = ("linalg", "fft", "random")  # modules that stand in the path of their functions
 _ROWS = ("Axes", "Shape", "Sequence[int]", "tuple[int", "Sequence[Any]")  # annotations of a sequence of integers
-_NEVER_INTEGERS = ("DTypeLike | None", "DTypeLike", "str", "bool", "bool | None")  # and of what is no integer
+_NEVER_INTEGERS = ("DTypeLike | None", "DTypeLike", "str", "bool", "bool | None")  # annotations of arguments that cannot be an integer
 
 
 def _is_array(x: Any) -> bool:
+    """Return whether `x` is a list or a tuple, or has axes."""
     return isinstance(x, (list, tuple)) or bool(getattr(x, "shape", ()))
 
 
 def _is_integer(x: Any) -> bool:
+    """Return whether `x` is an integer or a 0-d integer array, but not a bool."""
     return type(x) is not bool and hasattr(x, "__index__") and not getattr(x, "shape", ())
 
 
 def of_tensors(functions: Iterable[str], elementwise: Iterable[str]) -> dict[str, str]:
-    """What to use instead of each attribute that tensors do not have: one that another library has, a function of this name, or an
-    elementwise operation in place, which PyTorch writes with a `_` at the end.
+    """Map each attribute missing in tensors to its replacement.
+
+    The attributes are foreign names (`ON_TENSORS`), names of `functions`, to be called as functions, and names of `elementwise`
+    operations with a trailing `_`, PyTorch's in-place form.
     """
     in_place = {f"{name}_": f"x[...] = tx.{name}(x, ...)" for name in elementwise}
     return {**in_place, **{name: f"the function tx.{name}(x, ...)" for name in functions}, **ON_TENSORS}
 
 
 def of_a_module(place: str, name: str, names: Iterable[str], tenxors: Iterable[str], numpys: Container[str]) -> str:
-    """What to use instead of a name that a public module, "tenxor" or "linalg", does not have, which has `names`.
+    """Return the advice for `name`, which the public module `place` ("tenxor", or for example "linalg") does not have.
 
-    The package has the names `tenxors`; NumPy's functions with names in `numpys` give tensors for tensors.
+    `names` are the module's own names, `tenxors` those of the package. NumPy's functions named in `numpys` accept and return tensors.
     """
     path = "tx" if place == "tenxor" else f"tx.{place}"
     ours = ON_MODULES.get(place, {}).get(name)
@@ -159,7 +169,7 @@ def of_a_module(place: str, name: str, names: Iterable[str], tenxors: Iterable[s
 
 
 def of_an_object(place: str, x: object, name: str) -> AttributeError:
-    """The error for an attribute that an object does not have: Python's, or what to use instead, if that is listed for `place`."""
+    """Return the error for an attribute missing in `x`. It quotes the advice listed for `place`, if any; else it is Python's own."""
     kind, ours = type(x).__name__, ON_MODULES[place].get(name)
     if ours is None:
         return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=x)
@@ -167,14 +177,14 @@ def of_an_object(place: str, x: object, name: str) -> AttributeError:
 
 
 def of_a_function(function: str, name: str) -> str:
-    """What to use instead of a method of NumPy's ufuncs."""
+    """Return the advice for attribute `name` of NumPy's ufuncs, looked up on our `function`."""
     ours = ON_FUNCTIONS.get(function, {}).get(name)
     numpys = f"np.{function}.{name}(...), which takes tensors"
     return f"use {numpys}" if ours is None else f"use {ours}, or {numpys}"
 
 
 def _nearest(name: str, names: Iterable[str], alike: float) -> list[str]:
-    """The name that is most like another, if any is like it."""
+    """Return a list with the most similar of `names`, or an empty list if no similarity to `name` reaches `alike`."""
     import difflib
 
     return difflib.get_close_matches(name, list(names), 1, alike)

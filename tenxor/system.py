@@ -1,9 +1,9 @@
-"""What the operating system lets this process have: memory, CPUs, and where threads run. The folder in which something is kept is
-in `folders.py`, and the semaphores that machine code calls in `backend/llvm/sharing.py`.
+"""Resources the operating system grants this process: memory, CPUs, and the placement of threads.
 
-Linux says most; for what another system does not say there is something plainer. Nothing here is needed for a right result.
+Linux reports the most; elsewhere there are simple defaults. Results never depend on this module. Private folders are in `folders.py`,
+and the semaphores called by machine code in `backend/llvm/sharing.py`.
 
-Each process asks here before its first result, so paths are strings: to load `pathlib` would take as long as a kernel.
+Every process comes here before its first result, so paths are strings: importing `pathlib` would take as long as compiling a kernel.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .late import LateModule
 
 if TYPE_CHECKING:
     from mmap import mmap as Mapping
-mmap = LateModule("mmap")  # with the first memory that is mapped
+mmap = LateModule("mmap")  # imported for the first mapping of memory
 
 Folder = str | os.PathLike[str]
 
-_LIMITS = {2: "cpu.max", 1: "cpu.cfs_quota_us"}  # by version of control groups: the file that says how much of the CPUs a group may use
+_LIMITS = {2: "cpu.max", 1: "cpu.cfs_quota_us"}  # version of control groups -> the file with a group's CPU quota
 
 
 def said(path: Folder, most: int = 1 << 16) -> str:
-    """What the system says in a file, or the beginning of it: so many bytes."""
+    """Return the text of a file, at most its first `most` bytes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, most).decode("utf-8")
@@ -36,10 +36,10 @@ def said(path: Folder, most: int = 1 << 16) -> str:
 
 
 def cpus(root: Folder = "") -> int:
-    """How many CPUs' worth of time this process may use: those that it may run on, or fewer where the quota of a container, or of
-    a group around it, is less. A part of a CPU counts as one.
+    """Return how many CPUs' worth of time this process may use, at least 1.
 
-    Linux says so under `root`, in control groups of version 2 or 1; other systems only how many CPUs there are.
+    This is the number of CPUs in its affinity mask, or a smaller CPU quota of its control group or an enclosing one. A fraction counts as a
+    whole CPU. Linux reports quotas below `root`, in control groups of version 2 or 1; other systems report only the number of CPUs.
     """
     there = len(may_run_on())
     quotas = [quota for folder, version in _groups(root) if (quota := _quota(folder, version)) is not None]
@@ -47,13 +47,13 @@ def cpus(root: Folder = "") -> int:
 
 
 def may_run_on() -> frozenset[int]:
-    """The CPUs that this thread may run on, by number; all that there are where the system does not say."""
+    """Return the numbers of the CPUs in the calling thread's affinity mask, or of all CPUs where the system reports no mask."""
     affinity = getattr(os, "sched_getaffinity", None)
     return frozenset(affinity(0)) if affinity else frozenset(range(os.cpu_count() or 1))
 
 
 def _groups(root: Folder) -> Iterator[tuple[str, int]]:
-    """The folders of the control groups that this process is in, each with those around it, and of which version they are."""
+    """Yield the folder and version of each control group of this process, then of its enclosing groups, innermost first."""
     try:
         lines = said(f"{root}/proc/self/cgroup").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -68,12 +68,12 @@ def _groups(root: Folder) -> Iterator[tuple[str, int]]:
         else:
             continue
         parts = [part for part in path.split("/") if part not in ("", "..")]
-        for depth in range(len(parts), -1, -1):  # inside a container its own group is the mount itself
+        for depth in range(len(parts), -1, -1):  # inside a container the process's own group is the mount itself
             yield "/".join((mount, *parts[:depth])), version
 
 
 def _quota(folder: str, version: int) -> float | None:
-    """How many CPUs' worth of time a control group may use; None where it is not limited."""
+    """Return the CPU quota of a control group, in CPUs' worth of time, or None for no limit."""
     try:
         limit = said(f"{folder}/{_LIMITS[version]}").split()
         if version == 1:
@@ -85,16 +85,16 @@ def _quota(folder: str, version: int) -> float | None:
 
 
 def place_apart(threads: Iterable[int], allowed: frozenset[int]) -> None:
-    """Have threads, by the system's numbers, run on no CPU but the `allowed` ones, and not on that which this one runs on. They should
-    be let go when they are awake: others may want these CPUs.
+    """Restrict threads, given by the system's ids, to the `allowed` CPUs without the CPU of the caller.
 
-    Only Linux lets one say that. Who sleeps is woken up where it ran before, or on the CPU of whoever wakes it, and then waits
-    for that, though others be idle.
+    The caller should lift the restriction once the threads are awake: other programs may want the CPUs. Without the restriction, Linux
+    wakes a thread on the CPU where the thread ran last, or on the waker's CPU. There the thread waits even if other CPUs are idle. Only
+    Linux supports this; elsewhere do nothing.
     """
     here = _asked_here()()
     others = allowed - {here}
     if here >= 0 and others:
-        with suppress(OSError):  # a thread that is gone, or CPUs that were taken away
+        with suppress(OSError):  # a thread has ended, or its CPUs were taken offline
             for thread in threads:
                 os.sched_setaffinity(thread, others)
 
@@ -105,14 +105,16 @@ def _nowhere() -> int:
 
 @cache
 def _asked_here() -> Callable[[], int]:
-    """What says on which CPU a thread runs; -1 where nothing does."""
+    """Return a function for the number of the CPU running the calling thread. The function returns -1 if the system does not report the
+    CPU.
+    """
     if not hasattr(os, "sched_setaffinity"):
         return _nowhere
     return getattr(ctypes.CDLL(None), "sched_getcpu", _nowhere)
 
 
 def memory_bytes(root: Folder = "") -> int:
-    """The bytes of memory that this machine, or the container, has; about, and 4 GiB if nobody says."""
+    """Return the approximate bytes of memory of this machine, or the container's limit if it is less; 4 GiB if the system reports none."""
     found = 1 << 32
     with suppress(AttributeError, ValueError, OSError):
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -123,27 +125,27 @@ def memory_bytes(root: Folder = "") -> int:
 
 
 def mapped(nbytes: int) -> Mapping | None:
-    """Memory of its own for so many bytes, of which the system can be told how it should lie; None where it cannot.
+    """Return a private anonymous mapping of `nbytes` bytes, or None where the system has no `MADV_HUGEPAGE` (all but Linux).
 
-    OSError, ValueError or OverflowError if there is not so much.
+    Raise OSError, ValueError or OverflowError if there is not enough memory.
     """
-    if not hasattr(mmap, "MADV_HUGEPAGE"):  # only Linux has it
+    if not hasattr(mmap, "MADV_HUGEPAGE"):  # `madvise` for huge pages exists only on Linux
         return None
     space: Mapping = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return space
 
 
 def advise_huge(space: Mapping, first: int, nbytes: int) -> None:
-    """Have some of it lie in huge pages, if the system was built with them."""
+    """Ask for huge pages for `nbytes` bytes of a mapping from offset `first` on. Do nothing if the system was built without them."""
     with suppress(OSError):
         space.madvise(mmap.MADV_HUGEPAGE, first, nbytes)
 
 
 def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]) -> Mapping:
-    """Memory for machine code and what it writes, of which the first `code` bytes, whole pages, can be run from now on, and not be
-    written; `content`, which is told its address, is what is there first, with zeros behind.
+    """Return a mapping of `nbytes` bytes whose first `code` bytes, a multiple of the page size, are executable and read-only.
 
-    OSError where the system allows no such memory.
+    `content(address)` receives the address of the mapping and returns its initial bytes; zeros follow. The rest stays writable. Raise
+    OSError where the system forbids such memory.
     """
     space: Mapping = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(space))
@@ -156,12 +158,12 @@ def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]
 
 @cache
 def _process() -> ctypes.CDLL:
-    """All that this process has loaded for all, now and later. To make one is to make a class."""
+    """Return a handle to resolve globally loaded symbols of this process, now and later. Cached, since each call makes a class."""
     return ctypes.CDLL(None)
 
 
 def address_in_process(symbol: str) -> int:
-    """Where a function of C is, of those that this process has loaded for all; LookupError if there is none of this name."""
+    """Return the address of a C function among the globally loaded symbols of this process. Raise LookupError if it is missing."""
     try:
         found = ctypes.cast(getattr(_process(), symbol), ctypes.c_void_p).value
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Tenxor's threads for threadpoolctl: `import tenxor.threadpool`, and `threadpool_limits` limits them, `threadpool_info` lists them.
+"""Support for threadpoolctl: after `import tenxor.threadpool`, `threadpool_limits` limits Tenxor's threads, `threadpool_info` lists them.
 
 >>> from threadpoolctl import threadpool_limits
 >>> import tenxor as tx
@@ -7,34 +7,34 @@
 ...     tx.num_threads()
 1
 
-It needs threadpoolctl 3.2 or newer. joblib's and Dask's workers, and processes of `multiprocessing`, are limited without it.
+It needs threadpoolctl 3.2 or newer. Workers of joblib, Dask and `multiprocessing` are limited without this module.
 """
 
 from __future__ import annotations
 
-from llvmlite import binding  # noqa: F401  # libraries are found by their files, so this one is loaded
+from llvmlite import binding  # noqa: F401  # threadpoolctl finds a library by its loaded file, so it is imported here
 from threadpoolctl import LibController, register
 
 from .backend.threads import max_threads, num_threads, use_threads
 from .version import __version__
 
 
-class Threads(LibController):  # type: ignore[misc]  # it ships no types
-    """What threadpoolctl asks of a library."""
+class Threads(LibController):  # type: ignore[misc]  # threadpoolctl ships no types
+    """The controller of Tenxor's threads, through which threadpoolctl reads and sets their number."""
 
     user_api = internal_api = "tenxor"
     filename_prefixes = ("libllvmlite", "llvmlite")
 
     def get_num_threads(self) -> int:
-        """How many threads large work is shared by."""
+        """Return the number of threads that share large work."""
         return num_threads()
 
     def set_num_threads(self, num_threads: int) -> None:
-        """Share it by so many from now on, or by as many as there may be."""
+        """Share large work among `num_threads` threads from now on, or among the most allowed if that is less."""
         use_threads(min(num_threads, max_threads()))
 
     def get_version(self) -> str:
-        """That of Tenxor."""
+        """Return Tenxor's version."""
         return __version__
 
 

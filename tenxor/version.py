@@ -1,3 +1,3 @@
-"""The version, written once: the package shows it, the build reads it, the disk cache is named by it."""
+"""The version of the package, read by the build, and part of the key of kernels in the disk cache."""
 
 __version__ = "0.1.0"

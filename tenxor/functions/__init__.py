@@ -1,1 +1,1 @@
-"""The public functions, by what they do."""
+"""The public functions, one module for each group."""

@@ -1,4 +1,4 @@
-"""Attention. It runs in blocks of queries (`rewrite/attention.py`): the scores of all are never in memory together."""
+"""Scaled dot-product attention. It is computed in blocks of queries (`rewrite/attention.py`), so the full score matrix is never stored."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """New float tensor: for each query the mean of the values, weighted by the softmax of `scale` times its products with
-    the keys.
+    """Return, for each query, the mean of the values weighted by the softmax of `scale * query @ key.mT`, as a new float tensor.
 
-    `query` is (..., L, E), `key` (..., S, E) and `value` (..., S, V); the axes in front broadcast. The result is
-    (..., L, V). `attn_mask` broadcasts to (..., L, S): True where a key takes part, or numbers to add to the scores. With
-    `is_causal` query `i` sees the keys up to `i` alone, of those the mask lets take part; whether NaN and infinities behind
-    them are met is left open, as most of what is behind is never looked at. `scale` is 1 / sqrt(E) by default.
-    A query for which no key takes part gives 0. With `enable_gqa` (grouped queries) axis -3 of `query` has some times as many heads
-    as those of `key` and `value`, and so many in a row share one of these; nothing is repeated in memory.
+    `query` is (..., L, E), `key` (..., S, E) and `value` (..., S, V); the leading axes broadcast. The result is (..., L, V). `attn_mask`
+    broadcasts to (..., L, S): a bool tensor, True where a key takes part, or a float tensor added to the scores. With `is_causal`, query
+    `i` sees only the keys up to `i` allowed by the mask. Whether NaN and infinities in later keys reach the result is unspecified, since
+    most later keys are never read. `scale` is 1 / sqrt(E) by default. A query without any key gives 0.
 
-    Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype that it
-    computes in, it needs some MiB of memory, however long the sequences are; so does its derivative by queries, keys and values.
-    Raises ShapeError for shapes that do not fit, DTypeError for a mask of integers.
+    With `enable_gqa` (grouped queries), axis -3 of `query` has a multiple of the heads of `key` and `value`. Consecutive query heads share
+    one head of keys and values; nothing is repeated in memory.
+
+    Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype of the computation, it
+    needs some MiB of memory, however long the sequences are; so does its derivative by queries, keys and values. Raise ShapeError for
+    shapes that do not fit, DTypeError for a mask of integers.
 
     >>> import tenxor as tx
     >>> key, value = tx.asarray([[0.0], [0.0], [9.0]]), tx.asarray([[1.0], [3.0], [7.0]])
@@ -65,6 +65,7 @@ def _attended(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    """Compute `scaled_dot_product_attention`, with all arguments by position."""
     if truth(_OP, "enable_gqa", enable_gqa):
         return _grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_own(asarray(t)) for t in (query, key, value)]
@@ -89,11 +90,12 @@ def _attended(
     return found
 
 
-_attended_again = called_again(_attended)  # not of what has a past: that of the result follows from more than its recipe
+_attended_again = called_again(_attended)  # not with operands on the tape: the result's derivative depends on more than its recipe
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
-    """The same of views, in which the heads of the queries are in two axes: groups, and those in one."""
+    """Compute attention with grouped queries: split the query heads into groups, and broadcast the heads of keys and values over a group.
+    """
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 3:
             raise ShapeError(f"{_OP}: with enable_gqa the {name} has heads in axis -3; its shape is {t.shape}")
@@ -115,7 +117,7 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causa
 
 
 def _own(t: Any) -> Any:
-    """A tensor, or a copy if others may write its memory: what reads that is computed at once, step by step."""
+    """Return `t`, or a copy if its memory is shared externally: operations on shared memory would run at once, one by one."""
     return t.copy() if is_pinned(t.node) else t
 
 
@@ -123,7 +125,7 @@ def _own(t: Any) -> Any:
 
 
 def _batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
-    """The shape of the axes in front."""
+    """Return the broadcast shape of the leading axes. Raise ShapeError if the last two axes do not fit."""
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 2:
             raise ShapeError(f"{_OP}: the {name} has shape {t.shape}; it needs at least 2 axes, a sequence of vectors")
@@ -143,7 +145,7 @@ def _batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
 
 
 def _mask(mask: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The mask, bool or of the dtype to compute in, for each pair of query and key."""
+    """Return the mask broadcast to `shape`, one element for each query and key: bool, or cast to `dtype`, the dtype of the computation."""
     if mask.dtype.is_integer:
         raise DTypeError(
             f"{_OP}: attn_mask has dtype {mask.dtype}; it is bool, True where a key takes part, or float, added to the scores"

@@ -1,4 +1,4 @@
-"""Elements chosen by conditions, put in places, and read between samples."""
+"""Selection of elements by conditions, writes at flat positions and masks, and linear interpolation."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .selecting import take
 
 __all__ = ["interp", "put", "putmask", "select"]
 
-CAST = 1 << 14  # elements of other dtypes that NumPy casts on its way
-MOST = 2**53  # of the heights beyond the points: larger integers may be no floats
+CAST = 1 << 14  # elements of narrower dtypes up to which NumPy casts and interpolates them itself
+MOST = 2**53  # limit of integers for `x`, `left` and `right`: larger ones may be no float64
 
 
 def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Operand = 0) -> Tensor:
-    """New tensor: of each place the element of the first choice whose condition is true there, or of `default`; all broadcast together.
+    """Return, for each position, the element of the first choice whose condition is true there, or of `default`, as a new tensor.
 
-    Raises ArgumentError unless there are as many choices as conditions, one at least, and DTypeError for conditions
-    that are not bool. (NumPy's `select`.)
+    Conditions, choices and `default` broadcast together. Raise ArgumentError unless there are as many choices as conditions, at least one,
+    and DTypeError for conditions that are not bool. (NumPy's `select`.)
 
     >>> import tenxor as tx
     >>> x = tx.arange(5)
@@ -59,10 +59,10 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
 
 
 def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") -> None:
-    """Write `values` at `indices` of the flattened tensor, in place, through any view; they are repeated as often as needed.
+    """Write `values` at `indices` of the flattened tensor, in place, through any view. `values` are repeated as often as needed.
 
-    Indices below 0 count from the end. For those out of range `mode` is "raise", "wrap" (modulo the size) or "clip" (the nearest). Raises
-    IndexOutOfRange, ArgumentError, ReadOnlyError. (NumPy's `put`.)
+    Negative indices count from the end. `mode` says what to do with indices out of range: "raise", "wrap" (take them modulo the size) or
+    "clip" (take the nearest). Raise IndexOutOfRange, ArgumentError or ReadOnlyError. (NumPy's `put`.)
 
     >>> import tenxor as tx
     >>> x = tx.zeros((2, 2)); tx.put(x, [0, 3], [1.0, 2.0]); x.tolist()
@@ -82,9 +82,10 @@ def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") ->
 
 
 def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
-    """Write into the elements of `x` where the `mask` of its shape is true, in place: element `k` of the flattened
-    tensor gets element `k` of `values`, which are repeated as often as needed. Raises ShapeError, ArgumentError,
-    ReadOnlyError. (NumPy's `putmask`.)
+    """Write into the elements of `x` where `mask`, of `x`'s shape, is true, in place.
+
+    Element `k` of the flattened tensor gets element `k` of `values`, which are repeated as often as needed. Raise ShapeError,
+    ArgumentError or ReadOnlyError. (NumPy's `putmask`.)
 
     >>> import tenxor as tx
     >>> x = tx.arange(4); tx.putmask(x, x > 1, [-1, -2, -3]); x.tolist()
@@ -102,7 +103,7 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
 
 
 def _repeated(op: str, values: Tensor, count: int, places: Tensor) -> Tensor:
-    """The value for each of some places, which repeat themselves."""
+    """Return the element of the flattened `values`, repeated, for each of the flat positions `places`. `count` is for the error."""
     if values.size == 0:
         raise ArgumentError(f"{op}: there are no values for {count} places")
     return take(values.ravel(), places % values.size)
@@ -112,18 +113,19 @@ def _repeated(op: str, values: Tensor, count: int, places: Tensor) -> Tensor:
 def interp(
     x: Operand, xp: Operand, fp: Operand, /, left: Operand | None = None, right: Operand | None = None, period: float | None = None
 ) -> Tensor:
-    """New tensor of `x`'s shape: at each `x` the height of the line through the points `(xp, fp)`.
+    """Return the piecewise linear interpolation at `x` through the points `(xp, fp)`, as a new tensor of `x`'s shape.
 
-    `xp` is 1-D and ascends, `fp` has its shape. Before the first point is `left`, by default its height, and after
-    the last `right`. With `period` all `x` are taken modulo it, and `xp` need not ascend. Results are float64, or
-    complex128. Raises ShapeError, ArgumentError, DTypeError. (NumPy's `interp`.)
+    `xp` is 1-D and ascending, and `fp` has its shape. Before the first point the result is `left`, by default the first `fp`, and after the
+    last point it is `right`, by default the last `fp`. With `period`, all `x` and `xp` are taken modulo it, `xp` need not ascend,
+    and `left` and `right` are ignored. Results are float64, or complex128 for complex `fp`. Raise ShapeError, ArgumentError or DTypeError.
+    (NumPy's `interp`.)
 
     >>> import tenxor as tx
     >>> tx.interp(tx.asarray([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
     [5.0, 25.0, 40.0]
     """
     if type(xp) is Tensor and type(fp) is Tensor and (type(x) is float or (type(x) is int and abs(x) < MOST)):
-        return interp(asarray(float(x)), xp, fp, left, right, period)  # as it is known of tensors
+        return interp(asarray(float(x)), xp, fp, left, right, period)  # the fast path records calls with tensors
     at, points, heights = asarray(x), asarray(xp), asarray(fp)
     if points.ndim != 1 or heights.shape != points.shape or points.size == 0:
         raise ShapeError(
@@ -157,7 +159,7 @@ def interp(
     where = OPS["where"]
     slope = Tensor._compute(where, step == 0, 0.0, (y1 - y0) / Tensor._compute(where, step == 0, 1.0, step))
     found = slope * (at - x0) + y0
-    found = Tensor._compute(where, found.isnan(), slope * (at - points[end]) + y1, found)  # an infinite height may have the line end there
+    found = Tensor._compute(where, found.isnan(), slope * (at - points[end]) + y1, found)  # for infinite heights
     found = Tensor._compute(where, found.isnan() & ((at == x0) | (y0 == y1)), y0, found)
     found = Tensor._compute(where, at == points[end], y1, found)
     ends = [heights[k] if given is None else full((), given) for k, given in zip((0, -1), outside, strict=True)]
@@ -167,7 +169,7 @@ def interp(
 
 
 def _periodic(at: Tensor, points: Tensor, heights: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """All within one period, with the last point before the first and the first after the last."""
+    """Reduce `x` and points modulo `period`, sort the points, and add a copy of the last point in front and of the first at the end."""
     from .joining import concat
     from .sorting import argsort
 

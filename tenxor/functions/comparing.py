@@ -1,4 +1,4 @@
-"""Whether tensors are equal, or nearly."""
+"""Comparison of tensors, exact or within tolerances."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 @called_again
 def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """New bool tensor: whether elements are equal, or `x1` is no further from `x2` than `atol + rtol * abs(x2)`;
-    tensors and numbers broadcast.
+    """Return whether elements are equal, or `abs(x1 - x2) <= atol + rtol * abs(x2)`, as a new bool tensor. Tensors and numbers broadcast.
 
-    NaN equals nothing, unless `equal_nan`; an infinity only itself. Integers are compared in float64. Raises
-    ShapeError and DTypeError. (NumPy's `isclose`.)
+    NaN equals only NaN, and only with `equal_nan`. An infinity equals only itself. Integers are compared in float64. Raise ShapeError or
+    DTypeError. (NumPy's `isclose`.)
 
     >>> import tenxor as tx
     >>> tx.isclose(tx.asarray([1.0, 2.0]), tx.asarray([1.0000001, 2.1])).tolist()
@@ -31,7 +30,7 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
     """
     a, b = _inexact(x1, x2), _inexact(x2, x1)
     if not (isinstance(x1, Tensor) and isinstance(x2, Tensor)):
-        return isclose(a, b, rtol, atol, equal_nan)  # as it is known of tensors
+        return isclose(a, b, rtol, atol, equal_nan)  # the fast path records calls with tensors
     far, relative = (x if type(x) in (int, float) else asarray(x) for x in (atol, rtol))
     near: Tensor = abs(a - b) <= far + relative * abs(b)
     found = Tensor._compute(OPS["where"], b.isfinite(), near, a == b)
@@ -41,7 +40,7 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
 
 
 def _inexact(x: Any, beside: Any) -> Tensor:
-    """A tensor of floats or complex numbers; of Python's numbers in the dtype in which they meet what is beside."""
+    """Return `x` as a float or complex tensor. A Python number promotes with the dtype of the tensor `beside`."""
     weak = type(x) in (int, float, complex) and isinstance(beside, Tensor)
     if type(x) is int and -EXACT < x < EXACT:
         x = float(x)
@@ -50,7 +49,7 @@ def _inexact(x: Any, beside: Any) -> Tensor:
 
 
 def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether all elements are close, as `isclose` has it. (NumPy's and PyTorch's `allclose`.)
+    """Return whether all elements are close by the rule of `isclose`. (NumPy's and PyTorch's `allclose`.)
 
     >>> import tenxor as tx
     >>> tx.allclose(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 2.0000001]))
@@ -60,7 +59,8 @@ def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8
 
 
 def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
-    """Whether both have one shape and equal elements, whatever their dtypes; NaN equals NaN only if `equal_nan`. (NumPy's `array_equal`.)
+    """Return whether both have the same shape and equal elements, in any dtypes. NaN equals NaN only with `equal_nan`. (NumPy's
+    `array_equal`.)
 
     >>> import tenxor as tx
     >>> tx.array_equal(tx.asarray([1, 2]), tx.asarray([1.0, 2.0])), tx.array_equal(tx.ones(2), tx.ones(3))
@@ -76,7 +76,7 @@ def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
 
 
 def array_equiv(x1: Operand, x2: Operand, /) -> bool:
-    """Whether both broadcast to one shape and have equal elements there. (NumPy's `array_equiv`.)
+    """Return whether both broadcast to a common shape and have equal elements there. (NumPy's `array_equiv`.)
 
     >>> import tenxor as tx
     >>> tx.array_equiv(tx.ones((2, 2)), tx.ones(2))

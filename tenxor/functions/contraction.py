@@ -1,4 +1,4 @@
-"""Sums of products over axes chosen by number or by letter. Each is one kernel for two operands, without temporaries."""
+"""Sums of products over axes given by number or by letter. With two operands each is one kernel, without temporaries."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from .subscripts import LETTERS, Label, Labels, interleaved, parse
 
 __all__ = ["dot", "einsum", "einsum_path", "inner", "outer", "tensordot", "vecdot"]
 
-SumAxes = int | Sequence[int | Sequence[int]]  # how many axes are added up, or which of each
-Order = bool | str | tuple[tuple[int, ...], ...]  # how one is sought, or places to multiply, time and again
-EXHAUSTIVE = 5  # operands up to which all orders of products are compared
+SumAxes = int | Sequence[int | Sequence[int]]  # how many axes are summed over, or which axes of each operand
+Order = bool | str | tuple[tuple[int, ...], ...]  # the search strategy, or the operands to multiply in each step
+EXHAUSTIVE = 5  # operands up to which all orders of multiplication are compared
 
 
 # --- by number --------------------------------------------------------------------------------------------------------
@@ -51,13 +51,13 @@ EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 @called_again
 @spelled
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None, out: Tensor | None = None) -> Tensor:
-    """New tensor: the products added up along `axis`, which both have in equal size; the other axes broadcast.
+    """Return the products summed along `axis`, which both operands have in equal size, as a new tensor. The other axes broadcast.
 
-    Of complex numbers the conjugates of those of `x1` are taken. With `out` the result is written into that tensor, which is given back.
+    Complex elements of `x1` are conjugated. `out`, if given, receives the result and is returned.
 
-    The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote; integers
-    add up modulo 2 to their width, float16 and bfloat16 in float32. Raises AxisError, ShapeError and DTypeError.
-    (Array API 2025.12, `vecdot`.)
+    The axis is counted in each operand separately, so a negative axis counts from the end of each. Numeric dtypes promote. Integers are
+    summed modulo 2 to their width, float16 and bfloat16 in float32. Raise AxisError, ShapeError or DTypeError. (Array API 2025.12,
+    `vecdot`.)
 
     >>> import tenxor as tx
     >>> tx.vecdot(tx.asarray([[1, 2], [3, 4]]), tx.asarray([10, 1])).tolist()
@@ -75,6 +75,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
+    """Return the loops of `vecdot` for layouts that begin at 0. Raise ShapeError if their shapes do not fit."""
     (one,), (two,) = paired_axes("vecdot", "first", a.shape, (axis,)), paired_axes("vecdot", "second", b.shape, (axis,))
     if a.shape[one] != b.shape[two]:
         raise ShapeError(
@@ -92,11 +93,11 @@ def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
 @called_again
 @spelled
 def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes | None = None) -> Tensor:
-    """New tensor: the products added up over some axes of each; then come the other axes of `x1`, then those of `x2`.
+    """Return the products summed over some axes of each operand, as a new tensor with the other axes of `x1`, then those of `x2`.
 
-    `axes` is a number of them, the last of `x1` and the first of `x2` in their order, or a pair of sequences that name
-    axes of `x1` and of `x2`. Walked together, they must have equal sizes. Dtypes as of `vecdot`. Raises ShapeError,
-    AxisError, ArgumentError and DTypeError. (Array API 2025.12, `tensordot`; PyTorch's `dims` works too.)
+    `axes` is a number n, for the last n axes of `x1` and the first n of `x2` in order, or a pair of sequences with the axes of `x1` and of
+    `x2`. Paired axes must have equal sizes. Numeric dtypes promote; integers are summed modulo 2 to their width, float16 and bfloat16 in
+    float32. Raise ShapeError, AxisError, ArgumentError or DTypeError. (Array API 2025.12, `tensordot`; PyTorch's `dims` is an alias.)
 
     >>> import tenxor as tx
     >>> a, b = tx.ones((2, 3, 4)), tx.ones((4, 3, 5))
@@ -119,7 +120,7 @@ def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes |
 
 
 def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The axes of two tensors, from 0 on."""
+    """Return the axes of the first and of the second tensor, from 0 on, from a pair of axes or sequences of axes."""
     try:
         first, second = axes
     except (TypeError, ValueError):
@@ -143,11 +144,11 @@ def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 @called_again
 def dot(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
-    """New tensor: the products added up over the last axis of `a` and the last but one of `b` (its only one if 1-D).
+    """Return the products summed over the last axis of `a` and the last but one of `b` (the only one if 1-D), as a new tensor.
 
-    The other axes of `a` come first in the result, then those of `b`; for matrices that is `a @ b`. A number, or a 0-d
-    tensor, multiplies each element. With `out` the result is written into that tensor, which is given back. Dtypes as of `vecdot`.
-    Raises ShapeError and DTypeError. (NumPy's `dot`.)
+    The other axes of `a` come first in the result, then those of `b`; for matrices the result is `a @ b`. A number or a 0-d tensor
+    multiplies each element. `out`, if given, receives the result and is returned. Dtypes promote as in `vecdot`. Raise
+    ShapeError or DTypeError. (NumPy's `dot`.)
 
     >>> import tenxor as tx
     >>> tx.dot(tx.asarray([1, 2, 3]), tx.asarray([4, 5, 6])).item()
@@ -159,9 +160,9 @@ def dot(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
 
 @called_again
 def inner(a: Operand, b: Operand, /) -> Tensor:
-    """New tensor: the products added up over the last axis of both; the other axes of `a` come first, then those of `b`.
+    """Return the products summed over the last axis of both, as a new tensor with the other axes of `a`, then those of `b`.
 
-    A number, or a 0-d tensor, multiplies each element. Dtypes and errors as of `dot`. (NumPy's `inner`.)
+    A number or a 0-d tensor multiplies each element. Dtypes promote as in `vecdot`. Raise ShapeError or DTypeError. (NumPy's `inner`.)
 
     >>> import tenxor as tx
     >>> tx.inner(tx.asarray([[1, 2], [3, 4]]), tx.asarray([10, 1])).tolist()
@@ -176,10 +177,10 @@ def inner(a: Operand, b: Operand, /) -> Tensor:
 
 @called_again
 def outer(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
-    """New 2-D tensor: each element of `a` times each of `b`, both read in row-major order; bools are and-ed. With `out` the result is
-    written into that tensor, which is given back.
+    """Return each element of `a` times each of `b`, both flattened in row-major order, as a new 2-D tensor. Bools are combined by "and".
 
-    Raises DTypeError for dtypes that do not promote. (NumPy's `outer`.)
+    `out`, if given, receives the result and is returned. Raise DTypeError for dtypes that do not promote. (NumPy's
+    `outer`.)
 
     >>> import tenxor as tx
     >>> tx.outer(tx.asarray([1, 2, 3]), tx.asarray([10, 1])).tolist()
@@ -209,21 +210,20 @@ def einsum(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """New tensor: products over axes that share a letter, added up over the letters that the result does not have.
+    """Return the products over axes that share a letter, summed over the letters missing in the result.
 
-    In `"ij,jk->ik"` there are letters for the axes of each operand, and of the result; without `->` these are the letters
-    that occur once, in alphabetical order. A letter twice in one operand is its diagonal. `...` stands for axes without
-    letters, which broadcast and come where the result has `...`, or first. Axes of one letter have equal sizes, or 1. Axes
-    may have numbers instead, `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
+    In `"ij,jk->ik"`, letters name the axes of each operand and of the result. Without `->` the result has the letters that occur once, in
+    alphabetical order. A letter twice in one operand takes its diagonal. `...` stands for axes without letters, which broadcast, and stand
+    in the result at its `...`, or first. Axes of one letter have equal sizes, or 1. Axes may be numbered instead:
+    `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
 
-    Of one operand with nothing to add up the result is a view, as writable as any: a transpose or a diagonal. Two operands
-    are one kernel. More are multiplied in pairs, in the order with the fewest operations; with `optimize=False` from left
-    to right, "greedy" and "optimal" say how that order is sought, and what `einsum_path` gives says which it is.
+    For one operand without a sum the result is a view, writable like any view: a transpose or a diagonal. In all other cases it is a new
+    tensor. Two operands take one kernel. More are multiplied in pairs, in the order with the fewest operations. With `optimize=False` the
+    order is from left to right; "greedy" and "optimal" name the search strategy; a result of `einsum_path` gives the order itself.
 
-    Dtypes promote, or operands are cast to `dtype` as `casting` allows; with `out` the result is written into that tensor, which is given
-    back. Integers add up modulo 2 to their width, float16 and bfloat16 in float32; of bools the result is whether any
-    product is true. Raises ArgumentError for subscripts that are none, ShapeError for sizes that do not fit, and
-    DTypeError. (NumPy's `einsum`.)
+    Dtypes promote, or operands are cast to `dtype` as `casting` allows. `out`, if given, receives the result and is returned. Integers are
+    summed modulo 2 to their width, float16 and bfloat16 in float32; for bools the result tells whether any product is true. Raise
+    ArgumentError for invalid subscripts, ShapeError for sizes that do not fit, or DTypeError. (NumPy's `einsum`.)
 
     >>> import tenxor as tx
     >>> a = tx.asarray([[1, 2], [3, 4]])
@@ -244,7 +244,7 @@ def einsum(
 
 @called_again
 def _einsum(*given: Any) -> Tensor:
-    """The same of tensors, and after them the subscripts, and how an order is sought."""
+    """Compute `einsum`. `given` are the tensors, then the subscripts as text, and the checked `optimize`."""
     *tensors, subscripts, optimize = given
     found: Tensor
     if len(tensors) == 2:
@@ -271,10 +271,10 @@ def _einsum(*given: Any) -> Tensor:
 def einsum_path(
     subscripts: str | Operand, /, *operands: Operand, optimize: bool | str | Sequence[Any] = True
 ) -> tuple[list[Any], str]:
-    """The order in which `einsum` multiplies operands: `["einsum_path", (0, 1), ...]`, whose pairs are places among the operands
-    that are left, as each product goes to their end; and a text that says what each makes.
+    """Return the order in which `einsum` multiplies operands, and a text with the shapes of each product. Nothing is computed.
 
-    Arguments and errors are those of `einsum`; nothing is computed. (NumPy's `einsum_path`.)
+    The order is a list `["einsum_path", (0, 1), ...]`. Each pair gives positions in the list of remaining operands; their product is
+    appended to that list. Arguments and errors are those of `einsum`. (NumPy's `einsum_path`.)
 
     >>> import tenxor as tx
     >>> a, b, c = tx.ones((2, 100)), tx.ones((100, 3)), tx.ones((3, 5))
@@ -304,7 +304,8 @@ def einsum_path(
 
 
 def _checked_optimize(op: str, optimize: Any, count: int) -> Order:
-    """How an order of products is sought, or the order itself: which places among what is left are multiplied next."""
+    """Return the valid `optimize`: a search strategy, or a tuple of the positions to multiply in each step. Raise ArgumentError otherwise.
+    """
     if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path":
         left = count
         order: list[tuple[int, ...]] = []
@@ -327,7 +328,7 @@ def _checked_optimize(op: str, optimize: Any, count: int) -> Order:
 
 
 def _common_dtype(tensors: Iterable[Tensor]) -> DType:
-    """The dtype to which all promote; floats come first, so that their order does not matter."""
+    """Return the promoted dtype of all tensors. Floats are promoted first, so that the order of the tensors does not matter."""
     found = boolean
     for dtype in sorted([t.dtype for t in tensors], key=lambda d: -d.rank):
         found = promote(found, dtype, "einsum")
@@ -335,14 +336,14 @@ def _common_dtype(tensors: Iterable[Tensor]) -> DType:
 
 
 class _Pair(NamedTuple):
-    """The product of two terms: its loops, and the order of the axes of the result if it is another than theirs."""
+    """The product of two terms: its loops, and the permutation of its axes into those of the result, or None if they agree."""
 
     loops: Loops
     order: tuple[int, ...] | None
 
 
 class _Term(NamedTuple):
-    """An operand through its `layout`, which has the axes `labels`, and then those that no other has: these are added up."""
+    """An operand read through `layout`, with the axes `labels`, then `alone` axes that occur in no other operand and are summed first."""
 
     layout: Layout
     labels: Labels
@@ -350,8 +351,10 @@ class _Term(NamedTuple):
 
 
 class _Recipe(NamedTuple):
-    """What to do with operands of some layouts: the terms, and in which order they are multiplied, which is found by place
-    among those that are left, as each product goes to the end. `only` is all of it for two operands as they are.
+    """The plan for operands of given layouts: the terms, and the order in which they are multiplied.
+
+    Each entry of `path` has two positions in the list of remaining terms and the labels of their product, which is appended to that list.
+    `only` is the whole product for two operands without sums of their own, else None.
     """
 
     terms: tuple[_Term, ...]
@@ -360,12 +363,12 @@ class _Recipe(NamedTuple):
 
 
 def _seen(t: Tensor, term: _Term) -> Tensor:
-    """An operand as a term, which was found for one like it that begins at 0."""
+    """Return the view of the operand `t` as a term. The layout of the term, computed for an offset of 0, is moved to the offset of `t`."""
     return t._view(term.layout if t.spec.layout.base is not None else term.layout.at(t.offset))
 
 
 def _followed(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
-    """The result for operands of a recipe's layouts, widened from `dtype`."""
+    """Compute the result by a recipe for operands of its layouts, already widened from `dtype`. The result is not cast back."""
     terms: list[tuple[Any, Labels]] = []
     for t, term in zip(operands, recipe.terms, strict=True):
         view: Any = _seen(t, term)
@@ -377,7 +380,7 @@ def _followed(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
         a, a_labels = terms.pop(i)
         pair = _pair(at_start(a), a_labels, at_start(b), b_labels, labels)
         found = contracted(a, b, begun(pair.loops, a, b), boolean if dtype is boolean else a.dtype)
-        if dtype is boolean:  # counts of counts might be too large
+        if dtype is boolean:  # a count of counts might overflow
             found = widened(found, boolean)
         terms.append((found if pair.order is None else found.permute(pair.order), labels))
     return terms[0][0]
@@ -385,7 +388,7 @@ def _followed(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _recipe(subscripts: str, optimize: Order, *layouts: Layout) -> _Recipe:
-    """How to compute a result from operands of some layouts."""
+    """Build the recipe for operands of these layouts. Cached."""
     operands, result, sizes = parse(subscripts, [x.shape for x in layouts])
     views = [_diagonals(layout, labels) for layout, labels in zip(layouts, operands, strict=True)]
     if len(views) > 1:
@@ -400,7 +403,7 @@ def _recipe(subscripts: str, optimize: Order, *layouts: Layout) -> _Recipe:
 
 
 def _diagonals(layout: Layout, labels: Labels) -> tuple[Layout, Labels]:
-    """An operand in which every label occurs once: the diagonal of those that occur more often."""
+    """Return a layout and labels in which each label occurs once: a label that occurs more often takes the diagonal."""
     for label in labels:
         while labels.count(label) > 1:
             one = labels.index(label)
@@ -411,13 +414,14 @@ def _diagonals(layout: Layout, labels: Labels) -> tuple[Layout, Labels]:
 
 
 def _without_ones(layout: Layout, labels: Labels, result: Labels, sizes: dict[Label, int]) -> tuple[Layout, Labels]:
-    """An operand without axes of size 1, along which it stays where it is; but for those that the result has, too."""
+    """Drop the axes of size 1 that broadcast, or are missing in the result. `sizes` are the broadcast sizes of the labels."""
     ones = [k for k, x in enumerate(labels) if layout.shape[k] == 1 and (sizes[x] != 1 or x not in result)]
     return layout.squeeze(ones), tuple([x for k, x in enumerate(labels) if k not in ones])
 
 
 def _term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) -> _Term:
-    """Operand `k` among all: with the axes that are added up alone at the end, and the others in the order of the result."""
+    """Build the term of operand `k`: last come the axes missing in the other operands and the result.
+    """
     layout, labels = views[k]
     others = {x for j, (_, its) in enumerate(views) if j != k for x in its}
     alone = [x for x in labels if x not in others and x not in result]
@@ -428,11 +432,11 @@ def _term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) -> _Te
 def _path(
     terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: Order
 ) -> tuple[tuple[int, int, Labels], ...]:
-    """Which two terms are multiplied next, and what labels their product has."""
+    """Return the steps of the product: the positions of two remaining terms, and the labels of their product."""
     left, found = list(terms), []
     for places in _order(terms, result, sizes, optimize):
         some = list(places)
-        while len(some) > 1:  # more than two at once are taken two by two
+        while len(some) > 1:  # three or more at once are multiplied two by two
             i, j = sorted(some[-2:])
             b, a = left.pop(j), left.pop(i)
             wanted = {*result}.union(*left)
@@ -447,7 +451,7 @@ def _path(
 def _order(
     terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: Order
 ) -> Sequence[tuple[int, ...]]:
-    """The places of the terms to multiply, time and again; NumPy knows which order needs the fewest operations."""
+    """Return the positions of the terms to multiply in each step. NumPy's `einsum_path` finds the order with the fewest operations."""
     count = len(terms)
     labels = [*dict.fromkeys(x for term in terms for x in term)]
     if isinstance(optimize, tuple):
@@ -464,7 +468,7 @@ def _order(
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _pair(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, result: Labels) -> _Pair:
-    """The product of two terms: as the result, if that leaves a kernel rows and columns to share."""
+    """Build the product of two terms. Its axes are ordered as in `result`, unless another order gives a kernel full rows and columns."""
     sizes = dict(zip((*a_labels, *b_labels), (*a.shape, *b.shape), strict=True))
     summed = [x for x in a_labels if x not in result]
     rows, columns, steps = FULL

@@ -1,4 +1,4 @@
-"""Convolution: the view of all windows of a tensor, multiplied by a weight and added up. The windows are never made."""
+"""Convolutions: the view of all windows of a tensor, contracted with a weight. The windows are never stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .sliding import Ints, Sizes, batched, counted, extents, over_axes, padded, 
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-FEW = 4  # kernels in a group from which images share tiles
+FEW = 4  # kernels in a group from which the images of a batch are computed together
 
 
 def _convolution(
@@ -33,6 +33,7 @@ def _convolution(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
+    """Compute a convolution over `space` axes, the body of `conv1d`, `conv2d` and `conv3d`. `op` is the name of one of them."""
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
     strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
@@ -61,9 +62,9 @@ def _convolution(
 
 @over_axes(1, _convolution)
 def conv1d() -> None:
-    """New tensor: for each window along the last axis of `x`, the sum of its products with each of some kernels.
+    """New tensor: the sum of products of each window along the last axis of `x` with each kernel of `weight`.
 
-    As `conv2d`, with `x` (N, C, L) or (C, L), and `weight` (O, C / groups, K).
+    `x` is (N, C, L), or (C, L) without a batch, and `weight` is (O, C / groups, K). The other arguments and errors are those of `conv2d`.
 
     >>> import tenxor as tx
     >>> signal = tx.asarray([[1, 4, 9, 16, 25]])
@@ -74,16 +75,16 @@ def conv1d() -> None:
 
 @over_axes(2, _convolution)
 def conv2d() -> None:
-    """New tensor: for each window over the last two axes of `x`, the sum of its products with each of some kernels.
+    """New tensor: the sum of products of each window over the last two axes of `x` with each kernel of `weight`.
 
-    `x` is (N, C, H, W), or (C, H, W) without a batch; `weight` is (O, C / groups, KH, KW), and `bias`, if any, (O,). The
-    result is ([N,] O, H', W'). Windows start `stride` elements apart, and their elements lie `dilation` apart: one number,
-    or one for each axis. `padding` puts so many zeros on both sides; "same" as many as the result needs to be as large as
-    `x`, with stride 1, and "valid" none. With `groups`, the first part of the kernels sees the first part of the channels
-    alone, and so on. As in deep learning, kernels are not reversed.
+    `x` is (N, C, H, W), or (C, H, W) without a batch; `weight` is (O, C / groups, KH, KW), and `bias`, if given, (O,). The result is ([N,]
+    O, H', W'). Windows start `stride` elements apart, and the elements of a window lie `dilation` apart: each is one number, or one for
+    each axis. `padding` is a number of zeros to add on both sides, "valid" for none, or "same" for a result as large as `x`, which needs
+    stride 1. With `groups`, channels and kernels are divided into so many groups, and the kernels of a group see only the channels of that
+    group. As usual in deep learning, kernels are not reversed.
 
-    Dtypes promote; integers add up modulo 2 to their width, float16 and bfloat16 in float32. Raises ShapeError for shapes
-    that do not fit, ArgumentError for other arguments out of range, DTypeError for bool.
+    Dtypes promote; integers are summed modulo 2 to their width, float16 and bfloat16 in float32. Raise ShapeError for shapes that do not
+    fit, ArgumentError for other arguments out of range, DTypeError for bool.
 
     >>> import tenxor as tx
     >>> image = tx.arange(16).reshape(1, 4, 4)
@@ -96,9 +97,10 @@ def conv2d() -> None:
 
 @over_axes(3, _convolution)
 def conv3d() -> None:
-    """New tensor: for each window over the last three axes of `x`, the sum of its products with each of some kernels.
+    """New tensor: the sum of products of each window over the last three axes of `x` with each kernel of `weight`.
 
-    As `conv2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (O, C / groups, KD, KH, KW).
+    `x` is (N, C, D, H, W), or (C, D, H, W) without a batch, and `weight` is (O, C / groups, KD, KH, KW). The other arguments and errors are
+    those of `conv2d`.
 
     >>> import tenxor as tx
     >>> tx.conv3d(tx.ones((1, 3, 3, 3)), tx.ones((2, 1, 2, 2, 2)), padding=1).shape
@@ -118,6 +120,7 @@ def _transposed(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
+    """Compute a transposed convolution over `space` axes, the body of `conv_transpose1d` to `conv_transpose3d`. `op` is the name."""
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
     strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
@@ -145,9 +148,10 @@ def _transposed(
 
 @over_axes(1, _transposed)
 def conv_transpose1d() -> None:
-    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+    """New tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
-    As `conv_transpose2d`, with `x` (N, C, L) or (C, L), and `weight` (C, O / groups, K).
+    `x` is (N, C, L), or (C, L) without a batch, and `weight` is (C, O / groups, K). The other arguments and errors are those of
+    `conv_transpose2d`.
 
     >>> import tenxor as tx
     >>> tx.conv_transpose1d(tx.asarray([[1, 10]]), tx.asarray([[[1, 2, 3]]]), stride=2).tolist()
@@ -157,12 +161,12 @@ def conv_transpose1d() -> None:
 
 @over_axes(2, _transposed)
 def conv_transpose2d() -> None:
-    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+    """New tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
-    It takes the shape of a result of `conv2d` back to that of its argument, and is the derivative of that. `x` is
-    (N, C, H, W), or (C, H, W) without a batch; `weight` is (C, O / groups, KH, KW), and `bias`, if any, (O,). Of the result
-    ([N,] O, H', W') `padding` elements are cut off on both sides of each axis, and `output_padding` are added at its end;
-    H' = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1. Dtypes and errors as of `conv2d`;
+    This maps the shape of a result of `conv2d` back to the shape of its argument, and is the adjoint of that convolution. `x` is
+    (N, C, H, W), or (C, H, W) without a batch; `weight` is (C, O / groups, KH, KW), and `bias`, if given, (O,). From the result
+    ([N,] O, H', W'), `padding` elements are cut off on both sides of each axis, and `output_padding` are added at the end of each axis:
+    H' = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1. Dtypes promote as in `conv2d`, with the same errors;
     `output_padding` must be smaller than `stride` or `dilation`.
 
     >>> import tenxor as tx
@@ -175,9 +179,10 @@ def conv_transpose2d() -> None:
 
 @over_axes(3, _transposed)
 def conv_transpose3d() -> None:
-    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+    """New tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
-    As `conv_transpose2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (C, O / groups, KD, KH, KW).
+    `x` is (N, C, D, H, W), or (C, D, H, W) without a batch, and `weight` is (C, O / groups, KD, KH, KW). The other arguments and errors are
+    those of `conv_transpose2d`.
 
     >>> import tenxor as tx
     >>> tx.conv_transpose3d(tx.ones((1, 2, 2, 2)), tx.ones((1, 4, 2, 2, 2)), stride=2).shape
@@ -189,7 +194,7 @@ def conv_transpose3d() -> None:
 
 
 def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes, dtype: DType) -> Tensor:
-    """The windows of a tensor with a batch axis times a weight (groups, kernels, channels, *kernel), added up."""
+    """Contract the windows of `x` (batch, channels, *space) with a weight (groups, kernels, channels, *kernel), and add the bias."""
     space = len(stride)
     groups, outputs, channels, *kernel = weight.shape
     x, weight = widened(x, dtype), widened(weight, dtype)
@@ -207,8 +212,9 @@ def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes,
 
 
 def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> Any:
-    """The sums, in an order of (batch, groups, kernels, *space). If the results of one kernel on one image are few, and there are
-    several kernels, those of all images lie together, and there are more for the lanes.
+    """Compute the sums, as (batch, groups, kernels, *space), from the layouts `left` of the weight and `right` of the windows.
+
+    If a kernel has few results on an image, the images are moved next to space: more results then fill the lanes.
     """
     images, kernels, few = left.shape[0], left.shape[2], prod(left.shape[3 : 3 + space])
     if images == 1 or kernels < FEW or not is_ragged(few, float32.itemsize):
@@ -222,19 +228,20 @@ def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> A
 
 
 class _Phase(NamedTuple):
-    """Every `stride`-th element of a transposed convolution along one axis: they see the same numbers of the kernel, and
-    so are a convolution with these alone.
+    """Every `stride`-th element of a transposed convolution's result along one axis.
+
+    They use the same taps of the kernel, so they form an ordinary convolution with these taps.
     """
 
-    into: slice  # which elements of the result
-    taps: slice | None  # which numbers of the kernel, the last first; None for none at all
+    into: slice  # positions in the result
+    taps: slice | None  # taps of the kernel, last first; None if there are none
     dilation: int
-    first: int  # the element of `x` that the first of them begins with, perhaps before all there are
-    extent: int  # over how many elements of `x` they reach
+    first: int  # index in `x` of the first element's window, perhaps negative
+    extent: int  # number of elements of `x` that the windows span together
 
 
 def _phases(size: int, kernel: int, result: int, stride: int, cut: int, dilation: int) -> list[_Phase]:
-    """The phases along an axis: element `i` of `x` times number `t` of the kernel goes to `i * stride + t * dilation - cut`."""
+    """Return the phases along one axis. Element `i` of `x` times tap `t` of the kernel is added at `i * stride + t * dilation - cut`."""
     common = gcd(stride, dilation)
     every, step = stride // common, dilation // common
     found = []
@@ -244,7 +251,7 @@ def _phases(size: int, kernel: int, result: int, stride: int, cut: int, dilation
         if first is None:
             found.append(_Phase(into, None, 1, 0, 0))
             continue
-        more = (kernel - 1 - first) // every  # numbers of the kernel after the first
+        more = (kernel - 1 - first) // every  # further taps after the first
         count = -((start - result) // stride)
         begin = (start + cut - first * dilation) // stride - more * step
         found.append(_Phase(into, slice(first + more * every, None, -every), step, begin, count + more * step))
@@ -254,7 +261,7 @@ def _phases(size: int, kernel: int, result: int, stride: int, cut: int, dilation
 def _in_phases(
     op: str, x: Any, weight: Any, bias: Any, phases: list[list[_Phase]], sizes: Sizes, dtype: DType
 ) -> Tensor:
-    """A transposed convolution, of a weight (groups, kernels, channels, *kernel): each phase is written to its places."""
+    """Compute a transposed convolution phase by phase, with a weight (groups, kernels, channels, *kernel)."""
     before = [max(0, *(-p.first for p in its)) for its in phases]
     after = [max(0, *(p.first + p.extent - n for p in its)) for n, its in zip(x.shape[2:], phases, strict=True)]
     if any(before) or any(after):
@@ -280,6 +287,7 @@ def _in_phases(
 
 
 def _dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
+    """Return the dtype to which the operands promote. Raise DTypeError for bool."""
     dtype = result_dtype(op, x, weight)
     if dtype.kind == "bool":
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.int64)")
@@ -287,7 +295,7 @@ def _dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
 
 
 def _groups(op: str, groups: int, x: Tensor, weight: Tensor, space: int) -> int:
-    """The number of groups, which the channels of `x` divide into."""
+    """Return the valid number of groups. Raise an error for a weight of a wrong shape, or if the groups do not divide `x`'s channels."""
     (groups,) = per_axis(op, "groups", groups, 1, 1)
     if weight.ndim != space + 2:
         kernel = ", ".join(f"K{axis}" if space > 1 else "K" for axis in "DHW"[-space:])
@@ -308,7 +316,7 @@ def _check_bias(op: str, bias: Tensor | None, outputs: int) -> None:
 
 
 def _padding(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tuple[Sizes, Sizes]:
-    """How much is put before and after the elements along each axis."""
+    """Return how many zeros to add before and after the elements, for each axis of space."""
     if not isinstance(padding, str):
         both = per_axis(op, "padding", padding, len(extent), 0)
         return both, both
@@ -323,7 +331,7 @@ def _padding(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tupl
 
 
 def _sizes(op: str, x: Tensor, extent: Sizes, stride: Sizes, cut: Sizes, more: Sizes) -> Sizes:
-    """The sizes of a transposed convolution's result."""
+    """Return the sizes of a transposed convolution's result along the axes of space. Raise ShapeError for an empty result."""
     found = []
     for axis, (n, r, s, c, m) in enumerate(zip(x.shape[2:], extent, stride, cut, more, strict=True)):
         size = (n - 1) * s + r - 2 * c + m

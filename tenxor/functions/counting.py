@@ -1,4 +1,4 @@
-"""How many elements there are of each, or between edges. Counting is a write that adds up, so it is a kernel's work."""
+"""Counts of integers and histograms. Counting is an accumulating write, which kernels do."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
-MOST_COUNTED = 1 << 21  # that machine code counts, or weighs one after the other: in a millisecond or two
-PART = 1 << 17  # elements that a kernel weighs one after the other, too
+MOST_COUNTED = 1 << 21  # elements up to which the fast path counts or sums weights, sequentially: one or two milliseconds
+PART = 1 << 17  # elements up to which a kernel sums weights sequentially, too
 RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 @told_again
 def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Tensor:
-    """New 1-D tensor: how often each of 0, 1, 2, ... is in `x`, as int64, up to the largest, and at least `minlength` of them.
+    """Return how often each of 0, 1, 2, ... occurs in `x`, up to its maximum, as a new int64 tensor of `minlength` elements or more.
 
-    `x` is 1-D and of integers from 0 on. With `weights` of its shape these are added up instead, as floats. Raises
-    ShapeError, DTypeError, and ArgumentError for what is below 0. (NumPy's `bincount`.)
+    `x` is 1-D and of integers from 0 on. With `weights` of `x`'s shape, their sums replace the counts, as floats. Raise ShapeError,
+    DTypeError, or ArgumentError for a negative element. (NumPy's `bincount`.)
 
     >>> import tenxor as tx
     >>> tx.bincount(tx.asarray([0, 2, 2, 5])).tolist()
@@ -52,12 +52,12 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
 
 
 def _counts(least: int, x: Tensor, *weights: Tensor) -> Count | None:
-    """How machine code counts elements, or adds their weights up."""
+    """Return the direct call by which the fast path counts the elements of `x`, or sums their weights; None for many elements."""
     return counts_of(x.dtype, least) if x.size <= MOST_COUNTED else None
 
 
 def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Tensor]]:
-    """The counts, and the weights, if there are any."""
+    """Return the counts or sums of weights, and a list of the weights as a tensor, empty if there are none."""
     if x.ndim != 1:
         raise ShapeError(f"bincount: a 1-D tensor is counted, not one of shape {x.shape}; use x.ravel()")
     if not (x.dtype.is_integer or x.dtype is boolean):
@@ -66,7 +66,7 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
     if least < 0:
         raise ArgumentError(f"bincount: minlength is {least}; it is 0 or more")
     ends = [x.min(), x.max()] if x.size else []
-    realize(*[t.node for t in ends])  # in one pass
+    realize(*[t.node for t in ends])  # one kernel computes both
     low, high = map(int, ends or (0, -1))
     if low < 0:
         raise ArgumentError(f"bincount: {low} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
@@ -78,6 +78,7 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
 
 
 def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
+    """Return the weights as float64 or complex, or None for None. Raise ShapeError unless there is one for each element."""
     if weights is None:
         return None
     found = asarray(weights)
@@ -89,13 +90,13 @@ def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
 
 
 def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
-    """The number, or the weight, of each place."""
+    """Return the count, or the sum of weights, of each of the `size` values in `places`."""
     found: Any = zeros((size,), dtype=int64 if weights is None else weights.dtype)
     return found.index_add_(0, places, 1 if weights is None else weights)  # type: ignore[no-any-return]
 
 
 def _weighed(places: Tensor, size: int, weights: Tensor) -> Tensor:
-    """The weight of each place, added one after the other."""
+    """Return the sum of weights of each of the `size` values in `places`, summed sequentially, part by part."""
     found: Any = zeros((size,), dtype=weights.dtype)
     for k in range(0, places.size, PART):
         found.index_add_(0, places[k : k + PART], weights[k : k + PART])
@@ -103,9 +104,11 @@ def _weighed(places: Tensor, size: int, weights: Tensor) -> Tensor:
 
 
 def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence[Any] | None = None) -> Tensor:
-    """New 1-D tensor: the edges of `bins` bins of one width between the least and the largest element of `x`, or over `range`; of edges
-    themselves a float tensor of them. How many bins suit the elements says a rule by its name, such as "auto". Raises ArgumentError.
-    (NumPy's `histogram_bin_edges`.)
+    """Return the edges of histogram bins as a new 1-D tensor.
+
+    `bins` is a number of bins of equal width, or the name of NumPy's rule for that number, such as "auto". The bins divide `range`, or the
+    interval from the least to the largest element of `x`. If `bins` are edges themselves, they are returned as a tensor. Raise
+    ArgumentError. (NumPy's `histogram_bin_edges`.)
 
     >>> import tenxor as tx
     >>> tx.histogram_bin_edges(tx.asarray([0, 1, 4]), bins=2).tolist()
@@ -118,12 +121,13 @@ def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence
 def histogram(
     x: Operand, /, bins: Operand | str = 10, range: Sequence[Any] | None = None, density: bool = False, weights: Operand | None = None
 ) -> tuple[Tensor, Tensor]:
-    """New tensors: how many elements of `x` are in each bin, as int64, and the edges of the bins.
+    """Return how many elements of `x` are in each bin, as int64, and the edges of the bins: two new tensors.
 
-    `bins` is a number of bins of one width, between the least and the largest element or over `range`, a rule for it ("auto" and
-    NumPy's others), or their ascending edges. A bin holds its lower edge, the last one also its upper; what is outside of all, and NaN,
-    counts nowhere. With `weights` these are added up, as floats; `density` divides by the width and by the sum over all bins. Raises
-    ArgumentError, ShapeError, DTypeError. (NumPy's `histogram`.)
+    `bins` is a number of bins of equal width, the name of NumPy's rule for that number, such as "auto", or the ascending edges. Bins of
+    equal width divide `range`, or the interval from the least to the largest element. A bin includes its lower edge, and the last one also
+    its upper edge. Elements outside of all bins, and NaN, are not counted. With `weights`, their sums replace the counts, as floats.
+    `density` divides by the width of the bin and by the sum over all bins. Raise ArgumentError, ShapeError or DTypeError. (NumPy's
+    `histogram`.)
 
     >>> import tenxor as tx
     >>> counts, edges = tx.histogram(tx.asarray([1.0, 2.0, 2.5, 4.0]), bins=3)
@@ -151,7 +155,7 @@ def histogram(
 
 
 def _histogram_of_few(count: int, over: Sequence[Any] | None, dtype: DType, x: Array) -> list[Array]:
-    """The same of evenly spaced bins, by NumPy alone: `_edges` and `_bins_of`, step by step."""
+    """Compute counts and edges of `count` bins of equal width by NumPy alone: the same steps as in `_edges` and `_bins_of`."""
     numpy, counted = _computed(dtype).numpy, np.arange(count + 1, dtype=np.float64)
     with np.errstate(all="ignore"):
         low, high = _range("histogram", x, over)
@@ -161,15 +165,15 @@ def _histogram_of_few(count: int, over: Sequence[Any] | None, dtype: DType, x: A
         edges[-1] = high
         x = x.ravel().astype(numpy, copy=False)
         low, high = float(edges[0]), float(edges[-1])
-        near = np.fmin(np.fmax((x - low) * (count / (high - low)), 0), count - 1).astype(np.int64)  # NaN is 0, as in kernels
-        near = near - (x < edges[near])  # which rounding may have put into the next bin
+        near = np.fmin(np.fmax((x - low) * (count / (high - low)), 0), count - 1).astype(np.int64)  # NaN becomes 0, as in kernels
+        near = near - (x < edges[near])  # rounding may have chosen the neighbouring bin
         near = near + ((x >= edges[near + 1]) & (near != count - 1))
         inside = (x >= low) & (x <= high)
     return [np.asarray(np.bincount(near[inside], minlength=count), np.int64), edges]
 
 
 def _by_edges_at_once(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
-    """The same of few elements between given edges; None where that is not so."""
+    """Return counts and edges of small `x` for given edges, computed by NumPy; None for large `x`, other `bins`, or unsuitable dtypes."""
     if not (isinstance(bins, (list, tuple, Tensor)) and (type(bins) is not Tensor or bins.ndim == 1)) or x.size >= FEW:
         return None
     edges = asarray(bins)
@@ -179,7 +183,7 @@ def _by_edges_at_once(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
 
 
 def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
-    """The same by NumPy alone, of elements in order."""
+    """Compute counts for given edges by NumPy alone: sort the elements, and search for the edges. Return the counts and the edges."""
     if not (edges[1:] >= edges[:-1]).all():
         raise _no_edges("histogram", Tensor._of_array(edges))
     x = x.ravel()
@@ -202,12 +206,10 @@ def histogram2d(
     density: bool = False,
     weights: Operand | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """New tensors: how many of the points with coordinates `x` and `y` are in each cell, of shape (bins of x, bins of
-    y), and the edges along either.
+    """Return how many points (x, y) are in each cell, of shape (bins of x, bins of y), and the edges along x and along y: new tensors.
 
-    `x` and `y` are 1-D and of one size. `bins` is as for `histogram`, for both, or a pair of that; `range` is None or
-    a pair of ranges. The counts are float64, as in NumPy. Raises ArgumentError, ShapeError and DTypeError. (NumPy's
-    `histogram2d`.)
+    `x` and `y` are 1-D and of one size. `bins` is as for `histogram`, for both coordinates, or a pair of such values; `range` is None or a
+    pair of ranges. The counts are float64, as in NumPy. Raise ArgumentError, ShapeError or DTypeError. (NumPy's `histogram2d`.)
 
     >>> import tenxor as tx
     >>> counts, _, _ = tx.histogram2d(tx.asarray([0.0, 0.0, 1.0]), tx.asarray([0.0, 1.0, 1.0]), bins=2)
@@ -230,11 +232,11 @@ def histogramdd(
     density: bool = False,
     weights: Operand | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """New tensors: how many of some points are in each cell, along one axis for each coordinate, and the edges along each.
+    """Return how many points are in each cell, with one axis for each coordinate, and a tuple of the edges along each: new tensors.
 
     `sample` is 2-D, with a row for each point, or a list of 1-D tensors, one for each coordinate. `bins` is as for `histogram`, for all
-    coordinates, or a sequence of that with one for each; `range` is None or a sequence of ranges. The counts are float64, as in NumPy.
-    Raises ArgumentError, ShapeError and DTypeError. (NumPy's `histogramdd`.)
+    coordinates, or a sequence with one for each; `range` is None or a sequence of ranges. The counts are float64, as in NumPy. Raise
+    ArgumentError, ShapeError or DTypeError. (NumPy's `histogramdd`.)
 
     >>> import tenxor as tx
     >>> counts, edges = tx.histogramdd(tx.asarray([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), bins=2)
@@ -260,7 +262,7 @@ def histogramdd(
 def _cells(
     op: str, columns: Sequence[Tensor], bins: Sequence[Any], over: Any, density: bool, weights: Any
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The number, or the weight, of the points in each cell, and the edges along each coordinate."""
+    """Return the count, or the sum of weights, of the points in each cell, and the edges along each coordinate."""
     check(op, "range, one for each coordinate,", over, "None | Sequence")
     ranges = (None,) * len(columns) if over is None else tuple(over)
     if len(ranges) != len(columns):
@@ -287,7 +289,7 @@ def _cells(
 
 
 def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
-    """The edges, and whether they are evenly spaced."""
+    """Return the edges of bins, and whether they are evenly spaced. Raise an error for complex `x`, invalid edges, or an invalid range."""
     if x.dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {x.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
     bins = _by_rule(op, x, bins, over) if isinstance(bins, str) else bins
@@ -302,16 +304,17 @@ def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
 
 
 def _by_rule(op: str, x: Tensor, rule: str, over: Any) -> int:
-    """How many bins a rule of NumPy's has for these elements."""
+    """Return the number of bins that NumPy's rule of this name chooses for the elements."""
     one_of(op, "bins", rule, *RULES)
     elements = x.detach() if x.dtype.is_integer or x.dtype.is_float else x.detach().astype(uint8)
     ends = _range(op, x, over)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a rule that would have as many bins as it may
+        warnings.simplefilter("ignore")  # warnings of a rule limited in its number of bins
         return len(np.histogram_bin_edges(np.asarray(elements), rule, None if over is None else ends)) - 1
 
 
 def _bins(op: str, bins: Any) -> int:
+    """Return the number of bins as an int. Raise ArgumentError if it is below 1."""
     count = checked_int(op, "bins", bins)
     if count < 1:
         raise ArgumentError(f"{op}: {count} bins hold nothing; give 1 or more")
@@ -319,10 +322,12 @@ def _bins(op: str, bins: Any) -> int:
 
 
 def _computed(dtype: DType) -> DType:
+    """Return the dtype in which elements are compared with evenly spaced edges."""
     return dtype.compute if dtype.is_float else DEFAULT_FLOAT
 
 
 def _range(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
+    """Return finite limits of the bins, from `over` or the extremes of `x`. Equal limits are moved apart by 1. Raise ArgumentError."""
     if over is not None:
         try:
             low, high = (float(end) for end in over)
@@ -344,7 +349,7 @@ def _range(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
 
 
 def _bins_of(x: Tensor, edges: Tensor, even: bool) -> Tensor:
-    """The bin of each element; for those in none the number after the last."""
+    """Return the bin of each element. An element outside of all bins gets the number of bins."""
     size, where = edges.size - 1, OPS["where"]
     if not even:
         dtype = edges.dtype if {x.dtype, edges.dtype} == {int64, uint64} else promote(x.dtype, edges.dtype, "histogram")
@@ -356,6 +361,6 @@ def _bins_of(x: Tensor, edges: Tensor, even: bool) -> Tensor:
         low, high = float(edges[0]), float(edges[-1])
         inside = (x >= low) & (x <= high)
         near: Any = ((x - low) * (size / (high - low))).astype(int64).clip(0, size - 1)
-        near = near - (x < edges[near])  # which rounding may have put into the next bin
+        near = near - (x < edges[near])  # rounding may have chosen the neighbouring bin
         found = near + ((x >= edges[near + 1]) & (near != size - 1))
     return Tensor._compute(where, inside, found, size)

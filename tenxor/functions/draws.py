@@ -1,8 +1,8 @@
 """Scopes of random draws: what the draws of a function become while a transform calls, repeats or traces it.
 
 A draw is one number of a generator, its stream; element `n` of the draw is a function of the seed, the stream and the counter `n`
-(`random.py`). A scope changes these three. Scopes nest as the transforms do: each asks the one around it, and the outermost asks the
-generator. Scopes hold for the thread that opened them.
+(`random.py`). A scope changes these three. Scopes nest as the transforms do: a scope asks the enclosing scope, and the outermost scope asks
+the generator. Scopes hold for the thread that opened them.
 
 - `Recorded` notes the draws of a call, and `replayed` repeats them (checkpoint, custom_derivative).
 - `Batched` gives the elements of a batch the same draw, or one each, or refuses (vmap).
@@ -40,8 +40,9 @@ class Source(Protocol):
 
 
 class Draw(NamedTuple):
-    """The seed of a random tensor, its stream (the first of several), and the counter of its first element: numbers, or 0-d uint64
-    tensors in a function that is traced.
+    """The seed of a random tensor, the stream (the first of several), and the counter of the first element.
+
+    They are numbers, or 0-d uint64 tensors in a traced function.
     """
 
     seed: int | Tensor
@@ -50,7 +51,7 @@ class Draw(NamedTuple):
 
 
 class Scope:
-    """A scope that passes draws on to the scope around it."""
+    """A scope that passes draws on to the enclosing scope, or to the generator if outermost."""
 
     def __init__(self) -> None:
         self.outer = _current.get()
@@ -67,7 +68,7 @@ class Scope:
             self.outer.give_back(generator, draw, count)
 
     def seeding(self, generator: Source, is_fixed: bool) -> None:
-        """Note that a generator is about to get another state, which `is_fixed` if the state is the same in every call."""
+        """Record that a generator is about to get another state. `is_fixed` tells whether the state is the same in every call."""
         if self.outer is not None:
             self.outer.seeding(generator, is_fixed)
 
@@ -104,7 +105,7 @@ def note_seeding(generator: Source, is_fixed: bool) -> None:
 
 
 class Recorded(Scope):
-    """A scope that notes the draws of a call, so that the call can be repeated with the same draws."""
+    """A scope that records the draws of a call, to repeat the call with the same draws."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +122,7 @@ class Recorded(Scope):
 
 
 class _Dry(Scope):
-    """A scope that leaves generators in the state that they had before it."""
+    """A scope that restores the states of generators at the end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +137,7 @@ class _Dry(Scope):
 
 
 class _Replayed(_Dry):
-    """A scope that gives the draws of a recorded call in their order, whatever state the generators have."""
+    """A scope that returns the draws of a recorded call in order, independent of the generators' states."""
 
     def __init__(self, op: str, draws: Sequence[Draw]) -> None:
         super().__init__()
@@ -194,7 +195,7 @@ class Batched(Refused):
             " for the same numbers for all"
         )
         self.size, self.randomness = size, randomness
-        self.element: Tensor | None = None  # the number of the element in its batch, once it is asked for
+        self.element: Tensor | None = None  # the placeholder for the index of the batch element, made at the first draw that needs it
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
         """Return the draw of one element. With "different" that is a part of the draw of the whole batch, `random((batch, *shape))`."""
@@ -208,7 +209,8 @@ class Batched(Refused):
         return found._replace(counter=self.element * size + found.counter)
 
     def batches(self) -> dict[Node, Node]:
-        """Map the placeholder for the number of an element to the numbers of all elements, if a draw reads it."""
+        """Map the placeholder for the index of a batch element to the indices of all batch elements. Empty if no draw reads it.
+        """
         if self.element is None:
             return {}
         return {self.element.node: Tensor._of_array(np.arange(self.size, dtype=np.uint64)).node}
@@ -219,7 +221,7 @@ class Stepwise(_Dry):
 
     def __init__(self) -> None:
         super().__init__()
-        self.draws: dict[int, tuple[Source, list[Draw]]] = {}  # placeholders, by the ids of generators
+        self.draws: dict[int, tuple[Source, list[Draw]]] = {}  # placeholders by the id of the generator
         self.reserved: list[tuple[Source, Draw, int]] = []
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
@@ -232,7 +234,7 @@ class Stepwise(_Dry):
 
     @property
     def seeds(self) -> bool:
-        """Whether the step seeds a generator: such a step must be called for each element."""
+        """True if the step seeds a generator: such a step must be called for each element."""
         return bool(self.states)
 
     @property

@@ -1,4 +1,4 @@
-"""One function for each elementwise entry of the op table: a new entry there is a new function here."""
+"""The elementwise functions, one for each entry of the op table: a new entry there adds a function here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .into import as_called, into
 
 
 def _result(op: Op, *values: Any) -> Tensor:
-    """The pending tensor of an operation on what a user gave; one that is no tensor stands beside those that are."""
+    """Return the pending result of an operation on a user's operands. Operands that are no tensors convert as the first tensor requires."""
     first, *others = map(Tensor._ours, values)
     if type(first) is Tensor and all([type(value) in _PLAIN for value in others]):
         return Tensor._with(first, op, *others)
@@ -28,7 +28,7 @@ def _result(op: Op, *values: Any) -> Tensor:
     return Tensor._compute(op, first, *(first._operand(v, op.name) for v in others))
 
 
-_PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
+_PLAIN = frozenset((Tensor, int, float))  # types that need no conversion beside a tensor
 
 
 _INDICES = (
@@ -39,13 +39,15 @@ _OUT = "\n\nWith `out` the result is written into that tensor, which is given ba
 
 
 def _places(condition: Tensor) -> tuple[Tensor, ...]:
+    """Return the indices of the true elements of `condition`, an int64 tensor for each axis."""
     from .selecting import nonzero
 
     return nonzero(condition)
 
 
 def _function(op: Op) -> Callable[..., Tensor]:
-    # A method is asked of the class: of a tensor it takes a third of the time of a small operation to be found.
+    """Build the public function of an operation. Its docstring comes from the op table, and the fast path can replace it."""
+    # `_with` is looked up on the class: a lookup on the tensor takes a third of the time of a small operation.
 
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
@@ -73,7 +75,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
     names = function.__code__.co_varnames[: op.arity]
     numbers = ", ".join("2" if k else "1.5" for k in range(op.arity))
     function.__name__ = function.__qualname__ = op.name
-    function.__code__ = function.__code__.replace(co_name=op.name, co_qualname=op.name)  # which errors of Python's name
+    function.__code__ = function.__code__.replace(co_name=op.name, co_qualname=op.name)  # the name in Python's own errors
     function.__doc__ = (
         f"New tensor: {op.meaning}; element by element over {', '.join(names)}, tensors or numbers that broadcast together."
         + (_INDICES if op.name == "where" else _OUT)
@@ -84,7 +86,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
 
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in INTERNAL}
 globals().update(FUNCTIONS)
-__all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
+__all__ = [*FUNCTIONS, "clamp", "clip"]  # names of the op table
 
 
 @called_again
@@ -98,8 +100,10 @@ def clip(
     *,
     where: Operand | None = None,
 ) -> Tensor:
-    """New tensor: the elements of `x` held between `min` and `max`, each a number, a tensor, or None for no bound; with
-    `out` written into that tensor, which is given back; with `where`, a bool tensor, only there.
+    """Return the elements of `x` limited to the range from `min` to `max` as a new tensor. A bound is a number, a tensor, or None for no
+    bound.
+
+    `out`, if given, receives the result and is returned. `where`, a bool tensor, restricts the write to its true positions.
 
     >>> import tenxor as tx
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
@@ -112,11 +116,11 @@ clamp = clip
 
 
 def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
-    """New tensor: the nearest integers, of two the even one; with `decimals` the nearest multiples of 10 to the power of `-decimals`,
-    which floats are multiplied by and divided by again.
+    """Return the elements rounded to the nearest integers, ties to even, as a new tensor.
 
-    With `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there. (Array API 2025.12,
-    `round`; NumPy's and PyTorch's `decimals`.)
+    With `decimals`, elements are rounded to multiples of 10 to the power of `-decimals`: floats are multiplied, rounded, and divided again.
+    `out`, if given, receives the result and is returned. `where`, a bool tensor, restricts the write to its true positions. (Array API
+    2025.12, `round`; NumPy's and PyTorch's `decimals`.)
 
     >>> import tenxor as tx
     >>> tx.round(tx.asarray([0.5, 1.5, 2.345]), 1).tolist(), tx.round(tx.asarray([1251, 1349]), -2).tolist()

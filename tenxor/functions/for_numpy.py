@@ -1,8 +1,8 @@
-"""NumPy's functions on tensors (`__array_function__`): ours, by NumPy's names and arguments.
+"""NumPy's functions on tensors, through `__array_function__`: each is dispatched to a function of Tenxor.
 
-A function of the same name is called with what NumPy's signature makes of the arguments; what only says how NumPy lays out its
-results is left out. Others are put together of ours (`numpys.py`, `numpys_parts.py`). Some only ask, or print: NumPy
-answers them on the same memory. What is left is an error that names it.
+A function of the same name is called with the arguments as NumPy's signature binds them; arguments that only concern NumPy's memory layout
+are dropped. Others are composed from our functions (`numpys.py`, `numpys_parts.py`). NumPy itself runs the functions that only inspect,
+print or save, on the same memory. For every remaining function an error names it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .numpys_parts import FUNCTIONS
 __all__ = ["_for_numpy"]
 
 tx: Any = sys.modules["tenxor"]
-# Where NumPy's functions are, and ours.
+# NumPy's modules -> our modules of the same functions.
 _MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft", "numpy.lib.stride_tricks": "lib.stride_tricks"}
-# About NumPy's memory and algorithms, not about values.
+# Arguments about NumPy's memory and algorithms, without influence on values.
 _IGNORED = frozenset(("order", "subok", "overwrite_input", "kind", "casting", "optimize", "assume_unique", "like", "copy", "device"))
-_BY_VALUE = frozenset(("order", "stable"))  # which are not passed on where they are None
+_BY_VALUE = frozenset(("order", "stable"))  # arguments dropped where they are None
 _RENAMED = {"a_min": "min", "a_max": "max"}
-# What asks or prints, or writes into files: answered by NumPy, on the same memory.
+# Functions that inspect, print or save: NumPy runs them on the same memory.
 _ASKED = frozenset(
     (
         *("array2string", "array_repr", "array_str", "common_type", "iscomplexobj", "isrealobj", "may_share_memory"),
@@ -40,30 +40,30 @@ _ASKED = frozenset(
     )
 )
 
-_WRITE_INTO_THE_FIRST = frozenset((np.copyto, np.put, np.putmask))  # others of the kind do by indices, which arrays know, too
+_WRITE_INTO_THE_FIRST = frozenset((np.copyto, np.put, np.putmask))  # the rest write by indexing, which arrays allow
 
 
 class _Way(NamedTuple):
-    """How a call of a function of NumPy's became one of ours: the first arguments by their places, the others by these names."""
+    """A recorded dispatch: our function, how many of the first arguments it takes by position, and the names of the rest."""
 
     ours: Callable[..., Any]
     by_place: int
     names: tuple[str, ...]
 
 
-_ways: Remembered[_Way] = Remembered(1024)  # by the function, how many arguments had no names, and the names of the others
+_ways: Remembered[_Way] = Remembered(1024)  # keyed by NumPy's function, the number of positional arguments, and the keyword names
 _PLAIN = frozenset((Tensor, float, int, bool))
 
 
 def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function of NumPy's gives for tensors. DTypeError for one that we have not."""
+    """Return the result of NumPy's `function` on arguments that contain tensors. Raise DTypeError if Tenxor has no such function."""
     way = _ways.get((function, len(args), *kwargs))
     if way is not None:
         values = (*args, *kwargs.values())
         if all([_is_plain(x) for x in args]) and all([x is None or _is_plain(x) for x in kwargs.values()]):
             return way.ours(*values[: way.by_place], **dict(zip(way.names, values[way.by_place :], strict=True)))
     if not all(issubclass(t, Tensor) or t is np.ndarray for t in types) or isinstance(kwargs.get("out"), np.ndarray):
-        return function(*for_numpy(args), **for_numpy(kwargs))  # others decide, or get their array
+        return function(*for_numpy(args), **for_numpy(kwargs))  # another class decides, or `out` is returned as an array
     if isinstance(kwargs.get("dst", kwargs.get("a", args[0] if args else None)), np.ndarray) and function in _WRITE_INTO_THE_FIRST:
         return function(*for_numpy(args), **for_numpy(kwargs))
     if any(map(_holds_objects, args)) or (function is np.broadcast_arrays and any(x is None for x in args)):
@@ -85,7 +85,10 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether an argument is no array of NumPy's, nor has any, and says what it says wherever it stands."""
+    """Return whether an argument is a tensor, a number or a string, or a list or tuple of tensors and numbers.
+
+    A recorded dispatch is valid only for such arguments: they contain no NumPy array, and no value among them changes the dispatch.
+    """
     kind = type(x)
     if kind is tuple or kind is list:
         return _PLAIN.issuperset(map(type, x))
@@ -93,16 +96,14 @@ def _is_plain(x: Any) -> bool:
 
 
 def _holds_objects(x: Any) -> bool:
-    """Whether an argument is an array, or a list of some, of texts, times or objects, beside which tensors are NumPy's, too."""
+    """Return whether an argument is, or contains, a NumPy array or scalar of strings, times or objects. NumPy then computes everything."""
     if isinstance(x, (list, tuple)):
         return any(map(_holds_objects, x))
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "OSUMmV" and x.dtype.name != "bfloat16"
 
 
 class _Parameters:
-    """What a function takes: the names that go by place, whether any number of arguments does, those that go by name, and whether
-    any name does.
-    """
+    """The parameters of a function: positional-only ones (`by_place`), the rest (`by_name`), and whether it has `*args` and `**kwargs`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
@@ -115,14 +116,18 @@ class _Parameters:
 
 @lru_cache(maxsize=1024)
 def _parameters(function: Callable[..., Any]) -> _Parameters | None:
+    """Return the parameters of a function, or None if it has no signature."""
     try:
         return _Parameters(function)
-    except ValueError:  # some of NumPy's functions in C do not say
+    except ValueError:  # some of NumPy's C functions have no signature
         return None
 
 
 def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Our function, with the arguments that NumPy's has been given: by place or by name, as its own signature has them."""
+    """Call our function with the arguments given to NumPy's `function`, matched by NumPy's signature. `name` is for errors.
+
+    Record the dispatch if it depends on no value. Cast to `dtype` and write into `out` if our function does not take these itself.
+    """
     its, own = _parameters(function), _parameters(ours)
     if its is None or own is None or own.many:
         taken = own.by_name if own is not None else ()
@@ -133,14 +138,14 @@ def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], a
     given = its.signature.bind(*args, **kwargs).arguments
     given.update(given.pop("kwargs", {}))
     if isinstance(given.get("out"), np.ndarray):
-        return function(*for_numpy(args), **for_numpy(kwargs))  # it stays an array
+        return function(*for_numpy(args), **for_numpy(kwargs))  # the result goes into NumPy's array
     defaults = its.signature.parameters
     by_place: list[Any] = []
     by_name: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for key, value in given.items():
         known = _RENAMED.get(key, key)
-        if value is np._NoValue or (key == "order" and value is None):  # both say that nothing is given
+        if value is np._NoValue or (key == "order" and value is None):  # both mean that the argument was not given
             continue
         if len(by_place) < len(own.by_place):
             by_place.append(value)
@@ -154,7 +159,7 @@ def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], a
     if by_name.get("stable", True) is None:
         del by_name["stable"]
     found = ours(*by_place, **by_name)
-    all_said = len(by_place) <= len(args) and len(by_place) + len(by_name) == len(given)  # and nothing that depends on a value
+    all_said = len(by_place) <= len(args) and len(by_place) + len(by_name) == len(given)  # no argument was dropped, and no value matters
     if all_said and out is dtype is None and not its.many and _BY_VALUE.isdisjoint(given):
         named = [*given][len(by_place) : len(args)]
         _ways.keep((function, len(args), *kwargs), _Way(ours, len(by_place), tuple([_RENAMED.get(n, n) for n in (*named, *kwargs)])))

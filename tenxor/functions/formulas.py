@@ -1,7 +1,7 @@
-"""New tensors that formulas give: the indices of all places of a shape, and windows for signals.
+"""Tensors computed by formulas: grids of indices, and window functions for signals.
 
-A window is symmetric, as NumPy's; a periodic one, PyTorch's default, is the window of one more element without its last, so that
-copies of it side by side have one period.
+A window is symmetric by default, as in NumPy. A periodic window, PyTorch's default, is a symmetric window without the last element, so that
+repeated copies have one period.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, *, 
 
 @spelled
 def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """New tensor of shape `(axes, *dimensions)`, int64 unless a dtype is given: along its first axis the indices of each place along every
-    axis. With `sparse` a tuple of one tensor for each axis, of size 1 along the others, which broadcast to that.
+    """Return the indices of each position of a grid, as a new tensor of shape `(axes, *dimensions)`, int64 unless a `dtype` is given.
 
-    Raises ShapeError for a negative size. (NumPy's `indices`.)
+    The first axis runs over the axes of the grid. With `sparse`, return a tuple of one tensor for each axis, of size 1 along the other
+    axes; together they broadcast to `dimensions`. Raise ShapeError for a negative size. (NumPy's `indices`.)
 
     >>> import tenxor as tx
     >>> tx.indices((2, 3)).tolist()
@@ -61,9 +61,10 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, spa
 
 
 def bartlett(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """New 1-D tensor of `m` floats, float64 unless a dtype is given: a triangle, from 0 to 1 and back to 0.
+    """Return the triangular Bartlett window, from 0 to 1 and back, as a new 1-D tensor of `m` floats, float64 unless a `dtype` is given.
 
-    Raises ArgumentError for `m` below 0, and DTypeError. (NumPy's `bartlett`; PyTorch's `bartlett_window` is periodic.)
+    Raise ArgumentError for negative `m`, and DTypeError for a dtype that is no float. (NumPy's `bartlett`; PyTorch's `bartlett_window` is
+    periodic.)
 
     >>> import tenxor as tx
     >>> tx.bartlett(5).tolist(), tx.bartlett(4, periodic=True).tolist()
@@ -73,8 +74,9 @@ def bartlett(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
 
 
 def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """New 1-D tensor of `m` floats: a sum of three cosines, from 0 to 1 and back; arguments and errors as of `bartlett`.
-    (NumPy's `blackman`; PyTorch's `blackman_window` is periodic.)
+    """Return the Blackman window, a sum of three cosines, from 0 to 1 and back, as a new 1-D tensor of `m` floats.
+
+    Arguments and errors are those of `bartlett`. (NumPy's `blackman`; PyTorch's `blackman_window` is periodic.)
 
     >>> import tenxor as tx
     >>> abs(tx.blackman(3)).round(3).tolist()
@@ -84,8 +86,9 @@ def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
 
 
 def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """New 1-D tensor of `m` floats: a cosine, from 0.08 to 1 and back; arguments and errors as of `bartlett`.
-    (NumPy's `hamming`; PyTorch's `hamming_window` is periodic.)
+    """Return the Hamming window, a cosine from 0.08 to 1 and back, as a new 1-D tensor of `m` floats.
+
+    Arguments and errors are those of `bartlett`. (NumPy's `hamming`; PyTorch's `hamming_window` is periodic.)
 
     >>> import tenxor as tx
     >>> tx.hamming(3).round(3).tolist()
@@ -95,8 +98,9 @@ def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None
 
 
 def hanning(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """New 1-D tensor of `m` floats: a cosine, from 0 to 1 and back; arguments and errors as of `bartlett`.
-    (NumPy's `hanning`; PyTorch's `hann_window` is periodic.)
+    """Return the Hann window, a cosine from 0 to 1 and back, as a new 1-D tensor of `m` floats.
+
+    Arguments and errors are those of `bartlett`. (NumPy's `hanning`; PyTorch's `hann_window` is periodic.)
 
     >>> import tenxor as tx
     >>> tx.hanning(3).tolist(), tx.hanning(4, periodic=True).round(3).tolist()
@@ -106,8 +110,10 @@ def hanning(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None
 
 
 def kaiser(m: int, /, beta: float, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """New 1-D tensor of `m` floats: a Bessel function, the narrower the larger `beta` is, 0 for ones; other arguments and errors as of
-    `bartlett`. (NumPy's `kaiser`; PyTorch's `kaiser_window` is periodic, with a `beta` of 12.)
+    """Return the Kaiser window, a Bessel function, as a new 1-D tensor of `m` floats. Larger `beta` is narrower; 0 gives ones.
+
+    The other arguments and the errors are those of `bartlett`. (NumPy's `kaiser`; PyTorch's `kaiser_window` is periodic, with a `beta` of
+    12.)
 
     >>> import tenxor as tx
     >>> tx.kaiser(3, 0.0).tolist(), tx.kaiser(3, 14.0).round(3).tolist()
@@ -120,14 +126,14 @@ def kaiser(m: int, /, beta: float, *, periodic: bool = False, dtype: DTypeLike |
 def _window(
     op: str, values: Callable[[int], np.ndarray[Any, Any]], m: int, periodic: bool, dtype: object, device: str | None
 ) -> Tensor:
-    """The window that NumPy computes, in some dtype."""
+    """Return the window that NumPy's function `values` computes for a number of elements, as a tensor of `dtype`."""
     count, wanted = checked_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if count < 0:
         raise ArgumentError(f"{op}: a window of {count} elements: give 0 or more")
     if not wanted.is_float:
         raise DTypeError(f"{op}: windows are real floats, not {wanted}")
     check_count(op, (count,))
-    around = truth(op, "periodic", periodic) and count > 1  # of one element it is 1, either way
+    around = truth(op, "periodic", periodic) and count > 1  # a window of one element is 1 in both cases
     with np.errstate(all="ignore"):
         found = values(count + 1)[:-1] if around else values(count)
     return asarray(asarray(found).astype(wanted, copy=False), device=device)

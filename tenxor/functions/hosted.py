@@ -1,4 +1,4 @@
-"""Tensors in and out of the operations that NumPy computes for us (`host/`), and how cotangents go back through them."""
+"""Calls of NumPy's operations (`host/`) on tensors, and their derivatives."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from ..spec import hearers
 from ..tensor import Tensor
 from .joining import stack
 
-FEW = 1024  # elements that NumPy is sooner given copies of than memory of ours
-COPIED = 1 << 14  # the same where it computes with copies of its own
+FEW = 1024  # elements up to which NumPy gets copies, which is faster than access to our memory
+COPIED = 1 << 14  # the limit for operations in which NumPy copies its operands anyway
 _NO_SIZES: Mapping[str, int] = {}
 Tensors = tuple[Any, ...]
-# By the name of the operation: the cotangents of the operands (None for none), given those of the results, the results, the
-# operands, and the options. Whoever offers the operation puts it here.
+# Name of an operation -> its VJP: the operands' cotangents (None for none), from the results' cotangents, the results, the operands, and
+# the options. The module that offers the operation adds the entry.
 BACKWARD: dict[str, Callable[[Tensors, Tensors, Tensors, Mapping[str, Any]], Tensors]] = {}
 
 
 def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, **options: Any) -> tuple[Tensor, ...]:
-    """The results of an operation of the host table, in memory: new tensors. `sizes` are those of letters that no operand has.
+    """Return the results of an operation of the host table (`HOST`) as new tensors, computed now.
 
-    The operands have dtypes that NumPy has, so none is bfloat16. DerivativeError if there is to be a derivative of what has none,
-    TraceError where an operand has no value yet, and how much there is to find depends on it.
+    `sizes` gives the sizes of axes whose letters in the signature occur in no operand. No operand is bfloat16, a dtype unknown to NumPy.
+    Raise DerivativeError if a derivative is recorded and the operation has none. Raise TraceError if an operand is a tracer and the shape
+    of the results depends on values. If an operand is a tracer otherwise, the results are pending, and computed with the whole batch.
     """
     op = HOST[name]
     if any([t.storage.node.past is not None for t in operands]):
@@ -70,19 +71,22 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
 
 
 def _of_few(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> InPlace | None:
-    """What does the same in place, for few elements."""
+    """Return a direct call, of a C loop or machine code, for an operation on small operands, or None if none exists."""
     return in_place(op, [t.dtype for t in operands], options)
 
 
 def _of_many(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> InPlace | None:
-    """The same for more, if it is done in one go."""
+    """Return a direct call for an operation on large operands. Return None if no direct call exists, or the work must stay interruptible.
+    """
     how = in_place(op, [t.dtype for t in operands], options, operands[0].shape[-1] if operands[0].ndim else 0)
     return how and in_one_go(how, *work_of(op, [t.shape for t in operands], operands[0].dtype, sizes))
 
 
 def tell(how_of: Callable[..., InPlace | None], operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Tell in which way machine code could have made these results of operands, where they lie, if there is one. It may be asked of what
-    lies as the operands do, but nowhere, with other sizes.
+    """Report the direct call from `operands` to `results` to the fast path, to be replayed, if a direct call exists.
+
+    `how_of(*operands)` returns the direct call or None. The fast path may later call `how_of` with operands of other sizes, without memory.
+    Report nothing while derivatives or observers of nodes (`watchers`) need the call itself.
     """
     if watchers or any([t.storage.node.past is not None for t in operands]):
         return
@@ -96,10 +100,12 @@ def tell(how_of: Callable[..., InPlace | None], operands: Sequence[Tensor], resu
 def at_once(
     compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None, how: InPlace | None = None
 ) -> tuple[Tensor, ...] | None:
-    """What `compute` makes of arrays of NumPy's, as a list of arrays: new tensors, in memory. It is given the elements of operands, in
-    arrays that are nobody else's; None where there are not so `few`, or of a dtype that NumPy has not, or somebody follows or watches.
+    """Call `compute` on copies of the operands in NumPy arrays. Return the results as new tensors, or None for unsuitable operands.
 
-    For a function of many operations, none of which takes as long as to ask for it. Where it is known `how`, machine code does it in place.
+    `compute` takes an array for each operand, which it may overwrite, and returns a list of arrays. Operands are unsuitable with `few`
+    elements or more together (`FEW` if None), with dtype bfloat16, with derivatives recorded, or while nodes are observed. This function is
+    meant for computations of many operations, each faster than a call of a kernel. `how`, if given, is a direct call that the fast path may
+    replay instead.
     """
     if watchers or sum([t.size for t in operands]) >= (FEW if few is None else few):
         return None
@@ -112,7 +118,7 @@ def at_once(
 
 
 def _nowhere(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], how: InPlace | None) -> tuple[Tensor, ...]:
-    """What stands for the results for operands that are nowhere: who hears of it learns how they lie."""
+    """Return placeholder results without memory for operands without memory, and report `how` to the fast path."""
     shapes, dtypes = results_of(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
     nodes = [Node(recipe_of(DATA, shape, dtype), buffer=NOWHERE) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type: ignore[arg-type]
     results = tuple([Tensor._of(node) for node in nodes])
@@ -122,7 +128,7 @@ def _nowhere(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], h
 
 
 def _seen(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Results that whoever watches was told of."""
+    """Return `results`, after reporting each to the observer of nodes (`watchers`), if any."""
     if watchers:
         for t in results:
             watchers[0](t.node, op.name, [x.node for x in operands])
@@ -130,18 +136,18 @@ def _seen(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -
 
 
 def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """The results for a member of a batch, in a function that is traced: computed when those of all members are asked for."""
+    """Return pending results for one batch element, while a function is traced. They are computed for the whole batch at once."""
     own = [0 if whole(letters) else t.ndim - len(letters) for t, letters in zip(operands, op.operands, strict=True)]
 
     def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
         tensors = [Tensor._of(seen.node)._view(seen.layout) for seen in read]
         if size == 0:
             found = [empty((0, *shape), dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
-        elif any([lead and whole(letters) for lead, letters in zip(leads, op.operands, strict=True)]):  # one after the other
+        elif any([lead and whole(letters) for lead, letters in zip(leads, op.operands, strict=True)]):  # one batch element after another
             members = [[t[k] if lead else t for t, lead in zip(tensors, leads, strict=True)] for k in range(size)]
             each = [hosted(op.name, *given, sizes=sizes, **options) for given in members]
             found = [stack([results[k] for results in each]) for k in range(len(op.results))]
-        else:  # as the first axis of their batch
+        else:  # the whole batch, as the first axis
             given = [
                 t.reshape((size, *(1,) * (max(own) - axes), *t.shape[1:])) if lead else t
                 for t, axes, lead in zip(tensors, own, leads, strict=True)
@@ -156,8 +162,9 @@ def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int
 
 
 def of_members(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """What a function gives for a member of a batch, in a function that is traced: of `x`'s shape and dtype. It is called with the batch,
-    led by an axis for the members, when what it gives is asked for.
+    """Return a pending tensor of `x`'s shape and dtype for one batch element, while a function is traced.
+
+    When values are asked for, `function` is called once with the whole batch, whose first axis runs over the batch elements.
     """
 
     def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
@@ -169,13 +176,13 @@ def of_members(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Te
 
 
 def has_past(*tensors: Tensor) -> bool:
-    """Whether derivatives may be taken through what is made of these: nobody knows of members of a batch, in a function that is traced."""
+    """Return whether the tape records results of these tensors. Tracers of a batch count as recorded."""
     pasts = [past for t in tensors if (past := t.node.past) is not None]
     return bool(pasts) and bool(tracking.get()) and any([past.traced or past_of(past) is not None for past in pasts])
 
 
 def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """The same as one step of a derivative."""
+    """Call an operation as one node of the tape, whose VJP is in `BACKWARD`. Raise DerivativeError if the operation has no VJP."""
     from .steps import custom_derivative
 
     if name not in BACKWARD:

@@ -1,4 +1,4 @@
-"""What this namespace is, for programs that are written for any array library (Python array API 2025.12, inspection)."""
+"""Inspection of this namespace, for programs that support any array library (Python array API 2025.12, inspection)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..tensor.core import check_device
 __all__ = ["__array_namespace_info__"]
 
 CPU = "cpu"
-_BEYOND = (float16, bfloat16)  # dtypes that the standard does not have
+_BEYOND = (float16, bfloat16)  # dtypes beyond the standard
 
 
 class Info:
-    """What there is: capabilities, devices, dtypes."""
+    """Inspection of capabilities, devices and dtypes, in the form of the array API standard."""
 
     __slots__ = ()
 
     def capabilities(self) -> dict[str, Any]:
-        """What of the standard's optional behaviour there is: all of it.
+        """Return a dict of the standard's optional features, by name. All are supported; None means no limit.
 
         >>> import tenxor as tx
         >>> tx.__array_namespace_info__().capabilities()
@@ -28,15 +28,17 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
-        """The device of tensors that are made without naming one: "cpu"."""
+        """Return the device of tensors made without a device: "cpu"."""
         return CPU
 
     def devices(self) -> tuple[str, ...]:
-        """All devices: each is what creation functions take as `device`."""
+        """Return all valid values of the argument `device` of creation functions: only "cpu"."""
         return (CPU,)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """The dtypes of numbers that come without one, by kind: "real floating", "complex floating", "integral", "indexing".
+        """Return the default dtypes as a dict with keys "real floating", "complex floating", "integral" and "indexing".
+
+        Raise an error for a `device` other than "cpu" or None.
 
         >>> import tenxor as tx
         >>> tx.__array_namespace_info__().default_dtypes()["real floating"]
@@ -51,9 +53,10 @@ class Info:
         }
 
     def dtypes(self, *, device: str | None = None, kind: object = None) -> dict[str, DType]:
-        """The standard's dtypes by name: all, or those of a kind, or of any of a tuple of kinds, as `tx.isdtype` has them.
+        """Return the standard's dtypes, a dict by name. `kind` is None for all, a kind of `tx.isdtype`, or a tuple of kinds for their
+        union.
 
-        float16 and bfloat16 are not among them: the standard does not have these two. ArgumentError for what is no kind.
+        float16 and bfloat16 are missing, since the standard does not have them. Raise ArgumentError for an unknown kind.
 
         >>> import tenxor as tx
         >>> list(tx.__array_namespace_info__().dtypes(kind=("bool", "real floating")))
@@ -65,8 +68,8 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:
-    """What this library offers of the Python array API standard: `capabilities`, `default_device`, `default_dtypes`,
-    `devices` and `dtypes`. (Array API 2025.12, inspection.)
+    """Return an object for inspection of this library, with methods `capabilities`, `default_device`, `default_dtypes`, `devices` and
+    `dtypes`. (Array API 2025.12, inspection.)
 
     >>> import tenxor as tx
     >>> tx.__array_namespace_info__().devices()

@@ -1,4 +1,4 @@
-"""Asking for values, and seeing how they would come about."""
+"""Functions to compute pending values, to explain how they are computed, and to report on memory and configuration."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["compile_counts", "explain", "memory", "realize", "release_memory", "
 
 
 def realize(*tensors: Tensor) -> None:
-    """Compute several tensors now, together, sharing what they share. Nobody needs to call it.
+    """Compute several tensors now, each common subexpression once. Calling it is never necessary.
 
     >>> import tenxor as tx
     >>> a = tx.arange(3) + 1; b = a * 2
     >>> tx.realize(a, b); b.tolist()
     [2, 4, 6]
     """
-    if len(tensors) == 1 and type(tensors[0]) is Tensor:  # as mostly
+    if len(tensors) == 1 and type(tensors[0]) is Tensor:  # the most common case
         tensors[0].realize()
         return
     _realize(*[_checked("realize", t).storage.node for t in tensors])
 
 
 def explain(t: Tensor) -> str:
-    """How `t` would be computed: its view, and the loop IR of each kernel that is still to run. Computes nothing.
+    """Return a text on how `t` would be computed: its view, and the loop IR of each kernel still to run. Nothing is computed.
 
-    What takes no more than 16 KiB goes the short way, if `tx.show_config()` says that it is on: operation by operation instead, by
-    kernels that all expressions share. The values are the same.
+    Work of at most 16 KiB runs on the fast path if `tx.show_config()` reports "short way" as on. Each operation then runs in a kernel
+    shared by all expressions. The values are the same.
 
     >>> import tenxor as tx
     >>> print(tx.explain(tx.zeros(3).realize()[1:]))  # doctest: +ELLIPSIS
@@ -66,20 +66,23 @@ def explain(t: Tensor) -> str:
 
 
 def _checked(op: str, t: Tensor) -> Tensor:
+    """Return `t`. Raise DTypeError if it is no tensor."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")
     return t
 
 
 def _what(node: Node) -> str:
+    """Return the heading of a node in the text of `explain`."""
     if writes(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"
 
 
 def show_config() -> None:
-    """Print what this process computes with: versions, the back end, threads, whether small work goes the short way, and which of NumPy's
-    functions of C it calls in place, or why not.
+    """Print the configuration of this process: versions, back end, threads, and the state of the fast path ("short way").
+
+    The last row, "C of NumPy", tells which C functions of NumPy are called directly on tensor memory, or why not.
 
     >>> import tenxor as tx
     >>> tx.show_config()  # doctest: +ELLIPSIS
@@ -99,7 +102,7 @@ def show_config() -> None:
 
 
 def compile_counts() -> tuple[int, int]:
-    """How many kernels this process compiled, and how many it found compiled on disk.
+    """Return how many kernels this process compiled, and how many it loaded from disk.
 
     >>> import tenxor as tx
     >>> compiled, loaded = tx.compile_counts()
@@ -108,8 +111,9 @@ def compile_counts() -> tuple[int, int]:
 
 
 class Memory(NamedTuple):
-    """What there is, in bytes: `in_use` by live tensors and what is pending, the `peak` of that, `waiting`, the part that lives
-    for pending recipes alone, `pooled` for reuse, and the `limit` if one is set.
+    """Memory in bytes: `in_use` by live tensors and pending results, its `peak`, memory `pooled` for reuse, and the `limit`, or None.
+
+    `waiting` is the part of `in_use` that is held only because pending recipes read it.
     """
 
     in_use: int
@@ -120,8 +124,9 @@ class Memory(NamedTuple):
 
 
 def memory(*, reset_peak: bool = False) -> Memory:
-    """The bytes in use now, the most that were, those that only pending recipes keep, those kept for reuse, and the limit;
-    `reset_peak` starts a new peak. Memory that tensors share with others (`copy=False`) is not counted in use.
+    """Return the memory in bytes as a `Memory`: in use, its peak, the part held only by pending recipes, pooled for reuse, and the limit.
+
+    `reset_peak` starts a new peak from the bytes now in use. Memory shared with other libraries (`copy=False`) does not count as in use.
 
     >>> import tenxor as tx
     >>> before = tx.memory().in_use
@@ -133,7 +138,7 @@ def memory(*, reset_peak: bool = False) -> Memory:
     >>> tx.memory().waiting - before
     4000000
     """
-    waiting = waiting_bytes()  # first, as nodes may die of that: what is in use and what is kept are of one moment
+    waiting = waiting_bytes()  # asked first, since it may free nodes; the figures below are then of one moment
     found = Memory(pool.in_use, pool.peak, waiting, pool.pooled, None if pool.limit == UNLIMITED else pool.limit)
     if reset_peak:
         pool.peak = pool.in_use
@@ -141,9 +146,9 @@ def memory(*, reset_peak: bool = False) -> Memory:
 
 
 def release_memory() -> None:
-    """Give back to the system what can be had again: compute small results that much memory waits for, and keep none for reuse.
+    """Return memory to the system: compute small pending results that hold much memory, and free the blocks pooled for reuse.
 
-    This happens by itself as memory grows, and as time passes; it is for those who know that nothing large comes soon.
+    This also happens automatically as memory grows and time passes. Call it when no large work follows soon.
 
     >>> import tenxor as tx
     >>> before, mean = tx.memory().waiting, tx.ones((1000, 1000)).realize().mean()

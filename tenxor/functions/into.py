@@ -1,4 +1,4 @@
-"""What results are, and where they go: the arguments `dtype`, `casting` and `out`."""
+"""The arguments `dtype`, `casting` and `out`: the dtype of a result, and the tensor it is written into."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:
-    """Operands as tensors of a dtype, or else of that of `out`; DTypeError where `casting` does not allow it."""
+    """Return the operands as tensors of `dtype`, or of the dtype of `out` if None. Raise DTypeError where `casting` forbids the cast."""
     wanted = dtype_of(out.dtype if dtype is None and isinstance(out, Tensor) else dtype)
     tensors = [asarray(x) for x in given]
     for t in tensors:
@@ -28,7 +28,7 @@ def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casti
 
 
 def as_called(op: str, inner: str, function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """Call the function `inner` on behalf of `op`, which the user called: errors name `op`."""
+    """Call `function` for the public operation `op`. In its errors, replace the name `inner` at the beginning by `op`."""
     try:
         return function(*args, **named)
     except (ArgumentError, AxisError, DTypeError, ShapeError) as error:
@@ -40,5 +40,5 @@ def as_called(op: str, inner: str, function: Callable[..., T], *args: Any, **nam
 
 
 def as_dtype(t: Tensor, dtype: DType) -> Tensor:
-    """Itself where it has the dtype, as mostly."""
+    """Return `t` itself if already of the dtype, as in most cases, otherwise a cast copy."""
     return t if t.dtype is dtype else t.astype(dtype)

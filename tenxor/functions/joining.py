@@ -1,4 +1,4 @@
-"""Tensors put together: each part is written straight into its place in the result, pending ones as they are computed."""
+"""Joining and repeating tensors. Each part is written straight into the result; kernels compute pending parts into it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ P = ParamSpec("P")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 _POSITIVE = OPS["positive"]
-LAZY = 1 << 19  # bytes of a tensor that is rolled when it is wanted, together with what is made of it
+LAZY = 1 << 19  # bytes from which a tensor is rolled lazily, together with operations on the result
 
 
 def _replayed(arrange: Arrange, *, alone: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
@@ -121,11 +121,11 @@ def concat(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """New tensor: the given ones one after another along an axis; flattened first for None.
+    """Return the tensors joined along an existing axis, as a new tensor. With `axis` None they are flattened first.
 
-    The dtype is what theirs promote to, or `dtype`, to which each is cast as `casting` allows (see `can_cast`); with `out`
-    the result is written into that tensor, which is given back. Raises ArgumentError for no tensors, AxisError, DTypeError,
-    and a ShapeError that names the axis and the shapes that do not fit.
+    The dtype is the promoted one, or `dtype`, to which each tensor is cast as `casting` allows (see `can_cast`). `out`, if given, receives
+    the result and is returned. Raise ArgumentError for no tensors, AxisError, DTypeError, and a ShapeError that names the axis and the
+    shapes that do not fit.
 
     >>> import tenxor as tx
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
@@ -138,7 +138,7 @@ def concat(
 
 
 def _concatenated(arrays: Sequence[Operand], axis: int | None) -> Tensor:
-    """Return the tensors one after another along an axis."""
+    """Return the tensors joined along an existing axis, or flattened and joined for None."""
     parts, types = _parts("concat", arrays)
     first = parts[0].shape
     if axis is not None:
@@ -150,7 +150,8 @@ def _concatenated(arrays: Sequence[Operand], axis: int | None) -> Tensor:
 
 
 def _put_together(parts: list[Piece], axis: int | None, quickly: Callable[[], Tensor | None], otherwise: Callable[[], Tensor]) -> Tensor:
-    """What is put together quickly, or `otherwise`; for derivatives in one step. What they ask about is not, while they ask."""
+    """Return `quickly()`, or `otherwise()` if that is None. If derivatives are recorded for a part, the tape records one node for the join.
+    """
 
     def make() -> Tensor:
         found = quickly()
@@ -163,6 +164,7 @@ def _put_together(parts: list[Piece], axis: int | None, quickly: Callable[[], Te
 
 
 def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tensor:
+    """Join parts along an existing axis, or flattened for None, without the quick way. Raise ShapeError if they do not fit."""
     parts = _readable(parts) if types == {np.ndarray} else parts
     shapes = _shapes(parts)
     if axis is not None:
@@ -171,6 +173,7 @@ def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tenso
 
 
 def _shape_end_to_end(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    """Return the shape of `concat`'s result."""
     first = shapes[0]
     if axis is None:
         return (sum([prod(shape) for shape in shapes]),)
@@ -192,10 +195,10 @@ def stack(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
+    """Return the tensors, all of one shape, joined along a new axis at position `axis` of the result, as a new tensor.
 
-    The dtype is what theirs promote to, or `dtype`; `casting` and `out` are as of `concat`. Raises ArgumentError for no tensors,
-    AxisError, and a ShapeError that names the shapes that differ.
+    The dtype is the promoted one, or `dtype`, to which each tensor is cast as `casting` allows (see `can_cast`). `out`, if given, receives
+    the result and is returned. Raise ArgumentError for no tensors, AxisError, and a ShapeError that names the shapes that differ.
 
     >>> import tenxor as tx
     >>> tx.stack([tx.arange(2), tx.ones(2, dtype=tx.int64)], axis=1).tolist()
@@ -208,7 +211,7 @@ def stack(
 
 
 def _stacked(arrays: Sequence[Operand], axis: int) -> Tensor:
-    """Return the tensors along a new axis."""
+    """Return the tensors joined along a new axis."""
     parts, types = _parts("stack", arrays)
     first = parts[0].shape
     axis = axis_of("stack", axis, len(first) + 1)
@@ -217,6 +220,7 @@ def _stacked(arrays: Sequence[Operand], axis: int) -> Tensor:
 
 
 def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
+    """Join parts along a new axis, without the quick way. Raise ShapeError if their shapes differ."""
     parts = _readable(parts) if types == {np.ndarray} else parts
     shapes = _shapes(parts)
     _check_fit("stack", shapes, None)
@@ -224,13 +228,15 @@ def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
 
 
 def _shape_side_by_side(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    """Return the shape of `stack`'s result."""
     assert axis is not None
     return (*shapes[0][:axis], len(shapes), *shapes[0][axis:])
 
 
 def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
-    """What is to be joined, and its types. NumPy's arrays stay what they are: they are read at the call, or copied
-    later.
+    """Return a list of the parts to join, and the set of their types.
+
+    NumPy arrays stay arrays if all parts are: they are read during the call, or copied later.
     """
     if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
@@ -245,7 +251,7 @@ def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
 
 
 def _readable(parts: list[Any]) -> list[Piece]:
-    """Tensors, and arrays that can be read as they are."""
+    """Return the parts with each array that cannot be read in place converted to a tensor."""
     return parts if are_arrays(parts) else [a if are_arrays([a]) else asarray(a) for a in parts]
 
 
@@ -254,9 +260,9 @@ def _shapes(parts: Sequence[Piece]) -> list[Shape]:
 
 
 def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> None:
-    """Every axis but the joined one must have equal sizes."""
+    """Raise ShapeError unless the shapes agree in every axis but `axis`; None means every axis."""
     first = shapes[0]
-    for shape in dict.fromkeys(shapes):  # in their order, each once
+    for shape in dict.fromkeys(shapes):  # distinct shapes in order
         if len(shape) != len(first):
             k = shapes.index(shape)
             raise ShapeError(f"{op}: tensor {k} has shape {shape}, the first {first}; all need as many axes")
@@ -270,14 +276,14 @@ def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> 
 
 
 def _joined(op: str, parts: list[Piece], axis: int | None, shape: tuple[int, ...]) -> Tensor:
-    """New tensor of a shape: what fits together, one after another along an axis of the shape, or flattened for None."""
+    """Return a new tensor of this shape with the parts joined along `axis` of the shape, or flattened for None."""
     dtype = result_type(*{p.dtype for p in parts})
     how = written if want_kernels(parts, prod(shape) * dtype.itemsize) else joined
     return how(Tensor, op, parts, axis, shape, dtype)
 
 
 def along(axis: int, index: slice) -> tuple[slice, ...]:
-    """The key of a slice along an axis."""
+    """Return the key that applies the slice `index` to one axis."""
     return (*(_ALL,) * axis, index)
 
 
@@ -318,10 +324,10 @@ def _rolls_later(x: Tensor) -> bool:
 @_replayed(_arrange_roll, alone=True)
 @spelled
 def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
-    """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.
+    """Return a new tensor with the elements moved along axes by `shift` positions; those moved past the end reenter at the other end.
 
-    One shift serves all axes, or each has its own; the shifts of an axis named twice add up. With `axis` None the
-    flattened tensor is rolled and keeps its shape. Raises AxisError, and ArgumentError for another number of shifts.
+    One shift applies to all axes, or each axis has its own; the shifts of an axis named twice add up. With `axis` None, the flattened
+    tensor is rolled and keeps its shape. Raise AxisError, and ArgumentError for a wrong number of shifts.
 
     >>> import tenxor as tx
     >>> tx.roll(tx.arange(5), 2).tolist()
@@ -347,7 +353,7 @@ def _rolled_later(x: Tensor, shift_of: tuple[tuple[int, int], ...]) -> Tensor:
 
 
 def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
-    """Where from and where to the two parts of a rolled axis go."""
+    """Return (source, target) slices for the two parts of a rolled axis, or for the whole axis if nothing moves."""
     by = shift % size if size else 0
     if by == 0:
         return [(_ALL, _ALL)]
@@ -357,9 +363,9 @@ def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
 @called_again
 @spelled
 def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
-    """New tensor: `x` repeated so many times along each axis, counted from the last.
+    """Return a new tensor with `x` repeated along each axis. `repetitions` are counts for the last axes, or for new leading axes.
 
-    Raises ArgumentError for repetitions that are not integers from 0 on.
+    Raise ArgumentError for repetitions that are not integers of 0 or more.
 
     >>> import tenxor as tx
     >>> tx.tile(tx.arange(2), (2, 2)).tolist()
@@ -381,10 +387,10 @@ def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
 def repeat(
     x: Operand, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
 ) -> Tensor:
-    """New tensor: each element repeated along an axis, all alike or each its own number of times; flattened for None.
+    """Return a new tensor with each element repeated along an axis, by one count for all or one for each. None flattens `x` first.
 
-    This is torch's repeat_interleave; torch's repeat is `tile`. Raises AxisError, ArgumentError for counts that are not
-    integers from 0 on, ShapeError for another number of counts than the axis has elements.
+    This is PyTorch's `repeat_interleave`; PyTorch's `repeat` is `tile`. Raise AxisError, ArgumentError for counts that are not integers of
+    0 or more, and ShapeError if the number of counts is not the size of the axis.
 
     >>> import tenxor as tx
     >>> tx.repeat(tx.arange(3), 2).tolist(), tx.repeat(tx.arange(3), [0, 1, 2]).tolist()
@@ -411,6 +417,7 @@ def repeat(
 
 
 def _counts(repeats: Any) -> IntArray:
+    """Return `repeats` as an array. Raise ArgumentError if it is ragged."""
     try:
         found: IntArray = np.asarray(repeats)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What kind of thing an argument is to be, as its annotation says: who is given another says so, in one way.
+"""Validation of arguments against the annotations of their parameters, with errors of one form.
 
-What is called now and then - constructors, optimisers - looks before it does anything (`checked`). What is called all the time looks
-only when something has failed (`explained`), which costs next to nothing until then.
+A function called now and then, such as a constructor or an optimiser, validates before it does anything (`checked`). A function called
+often validates only after it has failed (`explained`); until then validation costs next to nothing.
 """
 
 from __future__ import annotations
@@ -18,42 +18,48 @@ from ..errors import ArgumentError, TenxorError, described
 from ..tensor import Tensor
 
 Ints: TypeAlias = int | tuple[int, ...]
-Count: TypeAlias = int  # 0 or more
-Some: TypeAlias = int  # 1 or more
+Count: TypeAlias = int  # an integer of 0 or more
+Some: TypeAlias = int  # an integer of 1 or more
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Kind(NamedTuple):
-    """What an annotation means: whether a value is of it, and how to say that."""
+    """The meaning of an annotation: a predicate for values, and the words for it in an error."""
 
-    has: Callable[[Any], object]  # false, or an error, if it is not
+    has: Callable[[Any], object]  # returns false, or raises, for an unsuitable value
     words: str
 
 
 def _is_whole(x: Any) -> bool:
+    """Return True for an integer; raise for anything else."""
     index(x)
     return True
 
 
 def _is_number(x: Any) -> bool:
+    """Return whether `x` is a real number other than NaN; raise for most other types."""
     return getattr(x, "shape", ()) == () and not isnan(x)
 
 
 def _is_truth(x: Any) -> bool:
+    """Return True if `x` has a truth value; raise otherwise."""
     bool(x)
     return True
 
 
 def _is_many(x: Any) -> bool:
+    """Return whether `x` is iterable, and neither a text, bytes nor a 0-d array."""
     return isinstance(x, Iterable) and not isinstance(x, (str, bytes, bytearray)) and getattr(x, "shape", None) != ()
 
 
 def _is_row(x: Any) -> bool:
+    """Return whether `x` is iterable and has a length and an order: sets and mappings have none."""
     return _is_many(x) and hasattr(x, "__len__") and not isinstance(x, (Mapping, Set))
 
 
 def _all(one: Callable[[Any], object]) -> Callable[[Any], bool]:
+    """Return a predicate for sequences in which `one` holds for each element."""
     return lambda x: _is_row(x) and all([one(each) for each in x])
 
 
@@ -75,12 +81,12 @@ _KINDS: dict[str, Kind] = {
     "Sequence": Kind(_is_row, "a list or a tuple"),
     **dict.fromkeys(("Place", "Folder"), Kind(lambda x: isinstance(x, (str, os.PathLike)), "a path")),
 }
-_SHORTER = {"Ints": "int | tuple[int, ...]", "Source": "Generator | None"}  # names that annotations have for several
-RAW = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)  # what comes from further in
+_SHORTER = {"Ints": "int | tuple[int, ...]", "Source": "Generator | None"}  # aliases in annotations -> their union, written out
+RAW = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)  # errors of unsuitable values that no check caught
 
 
 def kind(words: str) -> Callable[[type[T]], type[T]]:
-    """Have a class be a kind, too, which messages call by these words."""
+    """Return a decorator to register a class for use in checked annotations. `words` describe an instance in errors."""
 
     def named(cls: type[T]) -> type[T]:
         _KINDS[cls.__name__] = Kind(lambda x: isinstance(x, cls), words)
@@ -90,7 +96,10 @@ def kind(words: str) -> Callable[[type[T]], type[T]]:
 
 
 def check(op: str, name: str, value: Any, annotation: str) -> None:
-    """Raise ArgumentError if an argument is of no kind that its annotation names. One that names others is not looked at."""
+    """Raise ArgumentError if `value` suits no member of the union `annotation`. Accept every value if a member is unknown to this module.
+
+    `op` and `name` are the names of the function and the argument in the error.
+    """
     words = []
     for part in " | ".join([_SHORTER.get(part, part) for part in annotation.split(" | ")]).split(" | "):
         found = _KINDS.get(part) or _KINDS.get(part.partition("[")[0].removeprefix("random."))
@@ -99,14 +108,14 @@ def check(op: str, name: str, value: Any, annotation: str) -> None:
         try:
             if found.has(value):
                 return
-        except Exception:  # whatever a stranger says when it is asked
+        except Exception:  # a foreign object may raise anything from a predicate
             pass
         words.append(found.words)
     raise ArgumentError(f"{op}: {name} is {' or '.join(words)}, not {told(value)}")
 
 
 def check_fields(op: str, state: Any, /, **annotations: str) -> None:
-    """Raise ArgumentError for what is not the dict that `state_dict()` gives: with these fields, of these kinds."""
+    """Raise ArgumentError unless `state` is a mapping, as from `state_dict()`, with these fields, suited to these annotations."""
     for name, annotation in annotations.items():
         if not isinstance(state, Mapping) or name not in state:
             raise ArgumentError(f"{op}: there is no {name!r} in {told(state)}; give what state_dict() gave")
@@ -114,12 +123,12 @@ def check_fields(op: str, state: Any, /, **annotations: str) -> None:
 
 
 def told(value: Any) -> str:
-    """A value in a few words."""
+    """Return a short description of a value for an error: with its shape and dtype, or with its type."""
     return described(value) if getattr(value, "shape", None) else f"{described(value)} of type {type(value).__name__}"
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function, which begins by looking at its arguments."""
+    """Wrap `function` to validate its arguments first. The wrapper raises ArgumentError for a value unsuited to its annotation."""
 
     @wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> T:
@@ -130,7 +139,10 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def explained(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function, which looks at its arguments when something went wrong further in, and says which one it was."""
+    """Wrap `function` to validate its arguments only after it raised one of `RAW`, except a TenxorError.
+
+    If an argument is unsuited to its annotation, the wrapper raises ArgumentError; else the original error passes.
+    """
 
     @wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> T:
@@ -145,6 +157,7 @@ def explained(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for the first argument of a call unsuited to its annotation. A constructor is reported by its class."""
     code, annotations = function.__code__, function.__annotations__
     names = code.co_varnames[: code.co_argcount]
     op = type(args[0]).__name__ if function.__name__ in ("__init__", "forward") and args else function.__name__

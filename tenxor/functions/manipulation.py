@@ -1,4 +1,4 @@
-"""Movement as functions: each gives a view, which shares the elements of its argument and copies none."""
+"""Movement of axes and elements as functions. Each returns a view, which shares its argument's elements without a copy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 @called_again
 @spelled
 def permute_dims(x: Operand, /, axes: Sequence[int] = (), *, dims: Sequence[int] | None = None) -> Tensor:
-    """View whose axis `k` is axis `axes[k]` of `x`. Raises AxisError unless `axes` names every axis once.
+    """Return a view whose axis `k` is axis `axes[k]` of `x`. Raise AxisError unless `axes` names every axis once.
 
     >>> import tenxor as tx
     >>> tx.permute_dims(tx.zeros((2, 3, 4)), (2, 0, 1)).shape
@@ -59,7 +59,9 @@ permute = permute_dims
 
 
 def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) -> Tensor:
-    """View with all axes in reverse, or in the given order, as in NumPy. PyTorch's function of two axes swaps these: ArgumentError.
+    """Return a view with all axes reversed, or in the given order, as in NumPy.
+
+    Raise ArgumentError for two axes as separate arguments: PyTorch's `transpose` swaps them.
 
     >>> import tenxor as tx
     >>> tx.transpose(tx.zeros((2, 3, 4))).shape
@@ -73,7 +75,7 @@ def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) ->
 
 
 def matrix_transpose(x: Operand, /) -> Tensor:
-    """View with the last two axes swapped. Raises AxisError if there are fewer.
+    """Return a view with the last two axes swapped. Raise AxisError if there are fewer.
 
     >>> import tenxor as tx
     >>> tx.matrix_transpose(tx.zeros((2, 3, 4))).shape
@@ -83,9 +85,9 @@ def matrix_transpose(x: Operand, /) -> Tensor:
 
 
 def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
-    """View with some axes moved to new places, the others in their order.
+    """Return a view with some axes moved to new positions, and the other axes in their order.
 
-    Raises AxisError for an axis that is not there or named twice, and for another number of places than axes.
+    Raise AxisError for a missing axis, an axis named twice, or a wrong number of positions.
 
     >>> import tenxor as tx
     >>> tx.moveaxis(tx.zeros((2, 3, 4)), 0, -1).shape
@@ -98,7 +100,7 @@ movedim = moveaxis
 
 
 def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
-    """View with two axes swapped. Raises AxisError.
+    """Return a view with two axes swapped. Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> tx.swapaxes(tx.zeros((2, 3, 4)), 0, 2).shape
@@ -110,7 +112,7 @@ def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
 @called_again
 @spelled
 def flip(x: Operand, /, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
-    """View with some axes reversed, or all of them for None. Raises AxisError.
+    """Return a view with some axes reversed, or all axes for None. Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> tx.flip(tx.arange(3)).tolist()
@@ -124,11 +126,11 @@ def flip(x: Operand, /, axis: Axes = None, *, dim: Axes = None, dims: Axes = Non
 
 @spelled
 def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> Tensor:
-    """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new tensor.
+    """Return a view of the elements in row-major order in another shape, or a new tensor with `copy=True`. One size may be -1.
 
-    Any tensor can be seen in any shape of as many elements, so `copy=False` and None are the same. With `order="F"`
-    elements are read, and placed, in column-major order, the first axis running fastest; with "A" if that is how they lie
-    in memory. Raises ShapeError if the sizes do not multiply out.
+    Every tensor can be viewed in every shape of as many elements, so `copy=False` and None mean the same. With `order="F"`, elements are
+    read and placed in column-major order, where the first axis varies fastest; with "A", in column-major order if they are stored so in
+    memory. Raise ShapeError if the sizes do not multiply to the number of elements.
 
     >>> import tenxor as tx
     >>> tx.reshape(tx.arange(6), (2, -1)).tolist()
@@ -139,7 +141,7 @@ def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy
 
 
 def ravel(x: Operand, /, order: str = "C") -> Tensor:
-    """View with one axis, in row-major order; with `order="F"` in column-major order, as of `reshape`.
+    """Return a view with one axis, in row-major order, or in column-major order with `order="F"`, as in `reshape`.
 
     >>> import tenxor as tx
     >>> tx.ravel(tx.asarray([[1, 2], [3, 4]]).T).tolist()
@@ -153,7 +155,7 @@ def ravel(x: Operand, /, order: str = "C") -> Tensor:
 def flatten(
     x: Operand, /, start: int = 0, end: int = -1, *, start_dim: int | None = None, end_dim: int | None = None
 ) -> Tensor:
-    """View with the axes from `start` to `end`, both included, merged into one. Raises AxisError.
+    """Return a view with the axes from `start` to `end`, both included, merged into one. Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> tx.flatten(tx.zeros((2, 3, 4)), 1).shape
@@ -164,7 +166,7 @@ def flatten(
 
 @spelled
 def unflatten(x: Operand, axis: int, sizes: Sequence[int], /) -> Tensor:
-    """View with one axis split into several; one size may be -1. Raises ShapeError if they do not multiply to the axis.
+    """Return a view with one axis split into several; one size may be -1. Raise ShapeError unless they multiply to the size of the axis.
 
     >>> import tenxor as tx
     >>> tx.unflatten(tx.zeros((2, 12)), 1, (3, -1)).shape
@@ -176,7 +178,7 @@ def unflatten(x: Operand, axis: int, sizes: Sequence[int], /) -> Tensor:
 @called_again
 @spelled
 def squeeze(x: Operand, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
-    """View without the given axes, which have size 1, or without all such axes for None. Raises ShapeError for another size.
+    """Return a view without the given axes of size 1, or without all axes of size 1 for None. Raise ShapeError for an axis of another size.
 
     >>> import tenxor as tx
     >>> tx.squeeze(tx.zeros((2, 1, 3)), 1).shape
@@ -188,7 +190,7 @@ def squeeze(x: Operand, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
 @called_again
 @spelled
 def expand_dims(x: Operand, /, axis: int | tuple[int, ...] = 0, *, dim: int | None = None) -> Tensor:
-    """View with new axes of size 1, which have the given places in the result. Raises AxisError.
+    """Return a view with new axes of size 1 at the given positions of the result. Raise AxisError for an invalid position.
 
     >>> import tenxor as tx
     >>> tx.expand_dims(tx.zeros((2, 3)), (0, -1)).shape
@@ -199,7 +201,7 @@ def expand_dims(x: Operand, /, axis: int | tuple[int, ...] = 0, *, dim: int | No
 
 @spelled
 def unsqueeze(x: Operand, /, dim: int) -> Tensor:
-    """View with a new axis of size 1 at the place `dim` of the result, as `expand_dims`.
+    """Return a view with a new axis of size 1 at position `dim` of the result, as `expand_dims` does.
 
     >>> import tenxor as tx
     >>> tx.unsqueeze(tx.zeros((2, 3)), -1).shape
@@ -212,7 +214,7 @@ def unsqueeze(x: Operand, /, dim: int) -> Tensor:
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
-    """The shape to which all the shapes broadcast: aligned at the last axis, sizes equal or 1. Raises ShapeError.
+    """Return the common shape of the broadcast: shapes are aligned at the last axis, and sizes must be equal or 1. Raise ShapeError.
 
     >>> import tenxor as tx
     >>> tx.broadcast_shapes((5, 1, 3), (7, 1, 4, 3))
@@ -225,8 +227,9 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
 
 @spelled
 def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Tensor:
-    """View broadcast to a shape. Where an element repeats, one number may be written to the view, and nothing else. Raises ShapeError
-    that names the axis.
+    """Return a view broadcast to a shape. If elements repeat, only a single number can be written to the view.
+
+    Raise a ShapeError that names the axis that does not fit.
 
     >>> import tenxor as tx
     >>> tx.broadcast_to(tx.arange(3), (2, 3)).tolist()
@@ -236,7 +239,7 @@ def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
-    """Views of all the tensors, broadcast to their common shape. Raises ShapeError if they have none.
+    """Return views of all the tensors, broadcast to their common shape. Raise ShapeError if they have none.
 
     >>> import tenxor as tx
     >>> [t.shape for t in tx.broadcast_arrays(tx.zeros(3), tx.zeros((2, 1)))]
@@ -252,7 +255,7 @@ def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
 def diagonal(
     x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dim1: int | None = None, dim2: int | None = None
 ) -> Tensor:
-    """View of the elements where the index along `axis2` is that along `axis1` plus `offset`: the last axis of the result.
+    """Return a view of a diagonal: the elements whose index along `axis2` is that along `axis1` plus `offset`, as the last axis.
 
     >>> import tenxor as tx
     >>> tx.diagonal(tx.arange(6).reshape(2, 3), 1).tolist()
@@ -262,10 +265,10 @@ def diagonal(
 
 
 def windows(x: Operand, /, axis: int, size: int, step: int = 1, dilation: int = 1) -> Tensor:
-    """View of all windows of `size` elements along an axis, which counts them; a new last axis runs through each.
+    """Return a view of all windows of `size` elements along an axis. The axis counts the windows; a new last axis runs over their elements.
 
-    Neighbouring windows start `step` elements apart; the elements of a window lie `dilation` apart. Read-only where
-    windows overlap. Raises ShapeError for a window longer than the axis.
+    Neighbouring windows start `step` elements apart; the elements of a window lie `dilation` apart. The view is read-only where windows
+    overlap. Raise ShapeError for a window longer than the axis.
 
     >>> import tenxor as tx
     >>> tx.windows(tx.arange(6), 0, 3, step=2).tolist()
@@ -277,7 +280,10 @@ def windows(x: Operand, /, axis: int, size: int, step: int = 1, dilation: int = 
 @called_again
 @spelled
 def unstack(x: Operand, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
-    """What stands at each index of an axis, undoing `stack`: views, or for one axis the elements as values. Raises AxisError.
+    """Return a tuple of the slices at each index of an axis, the inverse of `stack`. They are views; of a 1-D tensor they are new 0-d
+    tensors.
+
+    Raise AxisError for a missing axis.
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
@@ -294,9 +300,9 @@ unbind = unstack
 def split(
     x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None
 ) -> tuple[Tensor, ...]:
-    """Views that divide an axis: into so many equal parts, or at the given indices, as in NumPy.
+    """Return a tuple of views that divide an axis into a number of equal parts, or at the given indices, as in NumPy.
 
-    Raises ShapeError if the axis does not divide into equal parts.
+    Raise ShapeError if the axis does not divide into equal parts.
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]

@@ -1,4 +1,4 @@
-"""The user's own functions over whole tensors, compiled: `map`, `reduce`, `accumulate` and `contract`."""
+"""User functions over whole tensors, compiled into kernels: `map`, `reduce`, `accumulate` and `contract`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["accumulate", "contract", "map", "reduce"]
 
 
 def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -> Tensor:
-    """New tensor: `function` of the elements of the tensors, broadcast together; any number of them, any result dtype.
+    """Return `function` of the elements of the tensors, broadcast together, as a new tensor. Any number of tensors, any result dtype.
 
-    The function is called once, with stand-ins for the elements, and becomes part of a kernel. It may use operators, tx
-    functions and numbers; choices between values are `tx.where`. TraceError says what it did that no kernel can do.
+    The function is called once, with tracers in place of the elements, and compiled into a kernel. It may use operators, tx functions and
+    numbers; a choice between values is `tx.where`. Raise a TraceError that says what no kernel can do.
 
     >>> import tenxor as tx
     >>> tx.map(lambda x, y: tx.where(x > y, x - y, 0), tx.arange(4), 1).tolist()
@@ -39,12 +39,14 @@ def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -
 
 
 def _mapped(op: str, function: Function, operands: Sequence[Tensor]) -> Tensor:
+    """Trace `function`, and return its pending result for the operands, broadcast together."""
     traced = trace(op, function, [t.dtype for t in operands])
     shape = broadcast(op, *(t.shape for t in operands))
     return Tensor._of(_applied(traced, operands, shape))
 
 
 def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
+    """Build the node of a traced function applied to operands. The numbers that the function reads are further operands."""
     op = traced.op()
     sources: list[Node | Scalar] = [t.node for t in operands]
     layouts: list[Layout | None] = [t.layout if t.shape == shape else t.layout.expand(shape) for t in operands]
@@ -58,7 +60,7 @@ def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...])
 
 
 def _fixed(op: str, traced: Traced) -> Expr:
-    """A formula with the numbers that it reads made part of it."""
+    """Return the traced formula with the numbers it reads as constants. Raise TraceError if it reads a tensor from outside."""
     args: list[Expr] = []
     for x in traced.extras:
         if not isinstance(x, Scalar):
@@ -69,7 +71,7 @@ def _fixed(op: str, traced: Traced) -> Expr:
 
 
 def _constant(value: Number, dtype: DType) -> Const:
-    """A number as part of a formula."""
+    """Return a number as a constant of `dtype` in a formula."""
     if dtype.is_complex:
         return Const(complex(value), dtype)
     assert not isinstance(value, complex)
@@ -88,10 +90,9 @@ def reduce(
     dim: Axes = None,
     keepdim: bool | None = None,
 ) -> Tensor:
-    """New tensor: `axis` reduced by `function(so_far, element)` (an int, a tuple, or all), in row-major order of the
-    elements.
+    """Return `axis` (an int, a tuple, or None for all) reduced by `function(so_far, element)`, in row-major order, as a new tensor.
 
-    It starts from the number `initial`, or else from the first element. The function is traced as in `map`.
+    The reduction starts from the number `initial`, or from the first element if None. The function is traced as in `map`.
 
     >>> import tenxor as tx
     >>> tx.reduce(lambda acc, x: 2 * acc + x, tx.asarray([1, 0, 1, 1]), initial=0).item()
@@ -106,11 +107,11 @@ def reduce(
 def accumulate(
     function: Function, t: Operand, /, axis: int | None = None, initial: Number | None = None, *, dim: int | None = None
 ) -> Tensor:
-    """New tensor of `t`'s shape: element `i` is `function(so_far, element)` over elements `0..i` along `axis` (of the
-    flattened tensor for None), in their order.
+    """Return the results of a running reduction along `axis`, or over the flattened tensor for None, as a new tensor of `t`'s shape.
 
-    It starts from the number `initial`, or else from the first element, which is the first of the result. The function is
-    traced as in `map`. Raises AxisError, ArgumentError, TraceError. (NumPy's `ufunc.accumulate`; Python's `itertools.accumulate`.)
+    Element `i` is `function(so_far, element)` applied to the elements `0..i` in order. The reduction starts from the number `initial`, or
+    from the first element if None, which is then the first result. The function is traced as in `map`. Raise AxisError, ArgumentError or
+    TraceError. (NumPy's `ufunc.accumulate`; Python's `itertools.accumulate`.)
 
     >>> import tenxor as tx
     >>> tx.accumulate(lambda level, x: 0.5 * level + x, tx.asarray([4.0, 0.0, 0.0])).tolist()
@@ -122,7 +123,7 @@ def accumulate(
 
 
 def _fold(op: str, function: Function, t: Tensor, initial: Number | None) -> tuple[Tensor, Reduction]:
-    """The user's function as a reduction in the order of the elements, and the tensor in the dtype that it takes."""
+    """Return the tensor in the dtype of the reduction's state, and the user's function as an ordered reduction."""
     if initial is not None and not isinstance(initial, (bool, int, float, complex)):
         raise ArgumentError(f"{op}: initial is a number, not {described(initial)}")
     first = t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, op))
@@ -143,13 +144,13 @@ def contract(
     multiply: Function | None = None,
     add: Function | None = None,
 ) -> Tensor:
-    """New tensor: products of elements of `a` and `b`, added up over an axis that they share, without any temporary.
+    """Return products of elements of `a` and `b`, summed over a shared axis, as a new tensor, without temporaries.
 
-    Each pair `(axis of a, axis of b)` walks two axes of equal size together. The last pair is added up; those before it
-    stay, as batches, first in the result. Then come the other axes of `a`, then those of `b`. So `[(1, 0)]` is a matrix
-    product, `[(0, 0), (2, 1)]` a batched one, and no pair an outer product. `multiply(x, y)` and `add(x, y)` may be any
-    functions that can be traced; `add` must not depend on the order in which it takes its elements. Without them, dtypes and
-    sums are those of `tensordot`, and of bools the result is whether any pair is true.
+    Each pair `(axis of a, axis of b)` pairs two axes of equal size. The last pair is summed over. The pairs before it are batch axes, which
+    come first in the result. Then come the other axes of `a`, then those of `b`. So `[(1, 0)]` is a matrix product, `[(0, 0), (2, 1)]` a
+    batched one, and no pair an outer product. `multiply(x, y)` and `add(x, y)` may be any traceable functions; the result of `add` must not
+    depend on the order of the elements. Without both, dtypes and sums are those of `tensordot`, and for bools the result tells whether any
+    pair is true.
 
     >>> import tenxor as tx
     >>> a, b = tx.asarray([[1, 2], [3, 0]]), tx.asarray([[5, 1], [2, 4]])
@@ -201,7 +202,7 @@ _BUILT_IN = {
 
 
 def _adding(add: Function | None, products: Tensor) -> Reduction:
-    """The reduction that a function adds up by."""
+    """Return the reduction by a user's function, or by the built-in one for our own functions, or the sum for None."""
     if add is None:
         return REDUCTIONS["sum"]
     if add in _BUILT_IN:

@@ -1,4 +1,4 @@
-"""Normalised exponentials. Each is a formula over whole rows, fused so that a row is read once while it is in cache."""
+"""Normalised exponentials. Each is a formula over rows, fused so that a row is read from memory once, and then from the cache."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 @called_again
 @spelled
 def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
-    """New float tensor: exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow.
+    """Return exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow, as a new float tensor.
 
-    Integers become float64; float16 and bfloat16 are computed in float32. NaN where a row holds NaN, inf, or nothing but -inf.
-    Raises AxisError.
+    Integers become float64; float16 and bfloat16 are computed in float32. Rows that contain NaN or inf, or only -inf, become NaN. Raise
+    AxisError for a missing axis, DTypeError for complex numbers.
 
     >>> import tenxor as tx
     >>> tx.softmax(tx.asarray([1000.0, 1000.0, 999.0])).sum().item()
@@ -40,9 +40,9 @@ def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
 @called_again
 @spelled
 def log_softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
-    """New float tensor: the logarithm of `softmax` over `axis`, exact where softmax itself would be 0.
+    """Return the logarithm of `softmax` over `axis` as a new float tensor, accurate even where softmax rounds to 0.
 
-    Dtypes and errors as of `softmax`.
+    Dtypes and errors are those of `softmax`.
 
     >>> import tenxor as tx
     >>> tx.log_softmax(tx.asarray([0.0, -1000.0])).tolist()
@@ -60,9 +60,9 @@ def log_softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
 def logsumexp(
     x: Operand, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
 ) -> Tensor:
-    """New float tensor: log(sum(exp(x))) over `axis` (an int, a tuple, or None for all), without overflow.
+    """Return log(sum(exp(x))) over `axis` (an int, a tuple, or None for all), without overflow, as a new float tensor.
 
-    -inf for nothing, as of log(0). Dtypes and errors as of `softmax`.
+    The result for no elements is -inf, as log(0). Dtypes and errors are those of `softmax`.
 
     >>> import tenxor as tx
     >>> tx.logsumexp(tx.asarray([1000.0, 1000.0])).item() - 1000.0
@@ -80,7 +80,7 @@ def logsumexp(
 
 
 def highest_of(x: Any, axis: Axes) -> Any:
-    """The largest elements, which are subtracted so that no power overflows: for derivatives constants, as they make no difference."""
+    """Return the maxima over `axis`, to be subtracted before `exp`. The tape records nothing: they do not change the result."""
     if not x.requires_grad:
         return x.max(axis, keepdims=True)
     with untracked():
@@ -88,7 +88,7 @@ def highest_of(x: Any, axis: Axes) -> Any:
 
 
 def _float(op: str, x: Operand) -> tuple[Any, DType]:
-    """The tensor in the dtype to compute in, and the dtype of the result."""
+    """Return the tensor in the dtype of the computation, and the dtype of the result. Raise an error for dtypes without an order."""
     t = asarray(x)
     result = t.dtype if t.dtype.is_float else DEFAULT_FLOAT
     REDUCTIONS["max"].check(op, t.dtype)

@@ -1,6 +1,6 @@
-"""Functions that NumPy has and we have not by that name, put together of ours: what `np.nansum(tensor)` comes to.
+"""NumPy's functions without a Tenxor function of the same name, composed from ours: the implementation of `np.nansum(tensor)`.
 
-They take NumPy's arguments, and are no names of the package.
+They take NumPy's arguments, and are not exported.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _numpys(function: _F) -> _F:
+    """Register an implementation in `FUNCTIONS` under its own name."""
     FUNCTIONS[function.__name__] = function
     return function
 
@@ -34,7 +35,9 @@ def _numpys(function: _F) -> _F:
 
 
 def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
-    """What `ones_like` and its kin make, in another shape where one is given."""
+    """Return `tx.NAME_like(a, ...)`, or if `shape` is not None, a tensor of that shape with `a`'s dtype. `name` is "ones" or another
+    creation function.
+    """
     a = asarray(a)
     if shape is None:
         found: Tensor = getattr(tx, f"{name}_like")(a, *value, dtype=dtype)
@@ -44,7 +47,7 @@ def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
 
 
 def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
-    """What `full_like` makes, which may also be filled with what broadcasts."""
+    """Return a tensor like NumPy's `full_like`. `value` may be an array that broadcasts to the shape."""
     if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
         return _like("full", a, dtype, shape, value)
     found = _like("empty", a, dtype, shape)
@@ -91,7 +94,7 @@ FUNCTIONS.update(
 @_numpys
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     given = asarray(src)
-    if casting != "same_kind" and not tx.can_cast(given.dtype, dst.dtype, casting):  # that is what `_receive` looks at
+    if casting != "same_kind" and not tx.can_cast(given.dtype, dst.dtype, casting):  # `_receive` checks only "same_kind"
         raise DTypeError(f"np.copyto: with casting={casting!r} {given.dtype} becomes no {dst.dtype}; casting='unsafe' allows it")
     given = given.astype(dst.dtype, copy=False) if casting == "unsafe" else given
     dst._receive("np.copyto", tx.broadcast_to(given, dst.shape), where)
@@ -113,6 +116,7 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 
 
 def _along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """Return an index for each axis of `arr`: `indices` along `axis`, and all positions along each other axis."""
     if indices.ndim != arr.ndim:
         raise ShapeError(f"np.put_along_axis: indices of shape {indices.shape} have other axes than the tensor, of shape {arr.shape}")
     places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
@@ -156,7 +160,7 @@ FUNCTIONS.update(
 
 
 def _polyval(p: Tensor, x: Tensor) -> Tensor:
-    """The polynomial by Horner's rule, in the dtype that coefficients and places have together."""
+    """Evaluate the polynomial with coefficients `p`, highest power first, at `x` by Horner's rule, in their common dtype."""
     found: Any = tx.zeros_like(x)
     for k in range(p.shape[0]):
         found = found * x + p[k, ...]
@@ -164,7 +168,7 @@ def _polyval(p: Tensor, x: Tensor) -> Tensor:
 
 
 def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
-    """Steps from elements of `start` to those of `stop`, which come along an axis of their own."""
+    """Return even steps from the elements of `start` to those of `stop`, along a new axis, and with `retstep` also the step."""
     found, step = between("np.linspace", asarray(start), asarray(stop), num, endpoint)
     found = found.moveaxis(0, axis)
     return (found, step) if retstep else found
@@ -177,6 +181,7 @@ def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
 
 
 def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
+    """Replace NaN and infinities, by the dtype's limits for None, in a copy or in `x` itself."""
     found = x.copy() if copy else x
     for part in (found.real, found.imag) if x.dtype.is_complex else (found,) if x.dtype.is_float else ():
         limits = tx.finfo(part.dtype)
@@ -190,6 +195,7 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 
 
 def is_number(a: Tensor, where: Any = True) -> Tensor:
+    """Return a mask of the elements of `a` that are not NaN, and for which `where` is true."""
     found: Tensor = ~tx.isnan(a)
     return found if where is True else found & asarray(where)
 
@@ -212,18 +218,19 @@ FUNCTIONS.update(
 
 
 def _as(a: Any, dtype: Any) -> Tensor:
+    """Return `a` as a tensor, cast to `dtype` unless that is None."""
     found = asarray(a)
     return found if dtype is None else found.astype(dtype, copy=False)
 
 
 def _without_nan(a: Tensor, value: float) -> Tensor:
-    """Floats with something in the place of NaN; integers as they are, to the last digit."""
+    """Return floats with NaN replaced by `value`; return integers unchanged, so that none is rounded."""
     found: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
     return found
 
 
 def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **more: Any) -> Tensor:
-    """The extreme of the numbers; NaN where there are none."""
+    """Return the maximum or minimum without NaN, by the reduction `how`, or NaN where all is NaN. `worst` is its identity, -inf or inf."""
     found = how(_without_nan(a, worst), axis, **more)
     if not a.dtype.is_float or "initial" in more:
         return found
@@ -246,7 +253,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
                 )
             w = w.permute(sorted(range(w.ndim), key=axes.__getitem__)).reshape([a.shape[k] if k in axes else 1 for k in range(a.ndim)])
         if not (a.dtype.is_float or a.dtype.is_complex):
-            a = a.astype(tx.float64)  # products of integers may be too large for them
+            a = a.astype(tx.float64)  # products of integers may overflow
         w = w.astype(tx.result_type(a.dtype, w.dtype), copy=False)
         total = tx.sum(tx.broadcast_to(w, a.shape), axis=axis, keepdims=keepdims)
         found = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
@@ -295,7 +302,7 @@ def cov(
 
 
 def _weights(name: str, given: Any, data: Tensor) -> Tensor | None:
-    """How often, or how much, each observation counts."""
+    """Return the weights of the observations as float64, or None if none are given. Raise an error for an invalid shape, dtype or sign."""
     if given is None:
         return None
     found = asarray(given)
@@ -309,7 +316,7 @@ def _weights(name: str, given: Any, data: Tensor) -> Tensor | None:
 
 
 def _scattered(away: Tensor, weighted: Tensor, room: Any) -> Tensor:
-    """The covariances of what lies so far away from its means."""
+    """Return the covariances from deviations from the mean, the weighted deviations, and the divisor `room`, without axes of size 1."""
     found: Tensor = weighted @ tx.conj(away).T / room
     return found.squeeze()
 
@@ -323,7 +330,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     found: Tensor = c / spread[:, None] / spread[None, :]
     if found.dtype.is_complex:
         return found.real.clip(-1, 1) + found.imag.clip(-1, 1) * 1j
-    return found.clip(-1, 1)  # rounding may go beyond
+    return found.clip(-1, 1)  # rounding may exceed the range
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -370,7 +377,10 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 
 def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy's of which we make tensors; functions that it takes get NumPy's arrays."""
+    """Wrap a NumPy function to convert tensors to arrays, and results to tensors. Callables among the arguments receive arrays.
+
+    The wrapper raises DerivativeError if a derivative is recorded for an argument.
+    """
 
     def called(*args: Any, **options: Any) -> Any:
         if any(_has_past(x) for x in (*args, *options.values())):
@@ -384,10 +394,12 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _has_past(x: Any) -> bool:
+    """Return whether derivatives are recorded for `x`, or for a tensor in the nested list `x`."""
     return any(map(_has_past, x)) if isinstance(x, (list, tuple)) else isinstance(x, Tensor) and x._has_past()
 
 
 def _tensors(found: Any) -> Any:
+    """Convert an array, or the arrays in nested lists and tuples, to new tensors."""
     if isinstance(found, (list, tuple)):
         return type(found)([_tensors(x) for x in found])
     return asarray(found, copy=True)
@@ -410,7 +422,7 @@ FUNCTIONS.update(
     union1d=lambda ar1, ar2: unique(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
     setdiff1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[~tx.isin(u, ar2)],
     intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)].astype(tx.result_type(u, asarray(ar2)), copy=False),
-    partition=lambda a, kth, axis=-1: tx.sort(asarray(a), axis=axis),  # in order is also in parts
+    partition=lambda a, kth, axis=-1: tx.sort(asarray(a), axis=axis),  # sorted elements are partitioned, too
     argpartition=lambda a, kth, axis=-1: tx.argsort(asarray(a), axis=axis),
 )
 
@@ -424,7 +436,7 @@ def unique(
     axis: int | None = None,
     *,
     equal_nan: bool = True,
-    sorted: bool = True,  # which they always are
+    sorted: bool = True,  # results are always sorted
 ) -> Any:
     found = unique_along(asarray(ar), axis_of("np.unique", axis, asarray(ar).ndim)) if axis is not None else _unique(asarray(ar), equal_nan)
     asked = (True, return_index, return_inverse, return_counts)
@@ -433,10 +445,11 @@ def unique(
 
 
 def _unique(ar: Tensor, equal_nan: bool) -> list[Tensor]:
+    """Return the distinct values, their first indices, the inverse and the counts. With `equal_nan`, all NaNs are one value."""
     every = tx.unique_all(ar)
     found = [every.values, every.indices, every.inverse_indices, every.counts]
     nans = int(tx.isnan(every.values).sum()) if equal_nan and (every.values.dtype.is_float or every.values.dtype.is_complex) else 0
-    if nans > 1:  # they come last, each on its own; NumPy has one for all
+    if nans > 1:  # our NaNs come last, and are distinct; NumPy merges them
         count = every.values.size - nans + 1
         found = [part[:count] for part in found]
         found[2] = every.inverse_indices.clip(0, count - 1)

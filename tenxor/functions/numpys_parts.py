@@ -1,4 +1,4 @@
-"""More functions of NumPy's that we have not by that name, put together of ours: along axes, by differences, and by places."""
+"""More of NumPy's functions without a Tenxor function of the same name: along axes, differences, and indexing. They extend `FUNCTIONS`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ tx: Any = sys.modules["tenxor"]
 
 
 def _numpys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register an implementation in `FUNCTIONS` under its own name."""
     FUNCTIONS[function.__name__] = function
     return function
 
@@ -83,7 +84,7 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
     half: Any = period / 2 if p.dtype.is_float else period // 2
     jumps = tx.diff(p, axis=-1)
     turned = (jumps + half) % period - half
-    if p.dtype.is_float or period % 2 == 0:  # half a period up or down is one or the other
+    if p.dtype.is_float or period % 2 == 0:  # a jump of exactly half a period keeps its sign
         turned = tx.where((turned == -half) & (jumps > 0), half, turned)
     least = half if discont is None else max(discont, half)
     added = tx.cumulative_sum(tx.where(abs(jumps) < least, 0, turned - jumps), axis=-1)
@@ -108,12 +109,12 @@ FUNCTIONS.update(
 
 
 def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """The middle of the numbers, which in order come before NaN; NaN where there are none."""
+    """Return the median without NaN, or NaN where all is NaN. Sorting puts NaN last, after the numbers of each row."""
     places = axes_of("np.nanmedian", axis, a.ndim)
     kept = [k for k in range(a.ndim) if k not in places]
-    dtype = a.dtype if a.dtype.is_float else tx.float64  # which has room for the sum of any two
+    dtype = a.dtype if a.dtype.is_float else tx.float64  # a dtype with room for the sum of two elements
     rows = a.astype(dtype.compute, copy=False).permute(*kept, *places).reshape((*[a.shape[k] for k in kept], -1 if a.size else 0))
-    rows = tx.concat([tx.sort(rows), tx.full((*rows.shape[:-1], 1), float("nan"), dtype=rows.dtype)], axis=-1)  # one at least
+    rows = tx.concat([tx.sort(rows), tx.full((*rows.shape[:-1], 1), float("nan"), dtype=rows.dtype)], axis=-1)  # no row is empty
     count = is_number(rows).sum(-1, keepdims=True)
     low, high = [tx.take_along_axis(rows, place.clip(0, None), axis=-1) for place in ((count - 1) // 2, count // 2)]
     found: Tensor = tx.where(count == 0, float("nan"), (low + high) / 2)[..., 0].astype(dtype, copy=False)
@@ -121,6 +122,7 @@ def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def _no_nan(running: Callable[..., Any], a: Any, instead: float, axis: int | None, dtype: object) -> Tensor:
+    """Apply the cumulative reduction `running` with NaN replaced by `instead`."""
     a = asarray(a)
     a = tx.where(tx.isnan(a), instead, a)
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
@@ -161,7 +163,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
             raise IndexOutOfRange(f"np.insert: index {k} is out of range for axis {axis} of size {size} (from {-size} to {size})")
     given = asarray(values).astype(arr.dtype, copy=False)
     given = given.expand_dims(tuple(range(max(0, arr.ndim - given.ndim))))
-    if one:  # rows, whichever axis they are put along
+    if one:  # for a single index, NumPy inserts along the first axis of the values
         given = given.moveaxis(0, axis)
         places = places * given.shape[axis]
     known = [k + size if k < 0 else k for k in places]
@@ -206,7 +208,7 @@ def fill_diagonal(a: Tensor, val: Any, wrap: bool = False) -> None:
 @_numpys
 def place(arr: Tensor, mask: Any, vals: Any) -> None:
     chosen, values = asarray(mask).reshape(arr.shape) != 0, asarray(vals).ravel()
-    if values.size == 1:  # the number of chosen elements does not matter
+    if values.size == 1:  # the number of selected elements does not matter
         arr[chosen] = values[0]
         return
     count = int(chosen.count_nonzero())
@@ -242,6 +244,7 @@ def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
 
 
 def _sides(op: str, arr: Any) -> tuple[int, ...]:
+    """Return the shape of the matrix `arr`. Raise ShapeError for another number of axes."""
     shape = asarray(arr).shape
     if len(shape) != 2:
         raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes, and a matrix has 2")
@@ -249,7 +252,7 @@ def _sides(op: str, arr: Any) -> tuple[int, ...]:
 
 
 def _counted_from_0(a: Tensor) -> Tensor:
-    """What numbers choices, in which False and True are the first and the second."""
+    """Return indices of choices as integers: False selects the first, True the second."""
     return a.astype(tx.int64) if a.dtype is tx.bool else a
 
 

@@ -1,4 +1,4 @@
-"""Tensors with more elements at the ends of their axes."""
+"""Padding: tensors with further elements at the ends of their axes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .trees import leaves_of
 __all__ = ["pad"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
-SMALL = 1 << 18  # bytes of a padded tensor that is filled whole before
-_Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or after (1) the elements along an axis
+SMALL = 1 << 18  # bytes of a padded tensor up to which all of it is filled first
+_Border = Callable[[int, int], Tensor | Number]  # (axis, end) -> the values to write before (0) or after (1) the elements along the axis
 
 
 @called_again
@@ -41,17 +41,22 @@ def pad(
     stat_length: int | Sequence[Any] | None = None,
     reflect_type: str = "even",
 ) -> Tensor:
-    """New tensor with more elements at the ends of its axes.
+    """Return a new tensor with further elements at the ends of `x`'s axes.
 
-    `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, a pair for each, or a dictionary of numbers or
-    pairs by axis. `mode` says what is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last
-    element), "reflect" or "symmetric" (mirrored without or with it; with `reflect_type="odd"` through it, `2 * edge - mirrored`),
-    "wrap", "linear_ramp" (from the edge to `end_values`, or 0, computed in float64; integers are rounded down), "maximum", "minimum",
-    "mean" or "median" (of the `stat_length` elements next to the end, by default of all along the axis; NaN of 0 elements), or "empty"
-    (whatever the memory held). In the corners the last axis says what.
+    `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, a pair for each axis, or a dictionary of numbers or
+    pairs by axis. In the corners, the border of the last axis counts. `mode` selects the new elements:
 
-    Raises ArgumentError for widths below 0, an unknown mode, or values that are not for this one, ShapeError where an empty axis has
-    nothing to repeat. (NumPy's `pad`.)
+    - "constant": `constant_values`, in the form of `pad_width`, or 0
+    - "edge": the last element
+    - "reflect", "symmetric": the elements mirrored without or with the last one; with `reflect_type="odd"`, `2 * edge - mirrored`
+    - "wrap": the elements of the other end
+    - "linear_ramp": from the edge to `end_values`, or 0, computed in float64; integers are rounded down
+    - "maximum", "minimum", "mean", "median": of the `stat_length` elements next to the end, by default of all along the axis; the mean and
+      the median of no elements are NaN
+    - "empty": uninitialised memory
+
+    Raise ArgumentError for negative widths, an unknown mode, or an argument for another mode, and ShapeError for an empty axis without an
+    element to repeat. (NumPy's `pad`.)
 
     >>> import tenxor as tx
     >>> tx.pad(tx.arange(3), (1, 2)).tolist(), tx.pad(tx.arange(3), 2, "reflect").tolist()
@@ -73,7 +78,7 @@ def pad(
     found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
     if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (int, float, complex)):
-        found._write(constant_values, "pad")  # once, as calls would take longer than writing the middle twice
+        found._write(constant_values, "pad")  # writing the middle twice takes less time than a call for each border
         found[(*middle, ...)]._write(x, "pad")
         return found
     found[(*middle, ...)]._write(x, "pad")
@@ -88,6 +93,7 @@ def pad(
 
 
 def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
+    """Return a pair of widths for each axis. Raise ArgumentError unless they are integers of 0 or more."""
     if isinstance(pad_width, Mapping):
         pairs: list[tuple[Any, Any]] = [(0, 0)] * x.ndim
         for axis, ends in pad_width.items():
@@ -100,7 +106,7 @@ def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
 
 
 def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
-    """A pair of numbers for each axis, from one number, one pair, or all of them."""
+    """Return a pair of numbers for each axis, from one number, one pair, or a pair for each axis. `name` is for the error."""
     try:
         return [(before, after) for before, after in np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()]
     except ValueError:
@@ -110,6 +116,7 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 
 def _numbers(x: Tensor, name: str, given: Any) -> _Border:
+    """Return the borders for constants, by axis and end. Tensors recorded for derivatives stay tensors."""
     if has_past(*[t for t in leaves_of(given) if isinstance(t, Tensor)]):
         both = asarray(given).astype(x.dtype, copy=False).expand((x.ndim, 2))
         return lambda axis, end: both[axis, end]
@@ -121,6 +128,7 @@ def _numbers(x: Tensor, name: str, given: Any) -> _Border:
 
 
 def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
+    """Return the borders that consist of elements of `x`, as views by axis and end. `mode` selects the elements."""
     sources: list[IntArray] = []
     _check_elements(x, widths, mode)
     for size, (before, after) in zip(x.shape, widths, strict=True):
@@ -137,17 +145,19 @@ def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
 
 
 def _reflected(places: IntArray, size: int) -> IntArray:
+    """Map positions into 0 to size - 1 by reflection at the end elements, which are not repeated."""
     inside = places % max(2 * size - 2, 1)
     return np.minimum(inside, 2 * size - 2 - inside)
 
 
 def _mirrored(places: IntArray, size: int) -> IntArray:
+    """Map positions into 0 to size - 1 by reflection that repeats the end elements."""
     inside = places % (2 * size)
     return np.minimum(inside, 2 * size - 1 - inside)
 
 
 _PYTORCHS = {"replicate": "edge", "circular": "wrap"}
-# For each mode, which element stands at a place that may lie outside.
+# Mode -> the index of the element for each position, from -before to size + after - 1.
 _PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
     "edge": lambda places, size: np.clip(places, 0, size - 1),
     "reflect": _reflected,
@@ -157,14 +167,14 @@ _PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
 
 
 def _check_elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> None:
-    """Raise ShapeError for an axis that has nothing to make a border of."""
+    """Raise ShapeError for an axis without elements where a border is to be filled from its elements."""
     for axis, (size, ends) in enumerate(zip(x.shape, widths, strict=True)):
         if size == 0 and any(ends):
             raise ShapeError(f"pad: axis {axis} of shape {x.shape} has no element to fill {mode!r} padding with; use mode 'constant'")
 
 
 def _check_mode(mode: Any, **values: Any) -> None:
-    """Raise ArgumentError for an unknown mode, or for what another one takes."""
+    """Raise ArgumentError for an unknown mode, or for an argument that only other modes take."""
     if not isinstance(mode, str) or mode not in _MODES:
         ours = _PYTORCHS.get(mode) if isinstance(mode, str) else None
         advice = f"PyTorch's {described(mode)} is {ours!r} here" if ours else f"there are {', '.join(map(repr, _MODES))}"
@@ -181,7 +191,7 @@ def _check_mode(mode: Any, **values: Any) -> None:
 
 
 def _outwards(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
-    """Axis by axis, each with the borders of those before."""
+    """Pad axis by axis with borders computed from the elements. The borders of later axes include those of earlier ones."""
     ends, lengths = _numbers(x, "end_values", end_values), _lengths(x, mode, stat_length)
     for axis, (before, after) in enumerate(widths):
         if not before + after:
@@ -198,6 +208,7 @@ def _outwards(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: A
 
 
 def _lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
+    """Return the numbers of elements for the statistic at both ends of each axis. Raise ArgumentError for invalid ones."""
     if stat_length is None:
         return [(n, n) for n in x.shape]
     pairs = _pairs("stat_length", stat_length, x.ndim)
@@ -247,20 +258,20 @@ def _statistic(x: Tensor, axis: int, width: int, mode: str, length: int, end: in
 
 
 def _through_edges(x: Tensor, axis: int, before: int, after: int, with_edge: bool) -> Tensor:
-    """Mirrored through the elements at the ends, as often as it takes."""
+    """Pad one axis by point reflection at its end elements, `2 * edge - mirrored`, in as many rounds as the widths need."""
     period = x.shape[axis]
     skipped = 0 if with_edge else 1
-    if period == 1:  # there is nothing to mirror: `2 * edge - edge`
+    if period == 1:  # no element to mirror: `2 * edge - edge`
         shape = (*x.shape[:axis], before + 1 + after, *x.shape[axis + 1 :])
         return x.expand(shape).copy()
     while before or after:
-        count = x.shape[axis]  # of which whole periods are mirrored
+        count = x.shape[axis]  # of these elements, whole periods are mirrored
         room = count // period * period if with_edge else (count - 1) // (period - 1) * (period - 1)
         low, high = min(before, room), min(after, room)
         first, last = x[along(axis, slice(0, 1))], x[along(axis, slice(-1, None))]
         left = x[along(axis, slice(skipped, skipped + low))].flip(axis)
         right = x[along(axis, slice(count - skipped - high, count - skipped))].flip(axis)
-        mirrored = [(2 * edge - those).astype(x.dtype, copy=False) for edge, those in ((first, left), (last, right))]  # bools stay so
+        mirrored = [(2 * edge - those).astype(x.dtype, copy=False) for edge, those in ((first, left), (last, right))]  # bools stay bools
         x = concat([mirrored[0], x, mirrored[1]], axis=axis)
         before, after = before - low, after - high
     return x
@@ -279,7 +290,7 @@ _STATISTICS: dict[str, Callable[[Any, int], Any]] = {
     "median": _median,
 }
 _MODES = ("constant", *_PLACES, "linear_ramp", *_STATISTICS, "empty")
-_TAKEN: dict[str, tuple[Any, tuple[str, ...]]] = {  # what each argument is by default, and the modes that take it
+_TAKEN: dict[str, tuple[Any, tuple[str, ...]]] = {  # each argument's default, and the modes that accept it
     "constant_values": (ZERO, ("constant",)),
     "end_values": (ZERO, ("linear_ramp",)),
     "stat_length": (None, tuple(_STATISTICS)),

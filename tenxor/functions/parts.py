@@ -1,5 +1,5 @@
-"""Reductions of some of the elements (`where`), with one more (`initial`), into a tensor that there is (`out`): what
-NumPy's take besides.
+"""NumPy's extra arguments of reductions: `where`, to reduce only some elements, `initial`, one more element, and `out`, the tensor for the
+result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import broadcast
 from .into import as_dtype, into
 
-_NOTHING: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # what changes no result
+_NOTHING: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # identities: elements without influence on the result
 
 
 def reduced(
@@ -31,7 +31,11 @@ def reduced(
     initial: Any = None,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """A reduction of `x` by the method `op`, of the elements that are true in `where`, and of `initial`; into `out`, if it is given."""
+    """Return the reduction of `x` by the method `op`, over the elements where `where` is true, and `initial`, unless None.
+
+    The result is written into `out`, if given. Raise ArgumentError if no element may remain and the reduction has neither identity nor
+    `initial`.
+    """
     x = asarray(x)
     keep = truth(op, "keepdims", keepdims)
     if where is not None and where is not True:
@@ -51,7 +55,7 @@ def reduced(
 
 
 def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
-    """A bool tensor of `x`'s shape."""
+    """Return the mask `where` as a bool tensor of `x`'s shape. Raise DTypeError or ShapeError if that is impossible."""
     mask = asarray(where)
     if mask.dtype.kind != "bool":
         raise DTypeError(f"{op}: where is a bool tensor, not one of {mask.dtype}; use x != 0")
@@ -61,18 +65,22 @@ def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
 
 
 def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
-    """The mean of the elements that are true in `where`; of none NaN."""
+    """Return the mean of the elements where `where` is true, or NaN where there are none."""
     wide, dtype = asarray(x)._averaging("mean")
     return as_dtype(_mean_where(wide, mask_of("mean", where, wide), axes_of("mean", axis, wide.ndim), keepdims), dtype)
 
 
 def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tensor:
+    """Return the mean of the elements where `mask` is true."""
     total = Tensor._compute(OPS["where"], mask, wide, 0).sum(axis, keepdims=keepdims)
     return total / mask.count_nonzero(axis, keepdims).astype(wide.dtype.part)
 
 
 def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any, mean: Any = None) -> Tensor:
-    """The variance of the elements that are true in `where`, or its root: divided by their number less the correction."""
+    """Return the variance of the elements where `where` is true, or its square root for the op "std".
+
+    The divisor is their number less `correction`. `mean`, if given, must have reduced axes of size 1. Raise ShapeError if it does not fit.
+    """
     wide, dtype = asarray(x)._averaging(op)
     mask, axis = mask_of(op, where, wide), axes_of(op, axis, wide.ndim)
     centre = _mean_where(wide, mask, axis, True) if mean is None else asarray(mean)

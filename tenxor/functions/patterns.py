@@ -1,4 +1,4 @@
-"""Movement written as a pattern, `"h w c -> c h w"`, through the einops library (the extra `einops`)."""
+"""Movement of axes written as a pattern, such as `"h w c -> c h w"`, through the optional einops library (the extra `einops`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .joining import concat, stack, tile
 
 __all__ = ["rearrange"]
 
-_taught: list[type] = []  # so that the class below stays: einops knows it by `__subclasses__` alone
+_taught: list[type] = []  # keeps the class below alive: einops finds it through `__subclasses__` alone
 
 
 def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
-    """View with its axes permuted, split and merged as an einops pattern says; `sizes` gives those it cannot infer.
+    """Return a view with axes permuted, split and merged by an einops pattern. `sizes` gives the sizes that einops cannot infer, by name.
 
-    Raises einops' own error for a pattern that does not fit, and ArgumentError if einops is not installed.
+    Raise einops' own error for a pattern that does not fit, and ArgumentError if einops is not installed.
 
     >>> import tenxor as tx
     >>> tx.rearrange(tx.zeros((2, 6)), "b (h w) -> h w b", h=2).shape
@@ -38,7 +38,7 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
 
 
 def teach_einops() -> None:
-    """Tell the library what a Tensor is, so that its own functions take tensors: it looks for classes like this one by itself."""
+    """Register tensors with einops: its functions then accept tensors, as einops looks for subclasses of `AbstractBackend`."""
     from einops._backends import AbstractBackend
 
     class TenxorBackend(AbstractBackend):

@@ -1,4 +1,4 @@
-"""Pooling: the view of all windows of a tensor, each reduced to its largest element or its mean."""
+"""Pooling: the view of all windows of a tensor, each reduced to its maximum or its mean."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Pooled(NamedTuple):
-    """The largest elements, `values`, and the `indices` where they were."""
+    """The maxima of windows, `values`, and their flat `indices` in the axes of space."""
 
     values: Tensor
     indices: Tensor
@@ -63,6 +63,7 @@ def _max(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
+    """Compute max pooling over `space` axes, the body of `max_pool1d`, `max_pool2d` and `max_pool3d`. `op` is the name."""
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
@@ -71,14 +72,14 @@ def _max(
 
 
 def _with_places(function: object) -> _MaxPool:
-    """The same function, of which a type checker knows when it gives indices as well."""
+    """Return `function` with a type for which `return_indices` determines the type of the result."""
     return cast("_MaxPool", function)
 
 
 @_with_places
 @over_axes(1, _max)
 def max_pool1d() -> None:
-    """New tensor: the largest element of each window along the last axis of `x`, (N, C, L) or (C, L). As `max_pool2d`.
+    """New tensor: the maximum of each window along the last axis of `x`, (N, C, L) or (C, L). Arguments and errors as in `max_pool2d`.
 
     >>> import tenxor as tx
     >>> tx.max_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9, 2]]), 2).tolist()
@@ -89,16 +90,15 @@ def max_pool1d() -> None:
 @_with_places
 @over_axes(2, _max)
 def max_pool2d() -> None:
-    """New tensor: the largest element of each window over the last two axes of `x`; NaN if there is one.
+    """New tensor: the maximum of each window over the last two axes of `x`, or NaN if an element is NaN.
 
-    `x` is (N, C, H, W), or (C, H, W) without a batch, of any dtype. Windows have `kernel_size` elements, `dilation` apart,
-    and start `stride` apart, by default next to each other: one number, or one for each axis. `padding`, at most half of
-    the kernel, puts so many elements lower than all others on both sides; it may be a pair `(before, after)` for each
-    axis. What is left over at the end is in no window; with `ceil_mode` it is in one that reaches beyond the end.
+    `x` is (N, C, H, W), or (C, H, W) without a batch, of any dtype. Windows have `kernel_size` elements, `dilation` apart, and start
+    `stride` apart, by default `kernel_size`: each is one number, or one for each axis. `padding`, at most half of the kernel, adds elements
+    on both sides that are below all others; it may be a pair `(before, after)` for each axis. Elements left over at the end are in no
+    window; with `ceil_mode`, one more window covers them and reaches beyond the end.
 
-    With `return_indices` the result is a pair, `values` and `indices`: the elements, and for each its int64 index in the
-    flattened axes of space, the first of equal ones. Raises ShapeError for axes and sizes that do not fit, ArgumentError
-    for other arguments out of range.
+    With `return_indices` the result is a pair, `values` and `indices`: the maxima, and the int64 index of each in the flattened axes of
+    space, the first of equal elements. Raise ShapeError for axes and sizes that do not fit, ArgumentError for other arguments out of range.
 
     >>> import tenxor as tx
     >>> tx.max_pool2d(tx.arange(25).reshape(1, 5, 5), 2).tolist()
@@ -113,7 +113,7 @@ def max_pool2d() -> None:
 @_with_places
 @over_axes(3, _max)
 def max_pool3d() -> None:
-    """New tensor: the largest element of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). As
+    """New tensor: the maximum of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). Arguments and errors as in
     `max_pool2d`.
 
     >>> import tenxor as tx
@@ -132,6 +132,7 @@ def _average(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
+    """Compute average pooling over `space` axes, the body of `avg_pool1d`, `avg_pool2d` and `avg_pool3d`. `op` is the name."""
     x = asarray(x)
     if x.dtype.kind == "bool":
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
@@ -144,7 +145,7 @@ def _average(
 
 @over_axes(1, _average)
 def avg_pool1d() -> None:
-    """New float tensor: the mean of each window along the last axis of `x`, (N, C, L) or (C, L). As `avg_pool2d`.
+    """New float tensor: the mean of each window along the last axis of `x`, (N, C, L) or (C, L). Arguments and errors as in `avg_pool2d`.
 
     >>> import tenxor as tx
     >>> tx.avg_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9]]), 2).tolist()
@@ -156,9 +157,9 @@ def avg_pool1d() -> None:
 def avg_pool2d() -> None:
     """New float tensor: the mean of each window over the last two axes of `x`.
 
-    Arguments and errors as of `max_pool2d`, but for padding, with zeros. These count as elements unless `count_include_pad`
-    is False; what a window has beyond them, with `ceil_mode`, never counts. Integers become float64; float16 and bfloat16
-    are added up in float32. DTypeError for bool.
+    Arguments and errors are those of `max_pool2d`, except for padding, which is with zeros. The zeros count as elements unless
+    `count_include_pad` is False. With `ceil_mode`, the part of a window beyond the padding never counts. Integers become float64; float16
+    and bfloat16 are summed in float32. Raise DTypeError for bool.
 
     >>> import tenxor as tx
     >>> tx.avg_pool2d(tx.ones((1, 2, 2)), 2, padding=1).tolist()
@@ -170,8 +171,8 @@ def avg_pool2d() -> None:
 
 @over_axes(3, _average)
 def avg_pool3d() -> None:
-    """New float tensor: the mean of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). As
-    `avg_pool2d`.
+    """New float tensor: the mean of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). Arguments and errors as
+    in `avg_pool2d`.
 
     >>> import tenxor as tx
     >>> tx.avg_pool3d(tx.arange(8).reshape(1, 2, 2, 2), 2).item()
@@ -183,7 +184,7 @@ def avg_pool3d() -> None:
 
 
 class _Windows:
-    """The windows that are pooled, and how many there are along each axis."""
+    """The windows of a pooling operation: checked sizes for each axis of space, and `counts`, the number of windows along each."""
 
     def __init__(
         self,
@@ -210,13 +211,14 @@ class _Windows:
         self.counts = counted(op, x, self.before, self.after, self.extent, self.stride, ceil_mode)
 
     def reduced(self, x: Any, padding_value: Any, reduction: str) -> Any:
-        """Each window reduced; beyond the elements of `x` it sees the padding."""
+        """Return each window of `x` reduced by the named reduction. Elements of a window outside `x` are `padding_value`."""
         seen = self.seen(x, padding_value)
         return seen._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
 
     def places(self, x: Any, lowest: Any) -> Any:
-        """Where in the flattened axes of space the largest element of each window is. Where all are lowest it is one of the window's,
-        never the padding.
+        """Return the index of each window's maximum in the flattened axes of space.
+
+        If all elements of a window are `lowest`, the index is of one of its elements inside `x`, never in the padding.
         """
         space = len(self.kernel)
         seen = self.seen(x.detach(), lowest)
@@ -227,19 +229,19 @@ class _Windows:
             k, s, d, n = self.kernel[axis], self.stride[axis], self.dilation[axis], self.space[axis]
             start = (arange(self.counts[axis]) * s - self.before[axis]).reshape((-1, *(1,) * (space - 1 - axis)))
             place = start + rest % k * d
-            first = Tensor._compute(OPS["where"], start < 0, start % d, start)  # of the window's elements, the first that is there
+            first = Tensor._compute(OPS["where"], start < 0, start % d, start)  # the window's first element inside the tensor
             there: Any = (place >= 0) & (place < n)
             found = found + Tensor._compute(OPS["where"], there, place, first) * across
             rest, across = rest // k, across * n
         return found
 
     def seen(self, x: Any, padding_value: Any) -> Any:
-        """The view of all windows."""
+        """Return the view of all windows of `x`, padded with `padding_value`."""
         x = padded(x, self.counts, self.before, self.extent, self.stride, padding_value)
         return x._view(windowed(x.layout, self.kernel, self.stride, self.dilation))
 
     def divisors(self, count_include_pad: bool, dtype: DType) -> Any:
-        """What the sum of each window is divided by: how many of its elements count."""
+        """Return the divisor of each window's sum: the number of its elements that count, in a shape that broadcasts to the windows."""
         found: Any = 1.0
         for axis, n in enumerate(self.space):
             p, k, s = self.before[axis], self.kernel[axis], self.stride[axis]

@@ -1,4 +1,4 @@
-"""Medians and quantiles: a number that so much of the elements is below."""
+"""Medians and quantiles. The q-quantile is the number below which a fraction q of the elements lies."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .sorting import argsort, sort
 __all__ = ["median", "percentile", "quantile"]
 
 Array = np.ndarray[Any, Any]
-PARTED = 1 << 14  # elements that NumPy parts, and is asked for all around it, sooner than threads would share them
-MOST_SOUGHT = 8  # numbers that are sought in a long row, one after the other
-# Where among n elements the quantile q lies, from 0 on, and how the two elements beside it are weighed (Hyndman and Fan 1996).
+PARTED = 1 << 14  # elements up to which NumPy computes the whole quantile with `partition`: threads would not pay
+MOST_SOUGHT = 8  # quantiles of one long row up to which each is searched for, instead of sorting the row
+# Positions of the quantile q among n sorted elements, from 0 on, and the weights of its two neighbours (Hyndman and Fan 1996).
 _CONTINUOUS: dict[str, tuple[float, float]] = {  # alpha and beta of their formula
     "linear": (1, 1),
     "interpolated_inverted_cdf": (0, 1),
@@ -40,7 +40,7 @@ _CONTINUOUS: dict[str, tuple[float, float]] = {  # alpha and beta of their formu
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
-_STEPPED: dict[str, Callable[[int, Array], Array]] = {  # of two elements that are beside one another one, or their mean
+_STEPPED: dict[str, Callable[[int, Array], Array]] = {  # position of one element, or half-way between two neighbours
     "lower": lambda n, q: np.floor(q * (n - 1)),
     "higher": lambda n, q: np.ceil(q * (n - 1)),
     "midpoint": lambda n, q: (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))) / 2,
@@ -49,7 +49,7 @@ _STEPPED: dict[str, Callable[[int, Array], Array]] = {  # of two elements that a
     "averaged_inverted_cdf": lambda n, q: np.floor(n * q - 1) + np.where(n * q % 1 == 0, 0.5, 1.0),
     "closest_observation": lambda n, q: np.floor(n * q - 0.5) - ((n * q % 1 == 0.5) & (np.floor(n * q - 1.5) % 2 == 1)),
 }
-_ELEMENTS = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")  # methods that give elements as they are
+_ELEMENTS = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")  # methods whose results are elements, unchanged
 
 
 @called_again
@@ -64,9 +64,10 @@ def median(
     keepdim: bool | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """New float tensor: the element in the middle over `axis` (an int, a tuple, or None for all), or the mean of the
-    two in the middle; NaN if there is one. Integers become float64. With `out` the result is written into that tensor, which is
-    given back. ShapeError where there are no elements. (NumPy's `median`.)
+    """Return the median over `axis` (an int, a tuple, or None for all) as a new float tensor.
+
+    For an even number of elements it is the mean of the middle two. It is NaN if an element is NaN. Integers become float64. `out`, if
+    given, receives the result and is returned. Raise ShapeError for an axis of size 0. (NumPy's `median`.)
 
     >>> import tenxor as tx
     >>> tx.median(tx.asarray([[1, 9, 3], [4, 4, 8]]), axis=1).tolist(), tx.median(tx.asarray([1, 2, 9, 9])).item()
@@ -90,17 +91,18 @@ def quantile(
     weights: Operand | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """New tensor: the numbers that the parts `q` of the elements over `axis` are below, a float from 0 to 1 or a
-    tensor of them, whose axes come first in the result. NaN if there is one.
+    """Return the quantiles of the elements over `axis` as a new tensor: the numbers below which the fractions `q` of the elements lie.
 
-    Between two elements `method` says what to take: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
+    `q` is a float from 0 to 1, or a tensor of floats, whose axes come first in the result. A quantile is NaN if an element is NaN.
+
+    `method` selects the result between two elements: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
     "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or
-    "normal_unbiased" (PyTorch's `interpolation` works too). What gives elements as they are, "lower", "higher", "nearest",
-    "inverted_cdf" and "closest_observation", keeps the dtype; for the others integers become float64.
+    "normal_unbiased" (PyTorch's `interpolation` is an alias). The methods "lower", "higher", "nearest", "inverted_cdf" and
+    "closest_observation" return elements, and keep the dtype; for the rest integers become float64.
 
-    With "inverted_cdf" elements may have `weights` of 0 or more, not all 0: a tensor of `x`'s shape, or of its sizes along `axis`. With
-    `out` the result is written into that tensor, which is given back. Raises AxisError, ArgumentError, and ShapeError where there
-    are no elements. (NumPy's `quantile`; Hyndman and Fan, "Sample quantiles in statistical packages", 1996.)
+    With "inverted_cdf", elements may have `weights`, finite, 0 or more, not all 0: a tensor of `x`'s shape, or of its sizes along `axis`.
+    `out`, if given, receives the result and is returned. Raise AxisError, ArgumentError, and ShapeError for an axis of
+    size 0. (NumPy's `quantile`; Hyndman and Fan, "Sample quantiles in statistical packages", 1996.)
 
     >>> import tenxor as tx
     >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), q=[0.0, 0.5]).tolist()
@@ -125,7 +127,7 @@ def percentile(
     weights: Operand | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """New tensor: `quantile`, with `q` from 0 to 100. (NumPy's `percentile`.)
+    """Return percentiles as a new tensor: like `quantile`, with `q` from 0 to 100. (NumPy's `percentile`.)
 
     >>> import tenxor as tx
     >>> tx.percentile(tx.asarray([1.0, 2.0, 4.0, 8.0]), 50).item()
@@ -137,6 +139,7 @@ def percentile(
 def _of_part(
     op: str, x: Operand, q: Any, most: int, axis: Axes, method: str, keepdims: bool, weights: Operand | None
 ) -> Tensor:
+    """Compute `quantile` or `percentile`, where `q` is from 0 to `most`. The fast path records calls with one or a few numbers `q`."""
     x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
     if weights is None and (type(q) is float or type(q) is int):
         return _of_number(x, op, q, most, axis, method, keepdims)
@@ -148,17 +151,18 @@ def _of_part(
 
 @called_again
 def _of_number(x: Tensor, op: str, q: float, most: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
-    """The same for one part that is known, on which alone it depends what is made."""
+    """Compute one quantile. `q` is a Python number from 0 to `most`, part of the key under which the fast path records the call."""
     return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
 
 
 @called_again
 def _of_numbers(x: Tensor, op: str, most: int, axis: Axes, method: str, keepdims: bool, *q: float) -> Tensor:
-    """The same for a few, which come first in the result."""
+    """Compute a few quantiles, along a new first axis. The numbers `q`, from 0 to `most`, are part of the fast path's key of the call."""
     return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
 
 
 def _parts(op: str, q: Any, most: int) -> Array:
+    """Return `q / most` as a float64 array. Raise ArgumentError for a value out of range."""
     are_plain = isinstance(q, (list, tuple)) and {float, int}.issuperset(map(type, q))
     found = (np.asarray(q, np.float64) if are_plain else asarray(q).astype(DEFAULT_FLOAT).to_numpy()) / most
     if not ((found >= 0) & (found <= 1)).all():
@@ -167,13 +171,14 @@ def _parts(op: str, q: Any, most: int) -> Array:
 
 
 def _followed(op: str, q: Tensor, most: int) -> Tensor:
-    """The same of parts by which derivatives may be taken, or that are not known yet."""
+    """Return `q / most` as floats, for a `q` on the tape or a tracer. Raise ArgumentError if known values are out of range."""
     if not q.node.traced:
         _parts(op, q.detach(), most)
     return q.astype(DEFAULT_FLOAT) / most
 
 
 def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
+    """Compute the quantiles over `axis`. `q` are fractions from 0 to 1, an array, or a tensor recorded for derivatives."""
     if not isinstance(method, str) or (method not in _CONTINUOUS and method not in _STEPPED):
         raise ArgumentError(f"{op}: there is no method {described(method)}; there are {', '.join((*_CONTINUOUS, *_STEPPED))}")
     dtype = x.dtype
@@ -214,6 +219,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
 
 
 def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
+    """Raise ShapeError if one of `axes` has size 0."""
     for a in axes:
         if x.shape[a] == 0:
             raise ShapeError(
@@ -222,7 +228,8 @@ def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
 
 
 def _places(size: int, q: Array, method: str) -> tuple[Array, Array]:
-    """For each part the element below it, and how much of the way to the next one it lies."""
+    """Return, for each fraction in `q`, flattened, the index of the element below in sorted order, and the fraction of the way to the next.
+    """
     place = _STEPPED[method](size, q) if method in _STEPPED else _place(size, q, method)
     place = np.clip(place, 0, size - 1).ravel()
     below = np.floor(place).astype(np.int64)
@@ -230,19 +237,23 @@ def _places(size: int, q: Array, method: str) -> tuple[Array, Array]:
 
 
 def _tracked_places(size: int, q: Tensor, method: str) -> tuple[Tensor, Tensor]:
-    """The same of parts that are a tensor."""
+    """Return, for each fraction in the tensor `q`, the index of the element below in sorted order, and the fraction of the way to the next.
+
+    The result depends on `q` by operations that the tape records.
+    """
     place = _place(size, q, method).clip(0, size - 1).reshape(-1)
     below = place.floor().astype(int64)
     return below, place - below
 
 
 def _place(size: int, q: Any, method: str) -> Any:
+    """Return the fractional position of the quantile `q` among `size` sorted elements, from 0 on, for a continuous method."""
     alpha, beta = _CONTINUOUS[method]
     return q * (size - 1) if alpha == beta == 1 else size * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
 def _weights(op: str, w: Tensor, x: Tensor, kept: list[int], axes: tuple[int, ...]) -> Tensor:
-    """Weights of the shape of rows, or of one for all; ArgumentError for what are none."""
+    """Return float64 weights, in the shape of the rows or of one row for all. Raise an error for an invalid shape, dtype or value."""
     along = tuple([x.shape[a] for a in axes])
     if w.shape not in (x.shape, along):
         raise ShapeError(f"{op}: weights have shape {w.shape}, and what they belong to {x.shape}; give them that, or {along}, of the axes")
@@ -257,7 +268,9 @@ def _weights(op: str, w: Tensor, x: Tensor, kept: list[int], axes: tuple[int, ..
 
 
 def _weighted(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
-    """The first elements in order with which so much of all weight is reached."""
+    """Return, in each row, the first element in sorted order up to which the fraction `q` of the row's weight is reached; NaN if there is
+    one.
+    """
     order = argsort(rows)
     in_order = take_along_axis(rows, order)
     reached = take_along_axis(weights.expand(rows.shape), order).cumulative_sum(-1)
@@ -268,7 +281,8 @@ def _weighted(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
 
 
 def _of_a_long_row(few: _Few, x: Tensor) -> tuple[Tensor, ...] | None:
-    """The same of many elements in one row, which are looked at where they lie."""
+    """Return quantiles of one long row, read in place, as a tuple of one tensor; None for several rows, many quantiles, or a need to sort.
+    """
     if few.kept or few.count > MOST_SOUGHT or watchers or x.node.past is not None or x.dtype is bfloat16:
         return None
     node, elements = seen(Read(x.node, x.layout, x.dtype))
@@ -278,8 +292,10 @@ def _of_a_long_row(few: _Few, x: Tensor) -> tuple[Tensor, ...] | None:
 
 
 class _Few:
-    """Quantiles of few elements, by NumPy alone: over `axes`, with `kept` ones left, at the places that are told, in this `shape`; of a
-    dtype, or of integers as they are.
+    """Quantiles computed by NumPy alone, in one call.
+
+    They are taken over `axes`; the axes `kept` remain. `places` are the indices and fractions from `_places`. `dtype` is that of the
+    operand, or None to return integers unchanged. `shape` is the shape of the fractions `q`, whose axes come first in the result.
     """
 
     def __init__(
@@ -324,14 +340,14 @@ class _Few:
         return [np.asarray(found, self.wanted, "C")]
 
     def _several(self, rows: Array) -> Array:
-        """More than one of them."""
+        """Return several quantiles of each row. The rows are reordered in place."""
         (below, way), last = self.places, rows.shape[-1] - 1
         above = np.minimum(below + (way > 0), last)
         rows.partition(sorted({*below.tolist(), *above.tolist(), last}))
         return self._shown(self._weighed(rows.take(below, -1), rows.take(above, -1), rows[..., -1:]))
 
     def of_row(self, x: Array) -> Array | None:
-        """The same of one long row, which stays as it is; None where it has to be put in order."""
+        """Return the quantiles of one long row, which is not changed, or None if sorting it is as fast."""
         below, way = self.places
         above = np.minimum(below + (way > 0), len(x) - 1)
         found = elements_at(x, sorted({*below.tolist(), *above.tolist()}))
@@ -341,7 +357,7 @@ class _Few:
         return self._shown(self._weighed(low, high, np.array([np.nan if any_nan(x) else 0], x.dtype) if x.dtype.kind == "f" else low[:1]))
 
     def _weighed(self, low: Array, high: Array, largest: Array) -> Array:
-        """Numbers between those below and above, or NaN if the largest is that."""
+        """Interpolate between the elements below (`low`) and above (`high`). The result is NaN where `largest` is NaN."""
         if self.computed is None:
             return low
         low, high, largest = (t.astype(self.computed, copy=False) for t in (low, high, largest))
@@ -350,7 +366,7 @@ class _Few:
             return found
 
     def _shown(self, found: Array) -> Array:
-        """With axes as they are to be, of the dtype that is wanted."""
+        """Move the axes of `q` to the front, insert axes of size 1 for `keepdims`, and cast to the wanted dtype."""
         count = len(self.shape)
         found = np.moveaxis(found.reshape((*found.shape[:-1], *self.shape)), tuple(range(-count, 0)), tuple(range(count)))
         if self.keepdims:
@@ -359,14 +375,14 @@ class _Few:
 
     def _between(self, low: Array, high: Array) -> Array:
         with np.errstate(all="ignore"):
-            step = high - low  # as in `_blended`
+            step = high - low  # from the nearer end, as in the function `_weighed`
             found: Array = low + step * self.way if self.way < 0.5 else high - step * (1 - self.way)
             is_finite = np.isfinite(step).all() if step.ndim else isfinite(step)
             return found if is_finite else np.where(np.isfinite(step), found, low * (1 - self.way) + high * self.way)
 
 
 def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
-    """Numbers that lie so much of the way between an element, by its place in order, and the next one."""
+    """Interpolate in each row between the element at index `below` in sorted order and the next one, by the fractions `way`."""
     last = rows.shape[-1] - 1
     above = np.minimum(below + (way > 0), last)
     places = sorted({*below.tolist(), *above.tolist(), last})
@@ -383,14 +399,17 @@ def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
 
 
 def _blended(in_order: Any, below: Array, above: Array, way: Any, where: Callable[..., Any]) -> Any:
-    """So much of the way from some elements in order to others; of tensors, or of NumPy's arrays."""
+    """Interpolate in sorted rows between the elements at indices `below` and `above`, by the fractions `way`.
+
+    The rows are tensors or NumPy arrays, and `where` is the function of that library.
+    """
     return _weighed(in_order.take(below, -1), in_order.take(above, -1), way, in_order[..., -1:], where)
 
 
 def _weighed(low: Any, high: Any, way: Any, largest: Any, where: Callable[..., Any]) -> Any:
-    """The same between elements, of which the largest of all may be NaN."""
-    step = high - low  # from the nearer end, so that no result is beyond the other one, and equal ends give themselves
+    """Interpolate by the fractions `way` between `low` and `high`, of tensors or arrays. The result is NaN where `largest` is NaN."""
+    step = high - low  # from the nearer end: no result lies beyond the other end, and equal ends are returned exactly
     found = where(way < 0.5, low + step * way, high - step * (1 - way))
-    found = where(step - step == 0, found, low * (1 - way) + high * way)  # an end is infinite, or both are that far from each other
+    found = where(step - step == 0, found, low * (1 - way) + high * way)  # an end, or the distance of the ends, is infinite
     found = where(way == 0, low, found)
-    return where(largest != largest, largest, found)  # NaN
+    return where(largest != largest, largest, found)  # sorting puts NaN last

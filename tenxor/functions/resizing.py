@@ -1,4 +1,4 @@
-"""Images, sounds and volumes in other sizes, from the elements around each place."""
+"""Resampling of images, sounds and volumes to other sizes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .into import as_dtype
 
 __all__ = ["interpolate"]
 
-Taps = list[Any]  # for each new place: of which element, and how much of it, in turn
-_SHARPNESS = -0.75  # of the cubic, as most have it
+Taps = list[Any]  # index and weight arrays in turn: for each new position an element, and its share
+_SHARPNESS = -0.75  # the usual parameter of cubic convolution
 _MAX_SPACE = 3
 _AXES = {"linear": None, "bilinear": 2, "trilinear": 3, "cubic": None, "bicubic": 2, "nearest": None, "nearest-exact": None}
 
@@ -31,15 +31,21 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool = False,
 ) -> Tensor:
-    """New tensor: `x`, (N, C, L), (N, C, H, W) or (N, C, D, H, W), with its last axes in another `size`, or `scale_factor` times
-    as long (rounded down); each is one number, or one for each axis.
+    """Return `x`, (N, C, L), (N, C, H, W) or (N, C, D, H, W), resampled along its axes of space, as a new tensor.
 
-    `mode` is "nearest" (the element whose place the new one begins in), "nearest-exact" (in whose its middle is), "linear" (of the
-    two around it along each axis; also called "bilinear", "trilinear") or "cubic" ("bicubic"; of the four). With `align_corners`
-    the middles of the first and last elements stay where they are, else their outer ends do.
+    The new sizes are `size`, or `scale_factor` times the old sizes, rounded down; each is one number, or one for each axis.
 
-    Elements are floats; in modes of nearest ones any. Raises ShapeError, ArgumentError, DTypeError. (PyTorch's `interpolate`;
-    R. Keys: Cubic convolution interpolation, 1981, with a = -0.75.)
+    `mode` is one of:
+
+    - "nearest": the element that contains the beginning of the new one
+    - "nearest-exact": the element that contains the middle of the new one
+    - "linear", also called "bilinear" and "trilinear": interpolated between two elements along each axis
+    - "cubic", also called "bicubic": interpolated between four elements along each axis
+
+    With `align_corners`, the middles of the first and last elements stay in place; otherwise their outer edges do.
+
+    Elements must be floats or complex; the "nearest" modes accept all dtypes. Raise ShapeError, ArgumentError or DTypeError. (PyTorch's
+    `interpolate`; R. Keys: Cubic convolution interpolation, 1981, with a = -0.75.)
 
     >>> import tenxor as tx
     >>> x = tx.asarray([[[0.0, 10.0, 20.0]]])
@@ -77,7 +83,7 @@ def interpolate(
 
 
 def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], list[float]]:
-    """The new sizes, and how many old elements there are to a new one."""
+    """Return the new size of each axis of space, and the number of old elements per new element."""
     if (size is None) == (scale_factor is None):
         raise ArgumentError("interpolate: give a size or a scale_factor, one of the two")
     if scale_factor is None:
@@ -99,15 +105,17 @@ def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[
 
 
 def _inside(places: Any, size: int) -> Any:
+    """Round positions down to int64 indices, limited to 0 to size - 1."""
     return np.clip(np.floor(places), 0, size - 1).astype(np.int64)
 
 
 def _nearest(k: Any, size: int, step: float, start: float) -> list[Any]:
+    """Return the indices of the nearest old elements for new elements `k`, in a list."""
     return [_inside((k + start) * step, size)]
 
 
 def _of_all(length: int, made: Callable[..., list[Any]], *given: Any) -> list[Any]:
-    """What is made of the numbers of all new elements: in portions, as NumPy hears no signal while it is at one."""
+    """Return the arrays of `made(k, *given)` for all new positions `k`, computed in chunks, since signals wait for a NumPy call to end."""
     found: list[Any] = []
     for (key,) in portions((length,)):
         for k, part in enumerate(made(np.arange(key.start, min(key.stop, length)), *given)):
@@ -121,13 +129,14 @@ def _of_all(length: int, made: Callable[..., list[Any]], *given: Any) -> list[An
 
 
 def _middles(k: Any, length: int, size: int, step: float, corners: bool) -> Any:
-    """Where in the old elements the middles of the new ones with these numbers are."""
+    """Return the coordinates of the middles of new elements `k`, in old elements."""
     if corners:
         return k * ((size - 1) / (length - 1) if length > 1 else 0.0)
     return (k + 0.5) * step - 0.5
 
 
 def _linear(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
+    """Return indices and weights of two neighbours for new elements `k`."""
     at = np.maximum(_middles(k, length, size, step, corners), 0.0)
     first = _inside(at, size)
     share = np.clip(at - first, 0.0, 1.0)
@@ -135,14 +144,15 @@ def _linear(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
 
 
 def _cubic(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
+    """Return indices and weights of four neighbours for new elements `k`."""
     at = _middles(k, length, size, step, corners)
     first = np.floor(at)
     t, a = at - first, _SHARPNESS
 
-    def near(d: Any) -> Any:  # up to 1 away
+    def near(d: Any) -> Any:  # distances up to 1
         return ((a + 2) * d - (a + 3)) * d * d + 1
 
-    def far(d: Any) -> Any:  # from 1 to 2
+    def far(d: Any) -> Any:  # distances from 1 to 2
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
     shares = [far(t + 1), near(t), near(1 - t), far(2 - t)]
@@ -153,7 +163,7 @@ _TAPS: dict[str, Callable[[Any, int, int, float, bool], Taps]] = {"linear": _lin
 
 
 def _blended(x: Tensor, axis: int, taps: Taps) -> Tensor:
-    """Elements along an axis, so much of each."""
+    """Return weighted sums of elements along an axis, by the indices and weights in `taps`."""
     across = (-1, *(1,) * (x.ndim - 1 - axis))
     found: Any = 0.0
     for places, share in zip(taps[::2], taps[1::2], strict=True):

@@ -1,4 +1,4 @@
-"""Running extremes and logarithms of sums, and division with its remainder."""
+"""Running maxima, minima and logarithms of sums, and division with remainder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["cummax", "cummin", "divmod", "fmod", "logcumsumexp"]
 
 
 class Extremes(NamedTuple):
-    """The `values`, and the `indices` along the axis where each is last."""
+    """Running extrema: the `values`, and the `indices` along the axis where each occurs last so far."""
 
     values: Tensor
     indices: Tensor
@@ -33,11 +33,11 @@ class Extremes(NamedTuple):
 @called_again
 @spelled
 def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair | None = None) -> Extremes:
-    """New tensors, by the names `values` and `indices`: element `i` is the largest of elements `0..i` along the axis,
-    and where it is last, as int64.
+    """Return the running maxima along an axis, `values`, and their int64 `indices`, as a pair of new tensors.
 
-    From the first NaN on all are NaN. With `out`, two tensors, they are written into these, which are given back. Raises AxisError, and
-    DTypeError for complex numbers. (PyTorch's `cummax`; NumPy's `maximum.accumulate`.)
+    Element `i` of `values` is the maximum of elements `0..i`, and that of `indices` its last position. From the first NaN on all values are
+    NaN. `out`, a pair of tensors, receives the results and is returned. Raise AxisError, and DTypeError for complex
+    numbers. (PyTorch's `cummax`; NumPy's `maximum.accumulate`.)
 
     >>> import tenxor as tx
     >>> found = tx.cummax(tx.asarray([1, 3, 2, 3]))
@@ -50,11 +50,11 @@ def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair |
 @called_again
 @spelled
 def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair | None = None) -> Extremes:
-    """New tensors, by the names `values` and `indices`: element `i` is the smallest of elements `0..i` along the
-    axis, and where it is last, as int64.
+    """Return the running minima along an axis, `values`, and their int64 `indices`, as a pair of new tensors.
 
-    From the first NaN on all are NaN. `out` is as of `cummax`. Raises AxisError, and DTypeError for complex numbers. (PyTorch's
-    `cummin`; NumPy's `minimum.accumulate`.)
+    Element `i` of `values` is the minimum of elements `0..i`, and that of `indices` its last position. From the first NaN on all values are
+    NaN. `out`, a pair of tensors, receives the results and is returned. Raise AxisError, and DTypeError for complex
+    numbers. (PyTorch's `cummin`; NumPy's `minimum.accumulate`.)
 
     >>> import tenxor as tx
     >>> tx.cummin(tx.asarray([3, 1, 2])).values.tolist()
@@ -64,7 +64,7 @@ def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair |
 
 
 def _into_both(op: str, out: Any, found: Pair, where: Any = None) -> Pair:
-    """Two results, or two tensors with them; only where it is said."""
+    """Return two results, written into the tensors of the pair `out` if given. `where`, a bool tensor or None, restricts the write."""
     if out is None:
         return into(op, None, found[0], where=where), found[1]
     if not isinstance(out, (tuple, list)) or len(out) != 2:
@@ -74,16 +74,17 @@ def _into_both(op: str, out: Any, found: Pair, where: Any = None) -> Pair:
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
+    """Return the running extrema along `axis`. If derivatives are recorded for `x`, gather the values by the indices."""
     found = Extremes(*x.detach()._extremes(name, op, axis))
     return found._replace(values=take_along_axis(x, found.indices, axis=axis)) if has_past(x) else found
 
 
 @spelled
 def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Tensor | None = None) -> Tensor:
-    """New float tensor: element `i` is `log(sum(exp(x)))` of elements `0..i` along the axis, without overflow. Integers become float64.
+    """Return the running `log(sum(exp(x)))` along an axis, without overflow, as a new float tensor. Integers become float64.
 
-    With `out` the result is written into that tensor, which is given back. Raises AxisError, and DTypeError for complex numbers.
-    (PyTorch's `logcumsumexp`.)
+    Element `i` is over elements `0..i`. `out`, if given, receives the result and is returned. Raise AxisError, and
+    DTypeError for complex numbers. (PyTorch's `logcumsumexp`.)
 
     >>> import tenxor as tx
     >>> tx.logcumsumexp(tx.asarray([1000.0, 1000.0])).tolist()
@@ -96,8 +97,10 @@ def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: 
 
 
 def divmod(x1: Operand, x2: Operand, /, *, out: Pair | None = None, where: Operand | None = None) -> Pair:
-    """New tensors: `floor_divide(x1, x2)` and `remainder(x1, x2)`. With `out`, two tensors, they are written into these, which are given
-    back; with `where`, a bool tensor, only there. (NumPy's `divmod`.)
+    """Return `floor_divide(x1, x2)` and `remainder(x1, x2)` as two new tensors.
+
+    `out`, a pair of tensors, receives the results and is returned. `where`, a bool tensor, restricts the write to its true positions.
+    (NumPy's `divmod`.)
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.divmod(tx.asarray([7, -7]), 3)]
@@ -107,10 +110,10 @@ def divmod(x1: Operand, x2: Operand, /, *, out: Pair | None = None, where: Opera
 
 
 def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
-    """New tensor: what is left of `x1` after as many whole `x2` as go into it, with the sign of `x1`; exact, as C's `fmod`.
+    """Return the remainder of the division of `x1` by `x2` rounded towards 0, exact, as C's `fmod`, as a new tensor.
 
-    `remainder` has the sign of `x2`. With `out` the result is written into that tensor, which is given back; with `where`, a bool tensor,
-    only there. (NumPy's and PyTorch's `fmod`.)
+    It has the sign of `x1`; that of `remainder` has the sign of `x2`. `out`, if given, receives the result and is returned. `where`, a bool
+    tensor, restricts the write to its true positions. (NumPy's and PyTorch's `fmod`.)
 
     >>> import tenxor as tx
     >>> tx.fmod(tx.asarray([7, -7]), 3).tolist(), tx.remainder(tx.asarray([7, -7]), 3).tolist()

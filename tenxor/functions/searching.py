@@ -1,4 +1,4 @@
-"""Where numbers belong among sorted ones."""
+"""Binary search in sorted tensors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .sorting import argsort
 
 __all__ = ["bucketize", "digitize", "searchsorted"]
 
-FEW_EDGES, MANY_AMONG_FEW, MANY = 64, 1 << 20, 1 << 14  # numbers that machine code has found in a millisecond or two
-FAR = 1 << 14  # sorted numbers, and numbers to find, from which on NumPy finds neighbours in order faster than any two
+FEW_EDGES, MANY_AMONG_FEW, MANY = 64, 1 << 20, 1 << 14  # values found in 1-2 ms: MANY_AMONG_FEW among FEW_EDGES, else MANY
+FAR = 1 << 14  # sizes of both tensors from which searching for the values in sorted order is faster, as each search starts near the last
 
 
 @called_again
 def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operand | None = None, *, right: bool = False) -> Tensor:
-    """New int64 tensor of `x2`'s shape: before which element of `x1` each element of `x2` belongs, so that `x1` stays in order.
+    """Return the index in sorted `x1` before which to insert each element of `x2`, as a new int64 tensor of `x2`'s shape.
 
-    `x1` is 1-D and ascending, as `sort` has it (NaN last), or is so by the indices `sorter`. Among equal elements the place is before the
-    first for `side="left"`, and after the last for "right". Raises ShapeError, DTypeError and ArgumentError. (Array API 2025.12,
+    `x1` is 1-D and ascending in the order of `sort` (NaN last), or is so when indexed by `sorter`. Among equal elements the index is that
+    of the first for `side="left"`, and after the last for "right". Raise ShapeError, DTypeError or ArgumentError. (Array API 2025.12,
     `searchsorted`; PyTorch's `right=True` is `side="right"`.)
 
     >>> import tenxor as tx
@@ -42,7 +42,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
     if x1.ndim != 1:
         raise ShapeError(f"searchsorted: the sorted tensor is 1-D, not of shape {x1.shape}; take its rows one by one")
     if isinstance(x2, int) and x1.dtype.is_integer and not x1.dtype.lowest <= x2 <= x1.dtype.highest:
-        x2, side = (int(x1.dtype.highest), "right") if x2 > 0 else (int(x1.dtype.lowest), "left")  # beyond all that there may be
+        x2, side = (int(x1.dtype.highest), "right") if x2 > 0 else (int(x1.dtype.lowest), "left")  # an integer out of the dtype's range
     if isinstance(x2, (bool, int, float, complex)):
         x2 = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted"))
     x2 = asarray(x2)
@@ -62,6 +62,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
 
 
 def _places(x1: Tensor, x2: Tensor, side: str) -> Tensor:
+    """Search for `x2` in `x1`, both of one dtype. For large tensors, sort `x2` first."""
     if x1.dtype is boolean:
         x1, x2 = x1.view(uint8), x2.view(uint8)
     if min(x1.size, x2.size) < FAR or machine.searches(x1.dtype):
@@ -73,7 +74,7 @@ def _places(x1: Tensor, x2: Tensor, side: str) -> Tensor:
 
 
 def _of_both_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
-    """Of int64 and uint64, which no dtype holds both: what the other one does not hold is beyond all that it does."""
+    """Search int64 in uint64 or vice versa, which no dtype unites: values out of the range of `x1`'s dtype are beyond all its elements."""
     if x1.dtype is int64:
         beyond, end = x2 > int(int64.highest), x1.size
     else:
@@ -83,12 +84,11 @@ def _of_both_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
 
 @told_again
 def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
-    """New int64 tensor of `x`'s shape: the number of the bin that each element is in, between `bins[i - 1]` and
-    `bins[i]`; 0 before the first edge, and as many as there are edges from the last one on.
+    """Return the index of the bin of each element, as a new int64 tensor of `x`'s shape. Bin `i` lies between `bins[i - 1]` and `bins[i]`.
 
-    `bins` is 1-D, and ascending or descending. An element on an edge is in the bin that begins there, or with `right`
-    in the one that ends there. Raises ShapeError, DTypeError, and ArgumentError for edges in no order. (NumPy's
-    `digitize`.)
+    Elements before the first edge are in bin 0, and those after the last one in bin `len(bins)`. `bins` is 1-D, ascending or descending. An
+    element on an edge belongs to the bin after the edge, or with `right` to the bin before the edge. Raise ShapeError, DTypeError, and
+    ArgumentError for edges without order. (NumPy's `digitize`.)
 
     >>> import tenxor as tx
     >>> tx.digitize(tx.asarray([0.5, 2.0, 7.0]), tx.asarray([1.0, 2.0, 3.0])).tolist()
@@ -113,9 +113,9 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
 
 
 def bucketize(x: Operand, boundaries: Operand, /, *, right: bool = False) -> Tensor:
-    """New int64 tensor of `x`'s shape: `tx.searchsorted(boundaries, x)`, by PyTorch's name.
+    """Return `tx.searchsorted(boundaries, x)`, a new int64 tensor of `x`'s shape, under PyTorch's name.
 
-    With `right` a number on a boundary belongs after it.
+    With `right`, the index for an element equal to a boundary is after the boundary.
 
     >>> import tenxor as tx
     >>> tx.bucketize(tx.asarray([1, 4]), tx.asarray([1, 2, 3])).tolist()

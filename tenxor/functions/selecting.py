@@ -1,4 +1,4 @@
-"""Elements picked by index, and where they are."""
+"""Selection of elements by indices, and search for the indices of elements."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..tensor.core import Operand
 
 __all__ = ["argwhere", "gather", "index_select", "isin", "nonzero", "take", "take_along_axis", "take_along_dim"]
 
-FEW = 16  # values that are compared one by one; more are sorted first
-_WIDE = (int64, uint64)  # which no float dtype holds
+FEW = 16  # values up to which all are compared with each element; NumPy sorts more values first
+_WIDE = (int64, uint64)  # dtypes that no float dtype can represent exactly
 
 
 @called_again
@@ -33,12 +33,12 @@ def take(
     mode: str = "raise",
     out: Tensor | None = None,
 ) -> Tensor:
-    """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
+    """Return the elements of `x` at some indices along an axis, or of the flattened tensor for None, as a new tensor.
 
-    `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. BadIndex names what
-    is no index, IndexOutOfRange the axis and the index; this may be raised when the elements are needed, as it is if the
-    indices are pending, or more than a few thousand. With NumPy's `mode="wrap"` indices go round the axis, with "clip" those
-    outside are the first or the last. With `out` the result is written into that tensor, which is given back.
+    The shape of `indices` replaces the axis in the result. Negative indices count from the end. Raise a BadIndex with an invalid index, or
+    an IndexOutOfRange with the axis and the index. If the indices are pending, or more than a few thousand, IndexOutOfRange is raised when
+    the elements are needed. With NumPy's `mode="wrap"`, indices wrap around the axis; with "clip", those out of range become the first or
+    the last. `out`, if given, receives the result and is returned.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
@@ -50,11 +50,10 @@ def take(
 @called_again
 @spelled
 def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
-    """New tensor of the shape of `index`: `out[i][j] = x[i][index[i][j]]` for axis 1, and likewise for others.
+    """Return elements of `x` along an axis, as a new tensor of the shape of `index`: `out[i][j] = x[i][index[i][j]]` for axis 1.
 
-    `index` has as many axes as `x`. It may be shorter than `x` on all axes but this one, and is not broadcast, as it is by
-    `tx.take_along_axis`. Negative indices count from the end. Raises ShapeError, and for indices what `tx.take` does. (PyTorch's
-    `gather`.)
+    `index` has as many axes as `x`. It may be shorter than `x` on axes other than `axis`. It is not broadcast; `tx.take_along_axis`
+    broadcasts. Negative indices count from the end. Raise ShapeError; invalid indices raise the errors of `tx.take`. (PyTorch's `gather`.)
 
     >>> import tenxor as tx
     >>> tx.gather(tx.asarray([[1, 2], [3, 4], [5, 6]]), 1, [[1, 0], [0, 0]]).tolist()
@@ -66,10 +65,10 @@ def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None,
 @called_again
 @spelled
 def index_select(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
-    """New tensor: the slices of `x` that a 1-D `index` names along an axis.
+    """Return the slices of `x` at the indices of a 1-D `index` along an axis, as a new tensor.
 
-    As `tx.take(x, index, axis=axis)`, but that a single index leaves an axis of size 1. Raises ShapeError for an index of several
-    axes. (PyTorch's `index_select`.)
+    The result is `tx.take(x, index, axis=axis)`, except that a single index leaves an axis of size 1. Raise ShapeError for an index of
+    several axes. (PyTorch's `index_select`.)
 
     >>> import tenxor as tx
     >>> tx.index_select(tx.asarray([[1, 2], [3, 4]]), 0, [1]).tolist()
@@ -81,7 +80,7 @@ def index_select(x: Operand, /, axis: int | None = None, index: Operand | None =
 @called_again
 @spelled
 def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
-    """New tensor: `tx.take_along_axis` by PyTorch's name and default: for None, both are flattened.
+    """Return `tx.take_along_axis(x, indices, axis)` under PyTorch's name and default, a new tensor. For None both are flattened.
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1], [2, 9]])
@@ -95,11 +94,11 @@ def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, 
 @called_again
 @spelled
 def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, dim: int | None = None) -> Tensor:
-    """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
+    """Return elements of `x` along an axis, as a new tensor. `indices` selects them separately for each position of the other axes.
 
-    `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end. ShapeError
-    names the shapes that do not fit, IndexOutOfRange the axis and the index, as of `take`. For None elements are
-    counted through the whole tensor in row-major order, and `indices` has one axis.
+    `indices` has as many axes as `x`; both broadcast on axes other than `axis`. Negative indices count from the end. With `axis` None, `x`
+    is flattened in row-major order, and `indices` has one axis. Raise a ShapeError with the shapes that do not fit, or an IndexOutOfRange
+    with the axis and the index, as in `take`.
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1, 2], [9, 7, 8]])
@@ -112,9 +111,9 @@ def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, d
 
 
 def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
-    """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
+    """Return the indices of the elements that are not zero, in row-major order, as a tuple of new int64 tensors, one for each axis.
 
-    Raises ShapeError for a 0-d tensor.
+    Raise ShapeError for a 0-d tensor.
 
     >>> import tenxor as tx
     >>> [i.tolist() for i in tx.nonzero(tx.asarray([[0, 1], [2, 0]]))]
@@ -124,7 +123,7 @@ def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
 
 
 def argwhere(x: Operand, /) -> Tensor:
-    """New int64 tensor of shape `(count, ndim)`: the indices of the elements that are not zero, a row for each.
+    """Return the indices of the elements that are not zero, a row for each, as a new int64 tensor of shape `(count, ndim)`.
 
     >>> import tenxor as tx
     >>> tx.argwhere(tx.asarray([[0, 1], [2, 0]])).tolist()
@@ -134,10 +133,10 @@ def argwhere(x: Operand, /) -> Tensor:
 
 
 def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
-    """New bool tensor of `x1`'s shape: whether each element equals any element of `x2`, or none if `invert`.
+    """Return whether each element equals any element of `x2`, or none if `invert`, as a new bool tensor of `x1`'s shape.
 
-    Numbers are equal if they are exactly so, whatever their dtypes; a Python float takes the dtype of floats beside it,
-    as in `x1 == x2`. NaN equals nothing.
+    Numbers of different dtypes are equal if their exact values are. A Python float first takes the float dtype of the other operand, as in
+    `x1 == x2`. NaN equals nothing.
 
     >>> import tenxor as tx
     >>> tx.isin(tx.arange(5), [1, 3]).tolist()
@@ -155,7 +154,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
 
 
 def _beside(x: Any, other: Any) -> Tensor:
-    """What a user gave as a tensor: floats as those of the other one, if they are numbers, and integers of any 64 bits."""
+    """Return an operand as a tensor. A Python float promotes with the dtype of `other`; large integers become uint64."""
     if isinstance(x, (float, complex)) and hasattr(other, "dtype"):
         return asarray(x, dtype=weak(plain_number(x), asarray(other).dtype))
     try:
@@ -165,8 +164,9 @@ def _beside(x: Any, other: Any) -> Tensor:
 
 
 def _comparable(values: Tensor, dtype: DType) -> Tensor:
-    """The values that elements of a dtype may equal, all if it promotes with theirs to one that holds both; else only those
-    that it holds.
+    """Return the values equal to possible elements of `dtype`, in a dtype with an exact comparison.
+
+    If the dtypes promote to a dtype that represents both exactly, every value is returned, otherwise only values representable in `dtype`.
     """
     own = values.dtype
     if dtype in _WIDE and (own.is_float or own.is_complex):

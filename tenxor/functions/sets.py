@@ -1,4 +1,4 @@
-"""What elements there are, each once. They come in ascending order; each NaN is an element of its own, zeros of both signs are one."""
+"""Distinct elements and their counts. They are returned in ascending order; each NaN is distinct, zeros of both signs are equal."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .statistics import diff
 
 __all__ = ["mode", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
-COPIED = 1 << 14  # elements that NumPy is soonest given a copy of, and what it finds copied back
-MOST_SORTED = 100_000  # floats that machine code sorts, so it takes some milliseconds; integers in a range are sooner counted
+COPIED = 1 << 14  # elements up to which copies to NumPy and back are fastest
+MOST_SORTED = 100_000  # floats that the fast path sorts, in some milliseconds; for integers in a small range counting is faster
 
 
 class UniqueAll(NamedTuple):
-    """The `values`, the `indices` where each is first, the `inverse_indices` that make `x` of them, and the `counts`."""
+    """Distinct `values`, the `indices` of their first occurrences, the `inverse_indices` that rebuild `x` from them, and their `counts`."""
 
     values: Tensor
     indices: Tensor
@@ -43,14 +43,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The `values`, and the `counts` of each."""
+    """Distinct `values` and their `counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """The `values`, and the `inverse_indices` that make `x` of them."""
+    """Distinct `values`, and the `inverse_indices` that rebuild `x` from them."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -58,9 +58,10 @@ class UniqueInverse(NamedTuple):
 
 @told_again
 def unique_all(x: Operand, /) -> UniqueAll:
-    """New tensors, by the names `values`, `indices`, `inverse_indices` and `counts`: each element once, ascending; in
-    the flattened `x` the first place of each; of `x`'s shape the index among the values; and how many there are.
-    (Array API 2025.12, `unique_all`.)
+    """Return the distinct elements, their first indices, the inverse and their counts, as four new tensors.
+
+    `values` are ascending. `indices` are the first positions in the flattened `x`. `inverse_indices`, of `x`'s shape, are the index of each
+    element in `values`. `counts` says how often each value occurs. (Array API 2025.12, `unique_all`.)
 
     >>> import tenxor as tx
     >>> found = tx.unique_all(tx.asarray([[5, 3], [5, 9]]))
@@ -77,7 +78,7 @@ def unique_all(x: Operand, /) -> UniqueAll:
 
 
 def _all_of_few(x: Tensor) -> UniqueAll:
-    """The same by NumPy, where nobody follows it."""
+    """Compute `unique_all` by NumPy. If derivatives are recorded for `x`, compute it by operations on the tape instead."""
     if has_past(x) and not x.node.traced:
         return _all_of_runs(x)
     values, indices, inverse, counts = hosted("unique_all", _known(x))
@@ -85,13 +86,15 @@ def _all_of_few(x: Tensor) -> UniqueAll:
 
 
 def _all_of_runs(x: Tensor) -> UniqueAll:
+    """Compute `unique_all` from the runs of equal elements in sorted order."""
     runs = _Runs(x)
     return UniqueAll(runs.values, take(runs.order, runs.begin), runs.inverse(), runs.counts())
 
 
 @told_again
 def unique_counts(x: Operand, /) -> UniqueCounts:
-    """New tensors, by the names `values` and `counts`: each element once, ascending, and how many of it there are.
+    """Return the distinct elements in ascending order, `values`, and how often each occurs, `counts`, as two new tensors.
+
     (Array API 2025.12, `unique_counts`.)
 
     >>> import tenxor as tx
@@ -112,9 +115,9 @@ def unique_counts(x: Operand, /) -> UniqueCounts:
 
 @told_again
 def unique_inverse(x: Operand, /) -> UniqueInverse:
-    """New tensors, by the names `values` and `inverse_indices`: each element once, ascending, and of `x`'s shape the
-    index of each element among them, so that `values[inverse_indices]` equals `x`. (Array API 2025.12,
-    `unique_inverse`.)
+    """Return the distinct elements in ascending order, `values`, and the index of each element in `values`, as two new tensors.
+
+    `inverse_indices` has `x`'s shape, and `values[inverse_indices]` equals `x`. (Array API 2025.12, `unique_inverse`.)
 
     >>> import tenxor as tx
     >>> values, indices = tx.unique_inverse(tx.asarray([5, 3, 5]))
@@ -134,7 +137,7 @@ def unique_inverse(x: Operand, /) -> UniqueInverse:
 
 @told_again
 def unique_values(x: Operand, /) -> Tensor:
-    """New 1-D tensor: each element of `x` once, ascending. (Array API 2025.12, `unique_values`.)
+    """Return the distinct elements of `x` in ascending order, as a new 1-D tensor. (Array API 2025.12, `unique_values`.)
 
     >>> import tenxor as tx
     >>> tx.unique_values(tx.asarray([5, 3, 5])).tolist()
@@ -156,24 +159,26 @@ def unique_values(x: Operand, /) -> Tensor:
 
 
 def _tell(x: Tensor, found: Sequence[Tensor], wanted: int) -> None:
-    """Tell how machine code finds elements, if what it finds is in a row."""
+    """Report the direct call for these results to the fast path, if every result is 1-D."""
     if all([t.ndim == 1 for t in found]):
         tell(partial(_each_once, wanted), [x], found)
 
 
 def _each_once(wanted: int, x: Tensor) -> Count | None:
+    """Return the direct call that finds distinct elements, or None for many elements or an unsuitable dtype."""
     most = MOST_SORTED if wanted == VALUES and x.dtype.is_float else COPIED - 1
     return each_once(x.dtype, wanted, x.size) if x.size <= most else None
 
 
 def _known(x: Tensor) -> Tensor:
-    """The elements in a row, in a dtype that NumPy has."""
+    """Return the elements flattened, in a dtype that NumPy has."""
     return as_dtype(x, float32 if x.dtype is bfloat16 else x.dtype).ravel()
 
 
 def unique_along(x: Tensor, axis: int) -> UniqueAll:
-    """The same of the parts of `x` along an axis, which come in the order of their first elements, then of the second, and so on: as values
-    the parts, along that axis; the inverse is 1-D. A part with NaN equals none. (NumPy's `unique` with an axis.)
+    """Return the distinct slices of `x` along an axis, in lexicographic order, with the fields of `unique_all`.
+
+    `values` has the slices along that axis; the inverse is 1-D. A slice with NaN equals no other. (NumPy's `unique` with an axis.)
     """
     parts = x.moveaxis(axis, 0)
     rows = parts.reshape((parts.shape[0], prod(parts.shape[1:])))
@@ -183,7 +188,7 @@ def unique_along(x: Tensor, axis: int) -> UniqueAll:
 
 
 class _Runs:
-    """The runs of equal elements, or rows, in order: whence each comes (`order`), where runs `begin`, and the `values`, one of each."""
+    """Runs of equal elements, or rows, in sorted order: the sorting indices `order`, where runs `begin`, and one of each, `values`."""
 
     def __init__(self, x: Tensor, order: Tensor | None = None) -> None:
         self.shape = x.shape if order is None else order.shape
@@ -196,11 +201,11 @@ class _Runs:
         self.values = take(in_order, self.begin, 0)
 
     def counts(self) -> Tensor:
-        """How long the runs are."""
+        """Return the lengths of the runs."""
         return diff(self.begin, append=self.order.size)
 
     def inverse(self) -> Tensor:
-        """For each element the number of its run."""
+        """Return the number of the run of each element, in `x`'s shape."""
         found: Any = empty((self.order.size,), dtype=int64)
         found[self.order] = self.begins.astype(int64).cumulative_sum() - 1
         reshaped: Tensor = found.reshape(self.shape)
@@ -208,7 +213,7 @@ class _Runs:
 
 
 class _Range:
-    """Integers between two of which there are no more than elements, so each has a place for its count: `shifted` are those places."""
+    """Integers in a range no wider than their number, so that each gets a counter: `shifted` are the indices of the counters."""
 
     def __init__(self, x: Tensor, low: int) -> None:
         self.shape = x.shape
@@ -219,18 +224,18 @@ class _Range:
         self.values = as_dtype(as_dtype(self.there, wide.dtype) + low, x.dtype)
 
     def counts(self) -> Tensor:
-        """How many there are of each that is there."""
+        """Return how often each value occurs."""
         return take(self.counted, self.there)
 
     def inverse(self) -> Tensor:
-        """For each element the number of its value."""
+        """Return the index of each element in `values`, in `x`'s shape."""
         numbers: Any = empty((self.counted.size,), dtype=int64)
         numbers[self.there] = positions((self.there.size,))
         return take(numbers, self.shifted).reshape(self.shape)
 
 
 def _of_a_range(x: Tensor) -> _Range | None:
-    """What is known of integers that lie close together; None for others."""
+    """Return the counters of integers in a narrow range; None for few elements, other dtypes and wide ranges."""
     if not x.dtype.is_integer or x.size < FEW or x.node.traced:
         return None
     low, high = int(x.min()), int(x.max())
@@ -238,7 +243,7 @@ def _of_a_range(x: Tensor) -> _Range | None:
 
 
 class Mode(NamedTuple):
-    """The `values`, and their `indices` along the axis."""
+    """The most frequent `values`, and their `indices` along the axis."""
 
     values: Tensor
     indices: Tensor
@@ -248,10 +253,9 @@ class Mode(NamedTuple):
 def mode(
     x: Operand, /, axis: int = -1, *, keepdims: bool = False, dim: int | None = None, keepdim: bool | None = None
 ) -> Mode:
-    """New tensors, by the names `values` and `indices`: the most frequent element along an axis, of several the
-    smallest, and where it is last.
+    """Return the most frequent element along an axis, `values`, and its last index, `indices`, as two new tensors.
 
-    Raises AxisError, and ShapeError where there are no elements. (PyTorch's `mode`.)
+    Of several most frequent elements, the smallest is taken. Raise AxisError, and ShapeError for an axis of size 0. (PyTorch's `mode`.)
 
     >>> import tenxor as tx
     >>> found = tx.mode(tx.asarray([[3, 1, 3], [2, 2, 1]]))
@@ -269,6 +273,6 @@ def mode(
     in_order = take_along_axis(rows, order)
     begins = concat([ones((*rows.shape[:-1], 1), dtype=boolean), in_order[..., 1:] != in_order[..., :-1]], -1)
     since = Tensor._compute(OPS["where"], begins, positions((size,)), 0)._scan("max", "mode", -1, None)
-    best = (positions((size,)) - since).argmax(-1, True)  # the first of the longest runs, at its end
+    best = (positions((size,)) - since).argmax(-1, True)  # the first of the longest runs, at the position of its last element
     found = [take_along_axis(t, best) for t in (in_order, order)]
     return Mode(*[t.moveaxis(-1, place) if keep else t.squeeze(-1) for t in found])

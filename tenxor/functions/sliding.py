@@ -1,7 +1,6 @@
-"""What convolution and pooling share: a signature for any number of axes of space, arguments with a number for each of these axes,
-and windows over them.
+"""Shared parts of convolution and pooling: signatures for one to three axes of space, arguments with a number for each axis, and windows.
 
-Axes of space are the last ones, after a batch axis, which may be missing, and one of channels.
+The axes of space are the last ones. Before them come a batch axis, which may be missing, and an axis of channels.
 """
 
 from __future__ import annotations
@@ -27,10 +26,11 @@ T = TypeVar("T")
 def over_axes(
     space: int, how: Callable[Concatenate[str, int, Given], T]
 ) -> Callable[[Callable[[], None]], Callable[Given, T]]:
-    """A decorator: gives what it stands on, a name and a docstring, the signature of `how` but for its first two arguments. Those
-    are this name and the number of axes of space.
+    """Return a decorator for a stub that has only a name and a docstring: it becomes a function with the parameters of `how`, except for
+    the first two.
 
-    The signature is the function's own, not that of a wrapper around any arguments: what Python says of a wrong call is right.
+    The function calls `how` with its own name and the number `space` of axes as the first two arguments. The signature is the function's
+    own, not a wrapper's `*args`, so Python's errors about a wrong call name it.
     """
     assert isinstance(how, FunctionType)
     names = how.__code__.co_varnames[2 : how.__code__.co_argcount]
@@ -51,7 +51,7 @@ def over_axes(
 
 
 def per_axis(op: str, name: str, value: Ints, space: int, least: int) -> Sizes:
-    """A number for each of so many axes of space, from one for all or from all of them."""
+    """Return a tuple of `space` integers, from an integer for all axes or a sequence. Raise ArgumentError for values below `least`."""
     numbers = ints(f"{op}: {name}", (value,))
     if len(numbers) == 1:
         numbers *= space
@@ -65,7 +65,7 @@ def per_axis(op: str, name: str, value: Ints, space: int, least: int) -> Sizes:
 
 
 def both_sides(op: str, name: str, value: Any, space: int) -> tuple[Sizes, Sizes]:
-    """Numbers for the beginnings and the ends of axes of space: from numbers, for both alike, or from a pair for each axis."""
+    """Return integers for the beginnings and for the ends of the axes of space: from integers for both alike, or a pair for each axis."""
     pairs = isinstance(value, (list, tuple)) and [isinstance(x, (list, tuple)) for x in value]
     if not pairs or not any(pairs):
         numbers = per_axis(op, name, value, space, 0)
@@ -77,7 +77,7 @@ def both_sides(op: str, name: str, value: Any, space: int) -> tuple[Sizes, Sizes
 
 
 def batched(op: str, x: Tensor, space: int) -> Tensor:
-    """The view with a batch axis, which unbatched tensors do not have."""
+    """Return a view of `x` with a batch axis, or `x` itself if already batched. Raise ShapeError for another number of axes."""
     if x.ndim == space + 2:
         return x
     if x.ndim == space + 1:
@@ -87,15 +87,16 @@ def batched(op: str, x: Tensor, space: int) -> Tensor:
 
 
 def extents(kernel: Sizes, dilation: Sizes) -> Sizes:
-    """The sizes of a dilated kernel: over how many elements each window reaches."""
+    """Return the sizes of a dilated kernel: the number of elements that each window spans."""
     return tuple([d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
 
 
 def counted(
     op: str, x: Tensor, before: Sizes, after: Sizes, extent: Sizes, stride: Sizes, ceil_mode: bool = False
 ) -> Sizes:
-    """How many windows fit along each axis with this padding; with `ceil_mode` one more may begin before that at the end, and
-    reach beyond it.
+    """Return how many windows fit along each axis with this padding. Raise ShapeError if none fits.
+
+    With `ceil_mode`, a further window counts if it begins before the padding at the end, and may reach beyond the end.
     """
     space = x.shape[x.ndim - len(extent) :]
     found = []
@@ -114,7 +115,7 @@ def counted(
 
 
 def padded(x: Tensor, counts: Sizes, before: Sizes, extent: Sizes, stride: Sizes, value: Number) -> Tensor:
-    """The tensor with borders as wide as that many windows need; itself if they need none."""
+    """Return `x` with borders of `value` wide enough for so many windows, or `x` itself if they need none."""
     space = x.shape[x.ndim - len(extent) :]
     widths = [
         (low, max((count - 1) * s + r - n - low, 0))
@@ -126,7 +127,7 @@ def padded(x: Tensor, counts: Sizes, before: Sizes, extent: Sizes, stride: Sizes
 
 
 def windowed(layout: Layout, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Layout:
-    """The view in which the axes of space count windows; the axes inside them come last."""
+    """Return the layout in which the axes of space count the windows, and the last axes run over the elements of a window."""
     first = layout.ndim - len(kernel)
     for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True)):
         layout = layout.windows(first + axis, k, s, d)

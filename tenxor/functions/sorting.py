@@ -1,10 +1,11 @@
-"""Elements in order, and where they came from.
+"""Sorting, and the indices that sort.
 
-NaN counts as larger than all numbers: it comes last in ascending order, and first in descending. Complex numbers are in the order
-of their real parts, and those with equal ones in that of their imaginary parts.
+NaN counts as larger than all numbers: it is last in ascending order, and first in descending. Complex numbers are ordered by their real
+parts, and equal real parts by their imaginary parts.
 
-NumPy sorts, on our memory (`host/`). It is fast at whole numbers, and where it may leave equal ones in any order. So floats of 16
-bits are sorted by their ranks, and for indices a rank and a position are one number where 64 bits suffice: no two are equal then.
+NumPy sorts on our memory (`host/`). It is fast for integers, and for sorts that need not be stable. So floats of 16 bits are sorted by
+their ranks, as integers. For indices, rank and position are packed into one integer where 64 bits suffice:
+no two are equal, so the sort need not be stable.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ __all__ = ["argsort", "lexsort", "sort", "topk"]
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
 _ROWS = (tuple, list)
-FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them; so it does more of them in short rows
-SHORT, WHOLE = 16, 1 << 14  # elements of a row that need no merging; comparisons of the others that take as long as ranking
-MOST_KEYS = 4  # that are known one by one
-LISTED = 1 << 12  # elements of several keys that NumPy orders sooner than kernels, one key after the other
-_BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # of floats, as integers
-_RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the first is a radix sort
+FEW = 1024  # elements up to which NumPy sorts before kernels would have ranked them; the limit is higher for short rows
+SHORT, WHOLE = 16, 1 << 14  # elements of a row sorted without merging; comparisons of all rows that take as long as ranking
+MOST_KEYS = 4  # keys up to which the fast path records calls
+LISTED = 1 << 12  # elements for which NumPy's lexsort is faster than sorting by one key after the other
+_BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # the integers with the bits of floats
+_RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; for 8 and 16 bits "stable" is a radix sort
 
 
 @called_again
@@ -54,10 +55,10 @@ def sort(
     stable: bool = True,
     dim: int | None = None,
 ) -> Tensor:
-    """New tensor: the elements in ascending order along an axis (of the flattened tensor for None), or `descending`.
+    """Return the elements in ascending order along an axis, or of the flattened tensor for None, as a new tensor; or `descending`.
 
-    NaN counts as the largest. `stable` tells zeros of both signs apart, which else are in any order. Raises
-    AxisError. (Array API 2025.12, `sort`.)
+    NaN counts as the largest. With `stable`, zeros of both signs keep their order; otherwise their order is arbitrary. Raise AxisError.
+    (Array API 2025.12, `sort`.)
 
     >>> import tenxor as tx
     >>> tx.sort(tx.asarray([[3, 1, 2], [9, 7, 8]]), axis=1, descending=True).tolist()
@@ -72,7 +73,7 @@ def sort(
         return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
     if bits is int16:
         found = hosted("sort", _ranks(rows), kind=_RADIX)[0]
-        found = _ranked(found)  # ranking is its own inverse
+        found = _ranked(found)  # `_ranked` is its own inverse
         found = (found if found.node.traced else found.realize()).view(x.dtype)
     elif x.dtype is boolean:
         found = hosted("sort", rows.view(uint8), kind=_RADIX)[0].view(boolean)
@@ -92,11 +93,10 @@ def argsort(
     stable: bool = True,
     dim: int | None = None,
 ) -> Tensor:
-    """New int64 tensor: the indices along an axis (of the flattened tensor for None) that put `x` in order, as
-    `take_along_axis` takes them.
+    """Return the indices along an axis, or of the flattened tensor for None, that sort `x`, as a new int64 tensor.
 
-    Equal elements, and NaNs, stay in their order if it is to be `stable`, also where larger ones come first (`descending`). Raises
-    AxisError. (Array API 2025.12, `argsort`.)
+    `take_along_axis` applies them. With `stable`, equal elements, and NaNs, keep their order, also in `descending` order. Raise AxisError.
+    (Array API 2025.12, `argsort`.)
 
     >>> import tenxor as tx
     >>> tx.argsort(tx.asarray([3, 1, 2, 1])).tolist(), tx.argsort(tx.asarray([3, 1, 2, 1]), descending=True).tolist()
@@ -110,7 +110,7 @@ def argsort(
 
 
 def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """`lexsort`, of which what machine code knows of keys in a tuple or a list is asked before anything else."""
+    """Wrap `lexsort` to ask the fast path first: for a list or tuple of keys, the fast path replays a recorded call."""
     name = f"{__name__}._by_keys"
 
     @wraps(own)
@@ -128,8 +128,10 @@ def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
 @_of_tensors
 @spelled
 def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | None = None) -> Tensor:
-    """New int64 tensor: the indices along an axis that put elements in order by several keys of one shape: by the last of them, where
-    that is equal by the one before it, and so on. Raises ShapeError, AxisError, and ArgumentError without keys. (NumPy's `lexsort`.)
+    """Return the indices along an axis that sort by several keys of one shape, as a new int64 tensor.
+
+    The last key decides first; equal elements are ordered by the key before, and so on. Raise ShapeError, AxisError, and ArgumentError
+    without keys. (NumPy's `lexsort`.)
 
     >>> import tenxor as tx
     >>> tx.lexsort([tx.asarray([3, 1, 2]), tx.asarray([0, 1, 0])]).tolist()
@@ -148,7 +150,7 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
 
 @told_again
 def _by_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Tensor | None = None) -> Tensor:
-    """The same of a few keys along the last axis."""
+    """Compute `lexsort` along the last axis for up to four keys, and report a direct call to the fast path."""
     given = [key for key in (a, b, c, d) if key is not None]
     found = _by_keys_along(given, -1)
     if a.ndim == 1 and a.size < LISTED:
@@ -157,7 +159,7 @@ def _by_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Ten
 
 
 def _by_keys_along(given: Sequence[Tensor], axis: int) -> Tensor:
-    """The same of any keys, along an axis. ShapeError, AxisError."""
+    """Compute `lexsort` for a list of keys along an axis. Raise ShapeError or AxisError."""
     for key in given:
         if key.shape != given[0].shape:
             raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")
@@ -177,7 +179,7 @@ def _by_keys_along(given: Sequence[Tensor], axis: int) -> Tensor:
 
 
 class TopK(NamedTuple):
-    """The `values`, and their `indices` along the axis."""
+    """The largest or smallest `values`, and their `indices` along the axis."""
 
     values: Tensor
     indices: Tensor
@@ -195,10 +197,10 @@ def topk(
     sorted: bool = True,
     dim: int | None = None,
 ) -> TopK:
-    """New tensors, by the names `values` and `indices`: the `k` largest elements along an axis, or the smallest, and where they are.
+    """Return the `k` largest elements along an axis, or the smallest, `values`, and their `indices`, as two new tensors.
 
-    The best comes first, also if they need not be `sorted`, and of equal ones the first. NaN counts as the largest. Raises AxisError, and
-    ArgumentError unless `k` is 0 to the size of the axis. (PyTorch's `topk`.)
+    The results are always sorted, with the largest (or smallest) first, and of equal elements the first. NaN counts as the largest. Raise
+    AxisError, and ArgumentError unless `k` is from 0 to the size of the axis. (PyTorch's `topk`.)
 
     >>> import tenxor as tx
     >>> values, indices = tx.topk(tx.asarray([3, 9, 1, 7]), 2)
@@ -212,7 +214,7 @@ def topk(
         raise ArgumentError(
             f"topk: k is {count}, and axis {place} of shape {x.shape} has {size} elements; k is 0 to {size}"
         )
-    truth("topk", "sorted", sorted)  # which they are in any case
+    truth("topk", "sorted", sorted)  # results are sorted in any case
     rows, given = x.moveaxis(place, -1), {"count": count, "largest": truth("topk", "largest", largest)}
     if x.dtype is bfloat16 or x.node.past is not None:
         found = hosted("argtopk", _ranks(rows) if x.dtype is bfloat16 else rows, sizes={"k": count}, **given)[0]
@@ -223,7 +225,7 @@ def topk(
 
 
 def _along(op: str, given: Operand, axis: int | None) -> tuple[Tensor, int]:
-    """A tensor, and the axis as a number from 0 on."""
+    """Return a tensor, flattened if `axis` is None, and the axis as a number from 0 on."""
     x = asarray(given)
     if axis is None:
         x, axis = x.ravel(), 0
@@ -231,19 +233,19 @@ def _along(op: str, given: Operand, axis: int | None) -> tuple[Tensor, int]:
 
 
 def _has_zeros_below(x: Tensor, bits: DType) -> bool:
-    """Whether there is -0, which a stable order must tell from 0."""
+    """Return whether `x` contains -0.0, whose position among zeros a stable sort must keep. True for a tracer."""
     return x.node.traced or bool((x.view(bits) == int(bits.lowest)).any())
 
 
 def _is_few(x: Tensor) -> bool:
-    """Whether NumPy is to sort rows as they are; also those of a function that is traced, of which nobody knows what they are like."""
+    """Return whether NumPy should sort the rows unranked. True for tracers, whose values are unknown, except for bfloat16."""
     if x.dtype is bfloat16:
         return False
     return x.size < FEW or x.node.traced or x.size * (x.shape[-1] // SHORT).bit_length() < WHOLE
 
 
 def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
-    """The indices that put the last axis in order."""
+    """Return the indices that sort along the last axis."""
     size, dtype = rows.shape[-1], rows.dtype
     if dtype.is_complex or _is_few(rows):
         return _order_by_numpy(rows, descending)
@@ -262,20 +264,20 @@ def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
 
 
 def _order_by_numpy(rows: Tensor, descending: bool) -> Tensor:
-    """The same, stable, of elements as they are."""
+    """Return the indices that sort along the last axis, stable, by NumPy's argsort of the elements themselves."""
     if not descending:
         return hosted("argsort", rows, kind=_RADIX)[0]
     return (rows.shape[-1] - 1) - hosted("argsort", rows.flip(-1), kind=_RADIX)[0].flip(-1)
 
 
 def _packed(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
-    """Rank and position as one integer, and the mask of the position's bits; None where 64 bits do not suffice."""
+    """Return rank and position packed into one int64 each, and the mask of the position's bits; None where 64 bits do not suffice."""
     size = rows.shape[-1]
     bits = size.bit_length()
     ranks = _ranks(rows)
     if ranks.dtype.bits == 64:
         if rows.dtype is float64:
-            return None  # whose ranks take all bits
+            return None  # ranks of float64 take all 64 bits
         low, high = int(ranks.min()), int(ranks.max())
         if (high - low) >> (63 - bits):
             return None
@@ -288,7 +290,7 @@ def _packed(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
 
 
 def _ranks(rows: Tensor) -> Tensor:
-    """Integers in the order of the elements: equal ones for zeros of both signs, and the same for all NaNs."""
+    """Return integers in the order of the elements: equal ones for zeros of both signs, and for all NaNs."""
     bits = _BITS.get(rows.dtype)
     if bits is None:
         return rows.view(uint8) if rows.dtype is boolean else rows
@@ -297,5 +299,5 @@ def _ranks(rows: Tensor) -> Tensor:
 
 
 def _ranked(bits: Tensor) -> Tensor:
-    """The bits of floats as integers in their order, and the other way round: those of numbers below 0 are turned about."""
+    """Map the bits of floats to integers of the same order, or back: for negative numbers all bits but the sign are inverted."""
     return bits ^ ((bits >> (bits.dtype.bits - 1)) & int(bits.dtype.highest))

@@ -1,4 +1,4 @@
-"""Numbers at even distances, or by even factors; grids; slopes of what is known at places; matrices with a diagonal."""
+"""Sequences with even distances or factors, coordinate grids, numerical gradients, and diagonal matrices."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def logspace(
     dim: int | None = None,
     steps: int | None = None,
 ) -> Tensor:
-    """New tensor of `num` powers of `base`, whose exponents are evenly spaced from `start` to `stop`, which is the last one if `endpoint`.
+    """Return `num` powers of `base` with evenly spaced exponents from `start` to `stop`, as a new tensor.
 
-    Between tensors there are as many for each pair of elements, along a new axis, which has the place `axis`. Raises ArgumentError for
-    fewer than none. (NumPy's `logspace`.)
+    `stop` is the last exponent only with `endpoint`. For tensors there is a sequence for each pair of elements, along a new
+    axis at position `axis`. Raise ArgumentError for a negative `num`. (NumPy's `logspace`.)
 
     >>> import tenxor as tx
     >>> tx.logspace(0, 3, 4).tolist()
@@ -57,10 +57,11 @@ def geomspace(
     *,
     dim: int | None = None,
 ) -> Tensor:
-    """New tensor of `num` numbers from `start` to `stop`, which is the last one if `endpoint`, each the one before times the same factor.
+    """Return `num` numbers with a constant factor from `start` to `stop`, as a new tensor.
 
-    Between tensors there are as many for each pair of elements, along a new axis, which has the place `axis`. Between real numbers of two
-    signs there are none, so they are NaN. Raises ArgumentError for 0, from which no factor leads. (NumPy's `geomspace`.)
+    `stop` is the last number only with `endpoint`. For tensors there is a sequence for each pair of elements, along a new
+    axis at position `axis`. Between real numbers of different signs no factor exists, so the results are NaN. Raise ArgumentError for 0,
+    from or to which no factor leads. (NumPy's `geomspace`.)
 
     >>> import tenxor as tx
     >>> tx.geomspace(-2, -16, 4).tolist()
@@ -80,7 +81,10 @@ def geomspace(
 
 
 def between(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> tuple[Any, Tensor]:
-    """So many numbers at even distances from elements to those of another tensor, along a new first axis; and the distances."""
+    """Return `num` evenly spaced numbers from the elements of `start` to those of `stop`, along a new first axis, and the distances.
+
+    `stop` is included if `endpoint`. With fewer than two numbers the distances are NaN. Raise ArgumentError for a negative `num`.
+    """
     count = checked_int(op, "num", num)
     if count < 0:
         raise ArgumentError(f"{op}: num is {num}; it must be 0 or more")
@@ -97,10 +101,12 @@ def between(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> t
 
 
 def _computed(x: Tensor) -> Any:
+    """Return `x` as floats or complex numbers."""
     return x if x.dtype.is_float or x.dtype.is_complex else x.astype(DEFAULT_FLOAT)
 
 
 def _typed(found: Any, axis: int, dtype: DTypeLike | None) -> Tensor:
+    """Move the first axis to position `axis`, and cast to `dtype` unless that is None."""
     moved: Tensor = found.moveaxis(0, axis)
     return moved if dtype is None else moved.astype(dtype, copy=False)
 
@@ -114,12 +120,12 @@ def gradient(
     edge_order: int = 1,
     dim: Axes = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """New tensor of `x`'s shape: its slopes along an axis; a tuple of such for several axes, and for None of all if there are several.
+    """Return the slopes of `x` along an axis, as a new tensor of `x`'s shape, or a tuple with one for each of several axes.
 
-    `spacing` is the distance of neighbours along all these axes, or one for each, or the coordinates along it; it is 1 if not given.
-    Inside, a slope is that of the parabola through three neighbours; at the ends of the line through two, or for `edge_order=2` of the
-    parabola. Raises AxisError, ArgumentError for another number of spacings, and ShapeError for axes that are too short, and for
-    coordinates that are more or fewer. (NumPy's `gradient`; derivatives of functions are `grad`.)
+    `axis` None means all axes. `spacing` is the distance of neighbours, 1 if not given, either for all axes or for each axis. In place of a
+    distance, the coordinates along an axis may be given. Inside, a slope is that of the parabola through three neighbours. At the ends the
+    line through two neighbours is taken, or for `edge_order=2` the parabola. Raise AxisError, ArgumentError for a wrong number of spacings,
+    or ShapeError for axes that are too short or a wrong number of coordinates. (NumPy's `gradient`; derivatives of functions are `grad`.)
 
     >>> import tenxor as tx
     >>> tx.gradient(tx.asarray([1.0, 2.0, 4.0, 7.0])).tolist()
@@ -148,7 +154,7 @@ def gradient(
 def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
     """Return the slopes along the last axis: inside by the parabola through three neighbours, at the ends by a line or a parabola.
 
-    With one spacing for all, the middle one of three neighbours has no part in the parabola's slope, even if it is infinite.
+    With equal spacing, the middle of three neighbours does not affect the parabola's slope, even if infinite.
     """
     gaps: Any = diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))
     secants: Any = diff(f, axis=-1) / gaps
@@ -165,9 +171,9 @@ def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
 
 
 def diag(x: Operand, /, k: int = 0) -> Tensor:
-    """New tensor: the matrix with the elements of a vector on its diagonal `k`, and zeros else; of a matrix, that diagonal, a view.
+    """Return the matrix with a vector on its diagonal `k` and zeros elsewhere, a new tensor; of a matrix return diagonal `k`, a view.
 
-    Diagonals above the one in the middle have numbers above 0. Raises ShapeError for more axes, which `diagonal` takes.
+    Diagonals above the main one have positive numbers. Raise ShapeError for other numbers of axes; for those use `diagonal`.
 
     >>> import tenxor as tx
     >>> tx.diag(tx.asarray([1, 2])).tolist(), tx.diag(tx.eye(3), 1).tolist()
@@ -185,8 +191,10 @@ def diag(x: Operand, /, k: int = 0) -> Tensor:
 
 
 def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tuple[Tensor, ...]:
-    """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
-    first two. With NumPy's `sparse` each has size 1 along the axes of the others, and may be written.
+    """Return the coordinates of a grid, a tuple with a read-only view for each 1-D tensor.
+
+    With "ij" the axes keep their order; with "xy" the first two are swapped. With NumPy's `sparse`, each view has size 1 along the axes of
+    the other tensors, and is writable.
 
     >>> import tenxor as tx
     >>> x, y = tx.meshgrid(tx.arange(3), tx.arange(2)); x.tolist(), y.tolist()

@@ -1,4 +1,4 @@
-"""NumPy's names for joining and dividing tensors as rows, columns and blocks."""
+"""NumPy's functions to join and divide tensors as rows, columns and blocks."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ __all__ = [
 
 
 def _each(tensors: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Apply `change` to each tensor. Return the result for one tensor, else a tuple of results."""
     found = tuple([change(asarray(t)) for t in tensors])
     return found[0] if len(found) == 1 else found
 
@@ -44,7 +45,7 @@ def atleast_1d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 
 
 def atleast_1d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
-    """Views with an axis at least, one or a tuple of several: a 0-d tensor becomes one of size 1.
+    """Return a view with at least one axis, or a tuple of views for several tensors: a 0-d tensor becomes one of shape (1,).
 
     >>> import tenxor as tx
     >>> tx.atleast_1d(tx.asarray(3)).shape
@@ -60,7 +61,7 @@ def atleast_2d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 
 
 def atleast_2d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
-    """Views with two axes at least, one or a tuple of several: a 1-D tensor becomes a row.
+    """Return a view with at least two axes, or a tuple of views for several tensors: a 1-D tensor becomes a row.
 
     >>> import tenxor as tx
     >>> tx.atleast_2d(tx.arange(3)).shape
@@ -76,7 +77,9 @@ def atleast_3d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 
 
 def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
-    """Views with three axes at least, one or a tuple of several: a 1-D tensor of `n` becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
+    """Return a view with at least three axes, or a tuple of views for several tensors.
+
+    A 1-D tensor of `n` elements becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
 
     >>> import tenxor as tx
     >>> tx.atleast_3d(tx.arange(3)).shape
@@ -86,7 +89,7 @@ def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
 
 
 def _listed(op: str, tensors: Any) -> Any:
-    """Tensors that are to be put together; ArgumentError for what is no sequence of them."""
+    """Return `tensors`. Raise ArgumentError if they are not a sequence of tensors."""
     if not isinstance(tensors, Iterable) or getattr(tensors, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(tensors).__name__}")
     return tensors
@@ -94,8 +97,9 @@ def _listed(op: str, tensors: Any) -> Any:
 
 @spelled
 def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
-    """New tensor: the given ones below one another, 1-D ones as rows; `dtype` and `casting` are as of `concat`.
-    (NumPy's `vstack`.)
+    """Return the tensors joined along the first axis, 1-D ones as rows, as a new tensor.
+
+    `dtype` and `casting` are those of `concat`. (NumPy's `vstack`.)
 
     >>> import tenxor as tx
     >>> tx.vstack([tx.arange(2), tx.ones((2, 2), dtype=tx.int64)]).tolist()
@@ -107,8 +111,9 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
 
 @spelled
 def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
-    """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis;
-    `dtype` and `casting` are as of `concat`. (NumPy's `hstack`.)
+    """Return the tensors joined along the second axis, 1-D ones along their only axis, as a new tensor.
+
+    `dtype` and `casting` are those of `concat`. (NumPy's `hstack`.)
 
     >>> import tenxor as tx
     >>> tx.hstack([tx.arange(2), tx.arange(3)]).tolist()
@@ -121,7 +126,7 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
 
 @spelled
 def dstack(tensors: Sequence[Operand], /) -> Tensor:
-    """New tensor: the given ones behind one another, along a third axis. (NumPy's `dstack`.)
+    """Return the tensors joined along the third axis, as a new tensor. (NumPy's `dstack`.)
 
     >>> import tenxor as tx
     >>> tx.dstack([tx.arange(2), tx.arange(2)]).tolist()
@@ -132,7 +137,7 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
 
 @spelled
 def column_stack(tensors: Sequence[Operand], /) -> Tensor:
-    """New matrix: the given ones side by side, 1-D ones as columns. (NumPy's `column_stack`.)
+    """Return the tensors joined as columns of a new matrix; 1-D ones are one column each. (NumPy's `column_stack`.)
 
     >>> import tenxor as tx
     >>> tx.column_stack([tx.arange(2), tx.ones(2, dtype=tx.int64)]).tolist()
@@ -144,11 +149,11 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
 
 @spelled
 def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
-    """New tensor, put together of nested lists of tensors: the innermost lists along the last axis, those around them
-    along the one before, and so on.
+    """Return a new tensor assembled from nested lists of tensors.
 
-    Each block gets as many axes as the lists are deep, at least. ArgumentError for empty lists, and lists of
-    different depth; ShapeError where blocks do not fit. (NumPy's `block`.)
+    The innermost lists are joined along the last axis, the lists around them along the axis before, and so on. Each block gets at least as
+    many axes as the lists are deep. Raise ArgumentError for empty lists, and lists of different depth; ShapeError where blocks do not fit.
+    (NumPy's `block`.)
 
     >>> import tenxor as tx
     >>> tx.block([[tx.eye(2), tx.zeros((2, 1))], [tx.ones((1, 3))]]).tolist()
@@ -160,6 +165,7 @@ def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
 
 
 def _depth(blocks: Any) -> int:
+    """Return the depth of nested lists, 0 for a tensor. Raise ArgumentError for empty or unequally deep lists."""
     if not isinstance(blocks, list):
         return 0
     depths = {_depth(part) for part in blocks}
@@ -171,10 +177,12 @@ def _depth(blocks: Any) -> int:
 
 
 def _axes(blocks: Any) -> int:
+    """Return the largest number of axes of the blocks."""
     return max(map(_axes, blocks)) if isinstance(blocks, list) else asarray(blocks).ndim
 
 
 def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
+    """Join nested lists of blocks, `depth` levels deep. Each block is given `axes` axes."""
     if not depth:
         t = asarray(blocks)
         found: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
@@ -185,10 +193,10 @@ def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
 @called_again
 @spelled
 def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
-    """Views that divide an axis into so many parts, of which the first are one longer where it does not divide
-    evenly, or at the given indices.
+    """Return a tuple of views that divide an axis into a number of parts, or at the given indices.
 
-    Raises AxisError, and ArgumentError for no parts. (NumPy's `array_split`.)
+    If the axis does not divide evenly, the first parts are one element longer. Raise AxisError, and ArgumentError for fewer than one part.
+    (NumPy's `array_split`.)
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.array_split(tx.arange(5), 3)]
@@ -207,7 +215,7 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
 
 
 def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
-    """Views that divide the first axis, as `split`.
+    """Return a tuple of views that divide the first axis, as `split` does.
 
     >>> import tenxor as tx
     >>> [t.shape for t in tx.vsplit(tx.ones((4, 2)), 2)]
@@ -218,7 +226,7 @@ def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
 
 
 def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
-    """Views that divide the second axis, of a 1-D tensor the only one, as `split`.
+    """Return a tuple of views that divide the second axis, or the only axis of a 1-D tensor, as `split` does.
 
     >>> import tenxor as tx
     >>> [t.shape for t in tx.hsplit(tx.ones((2, 4)), 2)]
@@ -230,7 +238,7 @@ def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
 
 
 def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
-    """Views that divide the third axis, as `split`.
+    """Return a tuple of views that divide the third axis, as `split` does.
 
     >>> import tenxor as tx
     >>> [t.shape for t in tx.dsplit(tx.ones((1, 2, 4)), 2)]

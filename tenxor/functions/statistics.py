@@ -1,8 +1,8 @@
-"""Reductions and running ones as functions.
+"""Reductions and cumulative reductions as functions.
 
-`axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1. PyTorch's `dim` and `keepdim` are
-other names of the two. `where` is a bool tensor that says which elements count; `initial` is one more; `out` is a tensor to write the
-result into, which is given back.
+`axis` is an int, a tuple, or None for all axes; with `keepdims` reduced axes stay with size 1. PyTorch's `dim` and `keepdim` are aliases of
+the two. `where` is a bool tensor, true for the elements to reduce; `initial` is one more element; `out` is a tensor for the result, which
+is returned.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def sum(
     initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New tensor: the sum of 0 and all over `axis`, so never -0. Integers add up in 64 bits, unless a dtype is given. Raises AxisError.
+    """Return the sum over `axis` (an int, a tuple, or None for all) as a new tensor. It starts from 0, so it is never -0.
+
+    Integers are summed in 64 bits, unless `dtype` is given. `where`, a bool tensor, selects elements; `initial` is added. `out`, if given,
+    receives the result and is returned. Raise AxisError.
 
     >>> import tenxor as tx
     >>> tx.sum(tx.asarray([[1, 2], [3, 4]]), axis=0).tolist()
@@ -86,7 +89,10 @@ def prod(
     initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New tensor: the product over `axis`, of nothing 1. Integers multiply in 64 bits, unless a dtype is given.
+    """Return the product over `axis` (an int, a tuple, or None for all) as a new tensor; of no elements it is 1.
+
+    Integers are multiplied in 64 bits, unless `dtype` is given. `where`, a bool tensor, selects elements; `initial` is one more factor.
+    `out`, if given, receives the result and is returned. Raise AxisError.
 
     >>> import tenxor as tx
     >>> tx.prod(tx.asarray([2, 3, 7])).item()
@@ -111,7 +117,10 @@ def max(
     initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New tensor: the largest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
+    """Return the maximum over `axis` (an int, a tuple, or None for all) as a new tensor, or NaN if an element is NaN.
+
+    `initial` is one more element; `where`, a bool tensor, selects elements, and needs `initial`. `out`, if given, receives the result and
+    is returned. Raise ShapeError for no elements without `initial`.
 
     >>> import tenxor as tx
     >>> tx.max(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -136,7 +145,10 @@ def min(
     initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New tensor: the smallest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
+    """Return the minimum over `axis` (an int, a tuple, or None for all) as a new tensor, or NaN if an element is NaN.
+
+    `initial` is one more element; `where`, a bool tensor, selects elements, and needs `initial`. `out`, if given, receives the result and
+    is returned. Raise ShapeError for no elements without `initial`.
 
     >>> import tenxor as tx
     >>> tx.min(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -164,7 +176,8 @@ def mean(
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New float tensor: the mean over `axis`, computed in `dtype` if one is given; of nothing NaN. Integers become float64.
+    """Return the mean over `axis`, computed in `dtype` if given, as a new float tensor; of no elements it is NaN. Integers become float64.
+    `where`, a bool tensor, selects elements; `out`, if given, receives the result and is returned.
 
     >>> import tenxor as tx
     >>> tx.mean(tx.asarray([1, 2, 3, 4])).item()
@@ -193,9 +206,9 @@ def var(
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
+    """Return the variance over `axis` as a new float tensor: the sum of squared deviations from the mean, divided by `count - correction`.
 
-    `correction` is 0, as in NumPy; torch's default is 1. Where the `mean` is known, as `tx.mean(x, axis, keepdims=True)`, it may be given.
+    `correction` is 0, as in NumPy; PyTorch's default is 1. A known `mean`, such as `tx.mean(x, axis, keepdims=True)`, may be given.
 
     >>> import tenxor as tx
     >>> tx.var(tx.asarray([1.0, 2.0, 3.0]), correction=1).item()
@@ -224,7 +237,7 @@ def std(
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New float tensor: the standard deviation over `axis`, the square root of `var`.
+    """Return the standard deviation over `axis`, the square root of `var`, as a new float tensor.
 
     >>> import tenxor as tx
     >>> tx.std(tx.asarray([1.0, 3.0])).item()
@@ -250,7 +263,7 @@ def any(
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New bool tensor: whether any element over `axis` is true, that is, not zero; of nothing False.
+    """Return whether any element over `axis` is true, that is, not zero, as a new bool tensor; of no elements False.
 
     >>> import tenxor as tx
     >>> tx.any(tx.asarray([[0, 0], [0, 1]]), axis=1).tolist()
@@ -274,7 +287,7 @@ def all(
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New bool tensor: whether all elements over `axis` are true, that is, not zero; of nothing True.
+    """Return whether all elements over `axis` are true, that is, not zero, as a new bool tensor; of no elements True.
 
     >>> import tenxor as tx
     >>> tx.all(tx.asarray([[1, 0], [1, 1]]), axis=1).tolist()
@@ -290,7 +303,7 @@ def all(
 def count_nonzero(
     x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None, out: Tensor | None = None
 ) -> Tensor:
-    """New int64 tensor: how many elements over `axis` are not zero. With `out` they are written into that tensor, which is given back.
+    """Return how many elements over `axis` are not zero, as a new int64 tensor. `out`, if given, receives the result and is returned.
 
     >>> import tenxor as tx
     >>> tx.count_nonzero(tx.asarray([0, 3, 0, 4])).item()
@@ -311,10 +324,9 @@ def argmax(
     keepdim: Keep = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first.
+    """Return the index of the first maximum along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as largest. With `out` the result is written into that tensor. Raises ShapeError where
-    there are no elements.
+    NaN counts as the largest. `out`, if given, receives the result and is returned. Raise ShapeError for an axis of size 0.
 
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -335,10 +347,9 @@ def argmin(
     keepdim: Keep = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first.
+    """Return the index of the first minimum along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as smallest. With `out` the result is written into that tensor. Raises ShapeError where
-    there are no elements.
+    NaN counts as the smallest. `out`, if given, receives the result and is returned. Raise ShapeError for an axis of size 0.
 
     >>> import tenxor as tx
     >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -362,9 +373,9 @@ def cumulative_sum(
     dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """New tensor: element `i` is the sum of elements `0..i` along `axis`, which only a 1-D tensor may leave out.
+    """Return the cumulative sums along `axis`, as a new tensor: element `i` is the sum of elements `0..i`. A 1-D tensor needs no `axis`.
 
-    With `include_initial` the sum of nothing, 0, comes first. Raises AxisError, and ArgumentError without an axis.
+    With `include_initial`, the sum of no elements, 0, comes first. Raise AxisError, and ArgumentError without an axis.
 
     >>> import tenxor as tx
     >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
@@ -386,9 +397,10 @@ def cumulative_prod(
     dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """New tensor: element `i` is the product of elements `0..i` along `axis`, which only a 1-D tensor may leave out.
+    """Return the cumulative products along `axis`, as a new tensor: element `i` is the product of elements `0..i`. A 1-D tensor needs no
+    `axis`.
 
-    With `include_initial` the product of nothing, 1, comes first. Raises AxisError, and ArgumentError without an axis.
+    With `include_initial`, the product of no elements, 1, comes first. Raise AxisError, and ArgumentError without an axis.
 
     >>> import tenxor as tx
     >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
@@ -399,6 +411,7 @@ def cumulative_prod(
 
 
 def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
+    """Compute a cumulative reduction, with `initial` in front unless None. Only a 1-D tensor needs no axis."""
     if axis is None and x.ndim != 1:
         raise ArgumentError(
             f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()"
@@ -416,8 +429,9 @@ def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Numbe
 def cumsum(
     x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy. The first is the first
-    element itself, -0 too.
+    """Return the cumulative sums along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
+
+    The first sum is the first element itself, even -0.
 
     >>> import tenxor as tx
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
@@ -431,7 +445,7 @@ def cumsum(
 def cumprod(
     x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """New tensor of running products along `axis`, of the flattened tensor for None, as in NumPy.
+    """Return the cumulative products along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
 
     >>> import tenxor as tx
     >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
@@ -452,10 +466,10 @@ def diff(
     append: Tensor | Number | None = None,
     dim: int | None = None,
 ) -> Tensor:
-    """New tensor: the differences of neighbours along an axis, `n` times over; of bools, whether they differ.
+    """Return the differences of neighbours along an axis, taken `n` times, as a new tensor. For bools, return whether they differ.
 
-    `prepend` and `append` are put before and after `x` first: tensors that fit as in `concat`, or single numbers.
-    Raises AxisError, ShapeError, and ArgumentError for `n` below 0.
+    `prepend` and `append` are joined to `x` first, before and after it: tensors that fit as in `concat`, or single numbers. Raise
+    AxisError, ShapeError, and ArgumentError for negative `n`.
 
     >>> import tenxor as tx
     >>> tx.diff(tx.asarray([1, 4, 9]), prepend=0).tolist()
@@ -469,14 +483,14 @@ def diff(
     parts = [_end(part, x, axis) for part in (prepend, x, append) if part is not None]
     found = concat(parts, axis) if len(parts) > 1 else x
     before = (slice(None),) * axis
-    for _ in range(n if n < found.shape[axis] else found.shape[axis]):  # then nothing is left
+    for _ in range(n if n < found.shape[axis] else found.shape[axis]):  # after as many steps as elements nothing is left
         later, earlier = found[(*before, slice(1, None))], found[(*before, slice(None, -1))]
         found = later != earlier if found.dtype.kind == "bool" else later - earlier
     return found if n else found.copy()
 
 
 def _end(part: Tensor | Number, x: Tensor, axis: int) -> Tensor:
-    """What is put at an end of `x`; a single number all along it."""
+    """Return the tensor to join to an end of `x` along an axis. A single number is repeated along the other axes."""
     if isinstance(part, (bool, int, float, complex)):
         return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), part, dtype=x.dtype)
     found = asarray(part)

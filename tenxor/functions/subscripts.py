@@ -1,7 +1,7 @@
-"""The subscripts of `einsum`: `"ij,jk->ik"` names the axes of each operand, and those of the result.
+"""The parser of `einsum`'s subscripts, such as `"ij,jk->ik"`, which name the axes of each operand and of the result.
 
-Read once: what comes out are labels, one for each axis. A letter is its own label; the axes that an ellipsis stands for
-have the labels -1, -2, and so on, counted from the last, as they broadcast.
+The parser gives each axis a label. A letter is its own label. The axes of an ellipsis have the labels -1, -2, and so on, counted from the
+last axis, because they broadcast.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Labels = tuple[Label, ...]
 Shape = tuple[int, ...]
 
 ELLIPSIS = "..."
-# Numbers as subscripts: 0 is the first letter of their order, in which capitals come first.
+# The letters for axes given as numbers: 0 is the first one. Capitals come first.
 LETTERS = "".join(sorted(ascii_letters))
 
 
 class Subscripts(NamedTuple):
-    """The labels of the axes of each operand and of the result, and the size of each."""
+    """The labels of the axes of each operand and of the result, and the broadcast size of each label."""
 
     operands: tuple[Labels, ...]
     result: Labels
@@ -31,9 +31,9 @@ class Subscripts(NamedTuple):
 
 
 def parse(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
-    """Read subscripts for operands of these shapes.
+    """Parse subscripts for operands of these shapes.
 
-    Raises ArgumentError for subscripts that are none, and ShapeError for shapes that they do not fit.
+    Raise ArgumentError for invalid subscripts, and ShapeError for shapes that do not fit.
     """
     says = f"einsum: {subscripts!r}"
     inputs, arrow, output = subscripts.replace(" ", "").partition("->")
@@ -57,7 +57,7 @@ def parse(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
 
 
 def _letters(says: str, term: str) -> list[str]:
-    """The parts of the subscripts of one operand: letters, and an ellipsis at most."""
+    """Split one operand's subscripts into letters and at most one ellipsis. `says` begins the error for anything else."""
     before, dots, after = term.partition(ELLIPSIS)
     for letter in before + after:
         if letter == ".":
@@ -72,7 +72,7 @@ def _letters(says: str, term: str) -> list[str]:
 
 
 def _labels(says: str, k: int, term: list[str], shape: Shape) -> Labels:
-    """The label of each axis of an operand."""
+    """Return the label of each axis of operand `k`."""
     more = len(shape) - len(term)
     if ELLIPSIS not in term:
         if more:
@@ -88,9 +88,9 @@ def _labels(says: str, k: int, term: list[str], shape: Shape) -> Labels:
 
 
 def _sizes(says: str, operands: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Label, int]:
-    """The size of each label, broadcast: 1 gives way to any other."""
+    """Return the size of each label, broadcast: a size of 1 gives way to any other size."""
     sizes: dict[Label, int] = {}
-    first: dict[Label, int] = {}  # the operand that has that size
+    first: dict[Label, int] = {}  # the operand with the size in `sizes`
     for k, (labels, shape) in enumerate(zip(operands, shapes, strict=True)):
         own: dict[Label, int] = {}
         for label, size in zip(labels, shape, strict=True):
@@ -113,7 +113,7 @@ def _sizes(says: str, operands: Sequence[Labels], shapes: Sequence[Shape]) -> di
 
 
 def _result(says: str, term: list[str], sizes: dict[Label, int], rest: Labels) -> Labels:
-    """The labels of a result that is written out."""
+    """Return the labels of an explicit result. `rest` are the labels of the ellipsis."""
     for letter in term:
         if term.count(letter) > 1:
             raise ArgumentError(
@@ -133,13 +133,13 @@ def _result(says: str, term: list[str], sizes: dict[Label, int], rest: Labels) -
 
 
 def _implicit(terms: Sequence[list[str]], rest: Labels) -> Labels:
-    """The labels of a result that is not written out: letters that occur once, in alphabetical order."""
+    """Return the labels of an implicit result: those of the ellipsis, then letters that occur once, in alphabetical order."""
     every = [letter for term in terms for letter in term if letter != ELLIPSIS]
     return (*rest, *sorted(letter for letter in every if every.count(letter) == 1))
 
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-    """Subscripts, and operands, of `a, [0, 1], b, [1, 2], [0, 2]`: numbers below 52 and Ellipsis for each operand."""
+    """Return subscripts and operands from the form `a, [0, 1], b, [1, 2], [0, 2]`, where axes are integers below 52, or Ellipsis."""
     pairs, last = len(arguments) // 2, len(arguments) % 2
     terms = [_numbers(k, arguments[2 * k + 1]) for k in range(pairs)]
     if not pairs:
@@ -151,6 +151,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _numbers(k: int, numbers: Any) -> str:
+    """Return the letters for axes numbered by integers, of operand `k`, or of the result for -1. Raise ArgumentError."""
     whose = f"operand {k}" if k >= 0 else "the result"
     if isinstance(numbers, range) or (hasattr(numbers, "tolist") and getattr(numbers, "ndim", 0) == 1):
         numbers = list(numbers)
