@@ -457,7 +457,9 @@ def _given(f: Function) -> None:
 
     def compute() -> None:
         """Evaluate the node by single kernels, or a graph of `FEW` to `MANY` nodes with a small result as a whole. If neither is done, note
-        the node. A graph that would be added in another order as a part of more is declined, as its operands mostly have other readers."""
+        the node. Evaluation as a whole needs reductions that add in the same order as in a larger graph, since other references to the
+        operands are likely.
+        """
         is_long = f.both((nodes >= FEW) & (nodes <= MANY), lambda: size_of(f, node) <= LITTLE)
         keeps_order = f.either(is_line, lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
 

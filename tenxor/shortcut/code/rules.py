@@ -1,6 +1,8 @@
-"""Rules: result templates for tensors of new sizes, with the recipes and launch records that compute the results. A rule (`rule.py`) is a
-size-generic result template. The fast path looks it up by the signature of a call (`kinds.py`), evaluates its size program, and builds a
-concrete result template (`Made`). That template is cached as if the fallback in Python had recorded it."""
+"""Rules: result templates for tensors of new sizes, with the recipes and launch records that compute the results.
+
+A rule (`rule.py`) is a size-generic result template, found by the signature of a call (`kinds.py`). Its size program gives a concrete
+result template (`Made`), which is cached as if the fallback in Python had recorded it.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _recipe(f: Function) -> None:
-    """Emit `recipe_like(...)`: return a new recipe whose result is contiguous, with the shape and dtype of `spec`, as a new reference. The
-    recipe refers to specs (`through`, `which`) in place of layout forms. The forms are derived from these specs when the planner asks."""
+    """Emit `recipe_like(...)`: return a new recipe with a contiguous result of `spec`. Its layout forms are derived from specs on demand.
+    """
     op, spec, dtypes, through, which, keeps_order, needs = f.arguments
     done = recipe_of_data(f, spec)
     same = {slot: f.get(done, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -211,8 +213,7 @@ def _give_frame(f: Function) -> None:
         f.choose(is_alone, alone, summed)
 
     def keep_kernel() -> None:
-        """Retain the plan before the record is stored, as the record holds only the kernel's address. The plan precedes the recipe in the
-        list, so it is released after it."""
+        """Retain the plan first, since a record holds only its kernel's address; being first in the list, it is released last."""
         for x in (plan, f.selected(is_alone, recipe, product)):
             f.append(f.the("with frames"), x)
 
@@ -255,7 +256,7 @@ def _give_frame(f: Function) -> None:
 
 
 def new_made(f: Function, **slots: Value) -> Value:
-    """Emit the construction of a result template (`Made`) with these slots and defaults elsewhere. The emitted function drops this new reference if it declines."""
+    """Emit a new result template (`Made`) with these slots and defaults elsewhere. The reference is dropped if the function declines."""
     made = f.new("Made")
     nothing = {"parts": "()", "recipes": "()", "reads": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
     nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan", "operation", "beside"), "None")
@@ -265,7 +266,7 @@ def new_made(f: Function, **slots: Value) -> Value:
 
 
 def recipe_of_data(f: Function, spec: Value) -> Value:
-    """Emit a call for the recipe of contiguous data in memory with the shape and dtype of `spec`. The emitted function drops this new reference if it declines."""
+    """Emit the recipe of contiguous data in memory of `spec`. The new reference is dropped if the function declines."""
     return f.made(f.call("data_of", POINTER, [spec]))
 
 
