@@ -1,4 +1,4 @@
-"""The fast path of each `Tensor` method that has one: emitted code that runs first, with the fallback in Python behind it."""
+"""The fast paths of `Tensor` methods: emitted code that runs first, with the fallback in Python behind it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _of_two(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
 
 
 def _binary_named(op: str) -> Callable[[Function], Value]:
-    """Return the fast path of a binary operation that is a method, such as `x.add(y)`. It declines an argument given by name."""
+    """Return the fast path of a binary operation as a method, like `x.add(y)`. The fast path declines an argument given by name."""
 
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
@@ -101,7 +101,7 @@ def _plain(function: str) -> Callable[[Function], Value]:
 
 
 def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
-    """Return the fast path of a method that replays a recorded call: it looks up the result template by tensor specs and arguments."""
+    """Return the fast path of a method that replays a recorded call, looked up by tensor specs and arguments."""
 
     def short(f: Function) -> Value:
         if kind is Kind.ANY:
@@ -130,12 +130,12 @@ def _power(f: Function) -> Value:
 
 
 def _copied(name: str) -> Callable[[Function], Value]:
-    """Return the fast path of `copy` or `clone`: a new tensor that shares the immutable node of `x`, or else a recorded call."""
+    """Return the fast path of `copy` or `clone`: a new tensor with the same immutable node, or else a recorded call."""
     return lambda f: _copied_or(f, lambda: [_called(name, Kind.NOTHING)(f)])[0]
 
 
 def _as_dtype(name: str) -> Callable[[Function], Value]:
-    """Return the fast path of `astype` or `to`. With the tensor's own dtype it is a copy that shares the node, or else a recorded call."""
+    """Return the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, or else a recorded call."""
 
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
@@ -154,7 +154,8 @@ def _copied_or(f: Function, again: Callable[[], list[Value]]) -> list[Value]:
 
 
 def _of_slot(name: str, find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
-    """Return the fast path of an attribute that `find` computes from a slot of the tensor. It declines while the slot is unset."""
+    """Return the fast path of an attribute, computed by `find` from a slot of the tensor. The fast path declines while the slot is unset.
+    """
 
     def short(f: Function) -> Value:
         there = f.get(f.arguments[0], f"Tensor.{name}")
@@ -281,7 +282,7 @@ _OWN: dict[str, Callable[[Function], Value]] = {
 
 
 def _short(method: Method) -> Callable[[Function], Value]:
-    """Return the emitter of a method's fast path. It maps the emitted function to its result, which is null if the path declines."""
+    """Return the emitter of a method's fast path. The emitter maps the emitted function to the result value, null if the path declines."""
     if method.in_place:
         return _in_place(method.in_place)
     if method.op and method.kind is Kind.ANY:
@@ -341,7 +342,7 @@ def _method(f: Function, method: Method) -> None:
 
 
 def _ask_python_briefly(f: Function) -> None:
-    """Emit `ask_python_briefly(own, x, argument)`: call the fallback in Python with the tensor, and with one argument unless it is null."""
+    """Emit `ask_python_briefly(own, x, argument)`: call the fallback in Python with the tensor, and with the argument unless it is null."""
     own, x, argument = f.arguments
     f.tell_what_was_met()
     f.raise_if_uninitialized(x)
@@ -372,7 +373,7 @@ def _ask_python(f: Function) -> None:
 def _held(f: Function) -> None:
     """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`, and return `x`.
 
-    `point` is the result if it is a known scalar, else null.
+    `point` is the result if already known as a scalar, else null.
     """
     x, y, op, point = f.arguments
 

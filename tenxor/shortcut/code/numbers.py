@@ -62,8 +62,7 @@ def element(f: Function, number: Value, spec: Value) -> Value:
 
 
 def _of_points(f: Function, op: str) -> None:
-    """Emit `OP_of_points(x, y, comes_last)`: apply one of the operations in `POINTWISE` to known scalars, without a lookup of its result
-    template.
+    """Emit `OP_of_points(x, y, comes_last)`: apply an operation of `POINTWISE` to known scalars, without a lookup of the result template.
 
     `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand.
     """
@@ -120,7 +119,7 @@ def _of_points(f: Function, op: str) -> None:
 
 
 def _exact(f: Function, number: Value) -> Value:
-    """Emit the value of a Python integer that a float64 represents exactly. The code declines other integers."""
+    """Emit the value of a Python integer with an exact float64 representation. The code declines other integers."""
     value, fits = f.bounded(number)
     f.require(f.both(fits, lambda: f.both(value <= EXACT, lambda: value >= -EXACT)))
     return value
@@ -141,7 +140,7 @@ def _of_numbers(f: Function) -> None:
 
 
 def _is_one(f: Function, spec: Value) -> None:
-    """Emit code that declines unless tensors of a spec have one element. A broadcast scalar has more, or none."""
+    """Emit code to decline unless tensors of a spec have one element. A broadcast scalar has more, or no element."""
     f.require(f.get(spec, "Spec.size").equals(f.the("1")))
 
 
@@ -215,7 +214,7 @@ def _of_number(f: Function) -> None:
 def _number_in_memory(f: Function) -> None:
     """Emit `number_in_memory(node, spec, offset)`: return the element at an offset of a node in memory, as a Python number.
 
-    The function declines a pending node and one with a tape node.
+    The function declines a pending node, and a node with a tape node.
     """
     node, spec, offset = f.arguments
     buffer = f.get(node, "Node.buffer")

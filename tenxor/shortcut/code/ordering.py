@@ -15,7 +15,7 @@ from ..programs import ARGSORT, BEST, LEXSORT, SORT
 from .function import Function
 from .looping import WAYS, operand_at, result_at
 
-LANES = 8  # floats that are examined together
+LANES = 8  # floats examined together
 _FLOATS = (DOUBLE, FLOAT)
 KINDS = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64": I64, "int32": I32, "uint32": I32}
 
@@ -95,7 +95,7 @@ def _sort_places(f: Function) -> None:
 
 
 def _sort_by_keys(f: Function) -> None:
-    """Emit `sort_by_keys`: sort positions by several keys, one key after the other (lexsort)."""
+    """Emit `sort_by_keys`: sort positions by several keys in turn (lexsort)."""
     program, nodes, starts, found = f.arguments
     keys, n = f.word(program, 8), f.word(program, 16)
     to = result_at(f, found, 0)
@@ -127,7 +127,7 @@ def _name_of_best(dtype: DType, largest: bool) -> str:
 def _best(f: Function, dtype: DType, largest: bool) -> None:
     """Emit `largest_DTYPE` or `smallest_DTYPE`: write the `count` extreme elements of a row, in order, and their positions.
 
-    Each element is inserted among the best so far. Elements that are no better than the last of these are skipped, some at a time. The
+    Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time. The
     function declines after more than `most` moves.
     """
     row, size, between, values, places, count, most = f.arguments

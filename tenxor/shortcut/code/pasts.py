@@ -1,4 +1,4 @@
-"""Tape nodes that lead to some nodes, and the signature of a tape segment, as in `derivatives/reverse.py` and `derivatives/outline.py`.
+"""Tape nodes that lead to given nodes, and the signature of a tape segment, as in `derivatives/reverse.py` and `derivatives/outline.py`.
 
 Both are walks in the tables of `walk.py`. So no Python code runs until their results are put together.
 """
@@ -28,7 +28,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _past_of(f: Function) -> None:
-    """Emit `past_of(kept)`: return the tape node of a kept node; any other object is returned as it is. Borrowed."""
+    """Emit `past_of(kept)`: return the tape node of a kept node; a kept tape node, or another object, is returned unchanged. Borrowed."""
     (kept,) = f.arguments
     f.when_giving(f.is_a(kept, "Node"), lambda: f.get(kept, "Node.past"))
     f.give(kept)
@@ -37,8 +37,8 @@ def _past_of(f: Function) -> None:
 def _known(f: Function) -> None:
     """Emit `known_pasts(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first` on.
 
-    The result is a tuple of three: the list of tape nodes; a dictionary from each whose derivative reads its own result to its node;
-    whether older tape nodes lead to the list.
+    The result is a tuple: the list of tape nodes; a dictionary from a tape node to its node, where the derivative reads the node's value;
+    whether the walk met older tape nodes.
     """
     (args,) = f.arguments
     roots, first = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -76,10 +76,11 @@ def _known(f: Function) -> None:
 
 
 def _outlined(f: Function) -> None:
-    """Emit `outline_of_pasts(args)`: return the signature of a tape segment as bytes, its new inputs, and its outer tape nodes.
+    """Emit `outline_of_pasts(args)`: return the signature of a tape segment as bytes, the new inputs of the segment, and its outer tape
+    nodes.
 
-    `args` are the segment, the tape nodes that matter, those asked about, the nodes whose value a derivative reads, and the inputs so far.
-    Outer tape nodes are outside of the segment and get cotangents from it.
+    `args` are the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values read by a
+    derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
     """
     (args,) = f.arguments
     stretch, depends, asked, nodes, before = (args.at(k, POINTER).load(POINTER) for k in range(5))

@@ -26,9 +26,9 @@ from .rules import new_made, recipe_of_data
 from .specs import in_rows, nbytes_of, no_numbers, spec_with
 from .tables import found_at, table
 
-ABREAST = 8  # indices that are checked together in a vector
+ABREAST = 8  # indices checked together in a vector
 RUN = 4  # average length of runs of true mask elements from which on each run is copied at once
-WIDTHS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # row widths, in bytes, that one load and one store copy
+WIDTHS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # row widths, in bytes, copied by a single load and store
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -181,7 +181,7 @@ Towards = Callable[[Value, Value], tuple[Value, Value]]  # the pair (written, re
 
 
 def copied_by_width(f: Function, width: Value, loop: Callable[[Callable[[Value, Value], object]], object]) -> None:
-    """Emit `loop` once for each row width in `WIDTHS` and once for all others, and return true.
+    """Emit `loop` once for each row width in `WIDTHS` and once for other widths, and return true.
 
     `loop` gets a function that copies a row of `width` bytes, given the two addresses.
     """
@@ -197,7 +197,7 @@ def copied_by_width(f: Function, width: Value, loop: Callable[[Callable[[Value, 
 
 
 def _move(f: Function, name: str, towards: Towards) -> None:
-    """Emit `read_rows` or `write_rows`: copy the rows that a mask selects, or without a mask (null) those at the offsets in `places`."""
+    """Emit `read_rows` or `write_rows`: copy the rows selected by a mask, or without a mask (null) the rows at the offsets in `places`."""
     near, start, places, mask, frame, count, along = f.arguments
     program = f.at(frame, BYTES)
     step, width = f.word(program, STEP), f.word(program, WIDTH)
@@ -221,7 +221,8 @@ def _move(f: Function, name: str, towards: Towards) -> None:
 
 
 def _add(f: Function) -> None:
-    """Emit `add_rows(...)`: add rows to those at the offsets in `places`, in order, so repeated rows accumulate. Float64 or int64 only."""
+    """Emit `add_rows(...)`: add rows to the rows at the offsets in `places`, in order, so repeated rows accumulate. Float64 or int64 only.
+    """
     near, start, places, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
     width = f.word(f.at(frame, BYTES), WIDTH).shifted_right(3)
@@ -240,7 +241,7 @@ def _add(f: Function) -> None:
 
 
 def _move_some(f: Function, towards: Towards) -> None:
-    """Emit `read_selected` or `write_selected`: copy those of 64 rows whose bits are set. At least one bit must be set."""
+    """Emit `read_selected` or `write_selected`: copy the rows, out of 64, with a set bit. At least one bit must be set."""
     near, start, step, width, along, bits = f.arguments
 
     def in_runs() -> Value:
@@ -275,7 +276,8 @@ def _move_some(f: Function, towards: Towards) -> None:
 def _of_rows(f: Function) -> None:
     """Emit `of_rows(made, count)`: return the result template of `count` rows, as a new reference.
 
-    For indices it is `made` itself. For a mask it is cached by the number of rows; on a miss the fallback in Python builds large ones.
+    For indices it is `made` itself. For a mask it is cached by the number of rows; on a miss the fallback in Python builds templates of
+    many rows.
     """
     made, count = f.arguments
     f.hold(made)
@@ -317,7 +319,7 @@ def _rows_anew(f: Function) -> None:
 def _content(f: Function) -> None:
     """Emit `content(x, is_needed)`: return the evaluated node of a tensor's storage, as a new reference.
 
-    The function declines a node of another dtype or with a tape node. If `is_needed`, it asks Python code to evaluate a large node.
+    The function declines a node of another dtype or with a tape node. If `is_needed`, a large node is evaluated by Python code.
     """
     x, is_needed = f.arguments
     storage = f.get(x, "Tensor.storage")
@@ -341,7 +343,7 @@ def _content(f: Function) -> None:
 def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
     """Emit a lookup of the result template for tensor `x` and `key`; the code declines on a miss.
 
-    Indices may be pending only if `pending` is true. The emitted function drops the new reference if it declines.
+    Indices may be pending only if `pending` is true. The new reference is dropped if the function declines.
     """
     f.require(f.is_a(x, "Tensor"))
     ask_all(f, x, key)
@@ -378,13 +380,13 @@ def start_of(f: Function, x: Value, buffer: Value, program: Value) -> Value:
 
 
 def content_of_key(f: Function, key: Value, instead: Value) -> Value:
-    """Emit the evaluated node of a key that is a tensor; for a list, `instead`. The emitted function drops the reference if it declines."""
+    """Emit the evaluated node of a key that is a tensor; for a list, `instead`. The reference is dropped if the function declines."""
     is_list = f.is_a(key, "list")
     return f.made(f.choose(is_list, lambda: [f.own(instead)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0])
 
 
 def places_for(f: Function, program: Value) -> Value:
-    """Emit an allocation for the row offsets of all indices of a key. For a mask it is empty. The emitted function drops it if it declines.
+    """Emit an allocation for the row offsets of a key's indices; for a mask it is empty. The reference is dropped if the function declines.
     """
     size = f.selected(f.word(program, KIND).equals(MASK), f.number(0), f.word(program, COUNT) * 8)
     return f.made(f.call("lend", POINTER, [size]))

@@ -1,4 +1,4 @@
-"""Writes at a mask or at indices along the first axis (`x[key] = value`): rows, one row for all, or one number for all."""
+"""Writes at a mask or at indices along the first axis (`x[key] = value`): a value is rows, a single row for each index, or a number."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _set_picked(f: Function, adds: bool) -> None:
-    """Emit `set_picked(x, key, value)`, which does `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
+    """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, one row, or a number. The function returns None, or declines.
+    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or declines.
     """
     x, key, value = f.arguments
     made = found_picked(f, x, key, pending=adds)
@@ -63,7 +63,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [node, start_of(f, value, f.get(node, "Node.buffer"), program), width]
 
     def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """Allocate one row, fill it by `put`, and drop the source."""
+        """Allocate a row, fill the row by `put`, and drop the source."""
         row = f.made(f.call("lend", POINTER, [width]))
         start = data_of(f, row)
         put(start)
@@ -72,7 +72,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [row, start, f.number(0)]
 
     def of_row() -> list[Value]:
-        """Copy the row, since it may be among the rows that are written."""
+        """Copy the row, since it may be among the written rows."""
         node = of_tensor()
         first = start_of(f, value, f.get(node, "Node.buffer"), program)
         return one_row(node, lambda start: f.call("memcpy", POINTER, [start, first, width]))
@@ -124,7 +124,7 @@ def _is_row(f: Function, x: Value, key: Value, value: Value, program: Value) -> 
 
 
 def _fill(f: Function, start: Value, item: Value, width: Value) -> None:
-    """Emit code that repeats the first `item` bytes at `start` over a row of `width` bytes."""
+    """Emit code to repeat the first `item` bytes at `start` over a row of `width` bytes."""
 
     def double(now: Sequence[Value]) -> list[Value]:
         (filled,) = now

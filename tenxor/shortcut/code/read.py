@@ -17,7 +17,7 @@ from .specs import nbytes_of
 VIEW = 10  # words of a `Py_buffer`, which begins with the address of its data; its byte count stands at offset LENGTH
 LENGTH = 16
 WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
-MOST_LISTED = 256  # elements that are converted to numbers one by one: NumPy converts more faster
+MOST_LISTED = 256  # elements converted singly to Python numbers: NumPy converts more elements faster
 _INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
 
 
@@ -49,7 +49,7 @@ def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], obje
     """
     view = f.local(array(I64, VIEW))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
-    f.when(failed, lambda: f.call("PyErr_Clear", VOID, []))  # that it has no such buffer is not an error for the caller
+    f.when(failed, lambda: f.call("PyErr_Clear", VOID, []))  # a missing buffer is no error for the caller
     f.refuse(failed)
     alike = f.at(view, LENGTH).load(I64).equals(nbytes)
     f.when(alike, lambda: use(view.load(POINTER)))
@@ -82,17 +82,17 @@ def _number_at(f: Function) -> None:
 
 
 def node_of(f: Function, x: Value) -> Value:
-    """Emit the evaluated node of a tensor's storage, of the tensor's dtype. The emitted function drops the reference if it declines.
+    """Emit the evaluated node of a tensor's storage, of the tensor's dtype. The reference is dropped if the function declines.
 
-    The code declines a pending graph of the operation `positive`: for an element of a pending tensor, the fallback knows what else to
-    evaluate.
+    If single kernels cannot evaluate the node, the code declines the operation `positive`: the node is probably an element of a pending
+    tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
     node = f.hold(f.get(storage, "Storage.node"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
     is_pending = f.is_the(f.get(node, "Node.buffer"), "None")
-    f.refuse(f.both(is_pending, lambda: has_no_value(f, f.get(node, "Node.past"))))  # the fallback raises an error that names the remedy
+    f.refuse(f.both(is_pending, lambda: has_no_value(f, f.get(node, "Node.past"))))  # the fallback raises an error with advice
     done = f.call("computed_alone", I1, [node])
 
     def whole() -> None:
@@ -118,7 +118,7 @@ def _realized(f: Function) -> None:
 
 
 def _only(f: Function) -> None:
-    """Emit `only(x)`: return the only element as a Python number. Decline any other number of elements."""
+    """Emit `only(x)`: return the only element as a Python number. Decline a tensor with more elements, or without elements."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
@@ -168,7 +168,7 @@ def _to_numpy(f: Function) -> None:
 def _lists(f: Function) -> None:
     """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
 
-    Without further axes it returns a number; for a dtype that is not covered, null.
+    Without further axes the function returns a number; for a dtype that is not covered, null.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 

@@ -15,15 +15,15 @@ from .follow import has_no_value, have_followed
 from .function import Function
 from .tables import Table, found_at, table
 
-NUMBERED = ("node", "recipe")  # kinds of objects that are numbered in the order of their creation
-MOST_OPERANDS = 8  # operands of a result that a rule gives
+NUMBERED = ("node", "recipe")  # kinds of objects with serial numbers
+MOST_OPERANDS = 8  # operands of a call, for a rule
 LESS_OR_EQUAL, GREATER_OR_EQUAL = 1, 5  # Py_LE and Py_GE
 FEW, MANY = 16, 32  # least and most nodes of a pending graph that is evaluated as a whole because it keeps memory alive
 LITTLE = 1 << 14  # elements of the result of such a graph: with more, longer graphs pay, as fewer of their intermediates are stored
 
 
 class Operand(NamedTuple):
-    """An operand of an operation: its key in cache tables, its node or number, whether it is a node, and its offset."""
+    """An operand of an operation: the key in cache tables, the node or number, whether it is a node, and the offset."""
 
     key: Value
     thing: Value
@@ -126,8 +126,8 @@ def found_made(f: Function, table: Table, name: Value, beside: Value, given: Cal
 
 
 def by_kind(f: Function, x: Value, its: Operand) -> Value:
-    """Emit an operand as the signature of a call sees it. A node gives the tensor `x` itself, a known scalar without axes its dtype, one
-    with axes the tensor, and a Python number its type."""
+    """Emit an operand as the signature of a call represents it. A node, or a known scalar with axes, is the tensor `x`; a known scalar
+    without axes is its dtype; a Python number is its type."""
 
     def element() -> list[Value]:
         return [f.selected(f.is_the(f.get(its.key, "Spec.shape"), "()"), f.get(x, "Tensor.dtype"), x)]
@@ -191,8 +191,8 @@ def _binary(f: Function) -> None:
 
 
 def _offsets(f: Function, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit a tuple of offsets. Most are zeros, for which the shared object called `zeros` is taken. The emitted function drops the new
-    reference if it declines."""
+    """Emit a tuple of offsets; if they are zeros, the shared object called `zeros`. The new reference is dropped if the function declines.
+    """
     held = list(f._held)
 
     def others() -> list[Value]:
@@ -215,9 +215,9 @@ def _number_of(f: Function, x: Operand) -> Value:
 
 
 def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operand], after: Value | None = None) -> None:
-    """Emit code that returns the result of an operation on known scalars at once, as a known scalar. `made` is the operation, recipe and
-    spec. With `after`, the operands are in reverse order. The recipe, the spec and the operands are held references; the code drops them
-    before it returns."""
+    """Emit an early return of the result of an operation on known scalars, as a known scalar. `made` is the operation, recipe and spec.
+    With `after`, the operands are in reverse order. The held references to the recipe, the spec and the operands are dropped before the
+    return."""
     held, last = list(f._held), operands[-1]
     are_points = _is_point(f, operands[0]) if len(operands) == 1 else f.both(_is_point(f, operands[0]), lambda: _is_point(f, last))
     are_points = f.both(are_points, lambda: is_eager(f))
@@ -245,14 +245,14 @@ def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operan
 
 
 def ask_all(f: Function, *operands: Value) -> None:
-    """Emit code that computes the spec and the offset of each tensor among `operands`. Python code may run, so borrowed references are
-    invalid afterwards."""
+    """Emit code to compute the spec and the offset of each tensor among `operands`. Python code may run, so borrowed references are invalid
+    afterwards."""
     for x in operands:
         f.when(f.has_type(x, "Tensor"), lambda x=x: (asked(f, x, "spec"), asked(f, x, "offset")))  # type: ignore[misc]
 
 
 def beside_of(f: Function, y: Value) -> Operand:
-    """Emit the other operand of a tensor: a tensor, or a Python float or int. The code declines any other object."""
+    """Emit the second operand of an operation: a tensor, or a Python float or int. The code declines other objects."""
     kind = f.type_of(y)
 
     def number() -> list[Value]:
@@ -291,7 +291,7 @@ def _applied(f: Function) -> None:
     sources, offsets = (f.made(f.call("PyTuple_New", POINTER, [count + 1])) for _ in range(2))
 
     def read(its: Operand, k: Value, key: Value) -> None:
-        """Read operand `k`. Building the operand before may have run Python code that changed this one, so its key is checked again."""
+        """Read operand `k`. Python code may have run while the previous operand was built, so the operand's key is checked again."""
         f.require(its.key.equals(key))
         f.at(offsets, ITEMS).at(k, POINTER).store(f.own(its.offset))
         source = as_source(f, f.hold(its.thing), its.is_node, f.item(dtypes, k))
@@ -305,7 +305,7 @@ def _applied(f: Function) -> None:
 
 
 def within(f: Function, number: Value, made: Value) -> None:
-    """Emit code that declines a Python integer outside of the range for which a result template is valid."""
+    """Emit code to decline a Python integer outside of the range for which a result template is valid."""
     low, high = f.get(made, "Made.low"), f.get(made, "Made.high")
 
     def look() -> None:
@@ -317,8 +317,7 @@ def within(f: Function, number: Value, made: Value) -> None:
 
 
 def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: a node as it is, or a number as a new `Scalar`. The held reference `thing` is replaced by that of the
-    source."""
+    """Emit a source of a recipe: a node as it is, or a number as a new `Scalar`. The source replaces `thing` among the held references."""
     f.keeps(thing)
     others = list(f._held)
 
@@ -343,7 +342,7 @@ def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Val
 
 
 def pinned_reads(f: Function) -> Value:
-    """Emit the number of nodes made so far that read an externally shared buffer. Such a node must be evaluated at the call."""
+    """Emit the number of nodes made so far with an externally shared buffer as a source. Their results must be evaluated at the call."""
     return _pinned_reads(f).load(I64)
 
 
@@ -352,8 +351,8 @@ def _pinned_reads(f: Function) -> Value:
 
 
 def _pending(f: Function) -> None:
-    """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node that counts as made by the user's program. The function
-    consumes the references. It declines under memory pressure, and where `node_of` declines a bounded node."""
+    """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node of the user's program. The function consumes the references.
+    It declines under memory pressure, and where `node_of` declines a bounded node."""
     *parts, is_followed = f.arguments
     for x in parts:
         f.holding(x)
@@ -364,8 +363,8 @@ def _pending(f: Function) -> None:
 
 def _node_of(f: Function) -> None:
     """Emit `node_of(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node. The function consumes the references.
-    If `is_bounded`, it declines a node whose graph the fallback in Python would evaluate or examine, or that reads a traced argument. The
-    node gets a tape node only if `is_followed`."""
+    If `is_bounded`, it declines a traced argument among the sources, and a graph that the fallback in Python would evaluate or examine.
+    Only with `is_followed` does the node get a tape node."""
     *parts, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
     count, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0))
@@ -443,10 +442,10 @@ def is_eager(f: Function) -> Value:
 
 
 def _given(f: Function) -> None:
-    """Emit `given(node, spec, at_once)`: return the tensor of a new node for the user. The function consumes the references. A node with
-    `at_once` is evaluated, or declined. A small result that keeps much memory alive is evaluated early if it is a reduction or has at most
-    one axis: kernels that read it then add in the order of the fused kernel. Any other such node is noted (`take_note`), and so is a sum
-    that the kernel of its reader may compute."""
+    """Emit `given(node, spec, at_once)`: return the tensor of a new node for the user. The function consumes the references. With
+    `at_once`, the node must be evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or has at
+    most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`take_note`), and so are
+    sums that the kernel of their reader may compute."""
     *own, at_once = f.arguments
     node, spec = [f.holding(x) for x in own]
     f.when(at_once, lambda: f.require(f.call("computed", I1, [node])))
@@ -456,10 +455,9 @@ def _given(f: Function) -> None:
     waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: is_eager(f)))
 
     def compute() -> None:
-        """Evaluate the node by single kernels, or a graph of `FEW` to `MANY` nodes with a small result as a whole. If neither is done, note
-        the node. Evaluation as a whole needs reductions that add in the same order as in a larger graph, since other references to the
-        operands are likely.
-        """
+        """Evaluate the node by single kernels, or a graph of `FEW` to `MANY` nodes with a small result as a whole. Failing both, note the
+        node. Whole evaluation needs reductions that add in the same order as in a larger graph, since the operands probably have other
+        readers."""
         is_long = f.both((nodes >= FEW) & (nodes <= MANY), lambda: size_of(f, node) <= LITTLE)
         keeps_order = f.either(is_line, lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
 
@@ -484,7 +482,7 @@ def _given(f: Function) -> None:
 
 
 def take_note(f: Function, node: Value) -> None:
-    """Emit code that notes a pending node that keeps much memory alive, as `pending.remember` does."""
+    """Emit code to note a pending node with much memory kept alive, as `pending.remember` does."""
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
     f.append(f.the("waiting"), reference)
@@ -493,7 +491,7 @@ def take_note(f: Function, node: Value) -> None:
 
 
 def _tensor(f: Function) -> None:
-    """Emit `tensor(node, spec)`: return a new tensor with a storage of its own. The function consumes the references."""
+    """Emit `tensor(node, spec)`: return a new tensor with its own storage. The function consumes the references."""
     node, spec = [f.holding(x) for x in f.arguments]
     storage = f.new("Storage", node=node)
     f.give(f.new("Tensor", storage=storage, spec=spec, dtype=f.own(f.get(spec, "Spec.dtype")), offset=f.own(f.the("0"))))

@@ -1,9 +1,9 @@
-"""Free lists for small objects: a deallocated object of these classes is kept and becomes the next new object of its class.
+"""Free lists for small objects: a deallocated object of the classes `REUSED` is kept, and becomes the next new object of the same class.
 
 CPython's own allocation and deallocation take as long as the rest of an operation. So an emitted function replaces the deallocator of each
-class (`tp_dealloc`). It untracks the object in the collector, clears its weak references and drops its slots, as CPython does. Then it
-keeps the memory, with all slots empty. For an instance of a subclass, the interpreter has done its part before and expects the memory to be
-freed.
+class (`tp_dealloc`). Like CPython, this function untracks the object in the collector, clears the weak references and drops the slots. Then
+it keeps the memory, with empty slots. For an instance of a subclass, the interpreter has already done its own part and expects the memory
+to be freed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _kept(f: Function, cls: str) -> tuple[Value, Value]:
 
 
 def _new(f: Function, cls: str) -> None:
-    """Emit `new_CLASS()`: return an object from the free list, or a new one, with all slots empty."""
+    """Emit `new_CLASS()`: return an object with empty slots, from the free list or newly allocated."""
     place, kept = _kept(f, cls)
     count = place.load(I64)
     f.when_giving(count.equals(0), lambda: f.allocated(cls))
@@ -49,7 +49,7 @@ def _new(f: Function, cls: str) -> None:
 
 
 def _dies(f: Function, cls: str) -> None:
-    """Emit `CLASS_dies(x)`: deallocate an object whose last reference is gone, or put it on the free list."""
+    """Emit `CLASS_dies(x)`: deallocate an object after its last reference is gone, or put it on the free list."""
     (x,) = f.arguments
     f.call("PyObject_GC_UnTrack", VOID, [x])
     if f.objects.weakly(cls):

@@ -1,7 +1,7 @@
 """Rules: result templates for tensors of new sizes, with the recipes and launch records that compute the results.
 
-A rule (`rule.py`) is a size-generic result template, found by the signature of a call (`kinds.py`). Its size program gives a concrete
-result template (`Made`), which is cached as if the fallback in Python had recorded it.
+A rule (`rule.py`) is a size-generic result template, found by the signature of a call (`kinds.py`). The rule's size program gives a
+concrete result template (`Made`). The template is cached as if the fallback in Python had recorded it.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def _recipe(f: Function) -> None:
 
 
 def _known(f: Function) -> None:
-    """Emit `recipe_through(...)`: return the recipe of these parts, with a contiguous result, from the cache `spec._through` or newly
-    built. The function returns a new reference. No other cache knows these recipes. It empties all result caches first if this cache is
-    full."""
+    """Emit `recipe_through(...)`: return the recipe of the given parts, with a contiguous result, from the cache `spec._through` or newly
+    built. No further cache has the recipe. A full cache is cleared, with every result cache, before the insertion. The function returns a
+    new reference."""
     recipes = f.the("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.tuple_of(*[f.own(x) for x in (op, shape, dtype, dtypes, through)])
@@ -191,8 +191,8 @@ def _read(f: Function) -> None:
 
 
 def _frame(f: Function) -> None:
-    """Emit `frame_like(words, places, cursor)`: return a copy of a launch record with the next integers at `places`. If there are no
-    places, the record does not depend on sizes, and the function returns the record itself."""
+    """Emit `frame_like(words, places, cursor)`: return a copy of a launch record with the next integers at `places`. Without places, the
+    record does not depend on sizes, and the function returns the record itself."""
     words, places, cursor = f.arguments
     f.when_giving(f.word(places, SIZE).equals(0), lambda: f.own(words))
     found = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.at(words, BYTES), f.word(words, SIZE)]))
@@ -202,8 +202,8 @@ def _frame(f: Function) -> None:
 
 
 def _give_frame(f: Function) -> None:
-    """Emit `give_frame(recipe, product, frame, plan)`: store a launch record and retain the plan that owns its kernel. The record is stored
-    with `recipe`; if `product` is not None, with `product`, as the record of the sum `recipe` over it. A record that is already there
+    """Emit `give_frame(recipe, product, frame, plan)`: store a launch record and retain the plan, which owns the kernel. The record belongs
+    to `recipe`; if `product` is not None, it belongs to the sum `recipe` over `product` and is stored with `product`. An earlier record
     stays. The function returns true, or false if it declines."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_the(product, "None")
@@ -213,7 +213,7 @@ def _give_frame(f: Function) -> None:
         f.choose(is_alone, alone, summed)
 
     def keep_kernel() -> None:
-        """Retain the plan first, since a record holds only its kernel's address; being first in the list, it is released last."""
+        """Retain the plan first, since a record holds only the kernel's address; being first in the list, the plan is released last."""
         for x in (plan, f.selected(is_alone, recipe, product)):
             f.append(f.the("with frames"), x)
 
@@ -228,15 +228,15 @@ def _give_frame(f: Function) -> None:
         return []
 
     def one_more() -> None:
-        """Store a further sum's record in a dictionary, with the pair that was there before."""
+        """Store a further sum's record in a dictionary, together with the earlier pair."""
         f.when(f.is_a(f.get(product, "Recipe.summed"), "tuple"), lambda: instead(f.made(f.call("PyDict_New", POINTER, [])), as_well=True))
         known = f.get(product, "Recipe.summed")
         f.require(f.call("PyDict_SetItem", I32, [known, recipe, frame]).equals(0))
         f.unseen(known)
 
     def instead(made: Value, *, as_well: bool = False) -> None:
-        """Replace `Recipe.summed` of the product by `made`. With `as_well`, first copy the old pair into `made`, and decline unless it is a
-        pair."""
+        """Replace `Recipe.summed` of the product by `made`. With `as_well`, first copy the old pair into `made`; decline if the old value
+        is no pair."""
         before = f.get(product, "Recipe.summed")  # read late: Python code may have run since and changed the slot
         if as_well:
             f.require(f.is_a(before, "tuple"))
@@ -314,9 +314,9 @@ def _data_for_python(f: Function) -> None:
 
 
 def _part(f: Function) -> None:
-    """Emit `part_like(part, cursor, specs)`: return the template of one element of a tuple result, which is in memory or a view."""
+    """Emit `part_like(part, cursor, specs)`: return the template of one element, in memory or a view, of a tuple of results."""
     part, cursor, specs = f.arguments
-    f.when_giving(~f.is_a(part, "tuple"), lambda: f.own(part))  # a table that gives the part by size
+    f.when_giving(~f.is_a(part, "tuple"), lambda: f.own(part))  # a table of parts by size
     spec, held = (f.integer(f.item(part, k)) for k in range(2))
     shift = f.as_object(next_word(cursor))
 
@@ -335,8 +335,8 @@ def _part(f: Function) -> None:
 
 def _with_specs(f: Function) -> None:
     """Emit `made_like(rule, results, given)`: return the result template of a rule, as a new reference. `results` are the values of the
-    rule's size program and `given` the operands' specs, at least `Rule.given` of them. The given specs and those the rule builds are kept
-    alive while the rest of the template is built."""
+    rule's size program and `given` the operands' specs, at least `Rule.given` of them. The given and the newly built specs are kept alive
+    until the template is complete."""
     rule, results, given = f.arguments
     like, first = f.get(rule, "Rule.specs"), f.integer(f.get(rule, "Rule.given"))
     cursor, specs = f.local(POINTER, results), f.local(array(POINTER, MOST_SPECS))
@@ -358,8 +358,8 @@ def _with_specs(f: Function) -> None:
 
 
 def _made(f: Function) -> None:
-    """Emit `made_with_specs(rule, cursor, specs)`: build the result template of a rule from all its specs and the program's remaining
-    values. The function also stores the launch records of the rule's steps with the new recipes."""
+    """Emit `made_with_specs(rule, cursor, specs)`: build the result template of a rule from the specs and the program's remaining values.
+    The function also stores the launch records of the rule's steps with the new recipes."""
     rule, cursor, specs = f.arguments
     like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("steps", "frames"))
     shift = f.as_object(next_word(cursor))
@@ -430,7 +430,7 @@ def _made(f: Function) -> None:
 
 
 def suiting(f: Function, known: Value, numbers: Value, results: Value) -> Value:
-    """Emit a search for the first cached rule whose guards hold for `numbers`, and decline if none does. The caller gives the cache
+    """Emit a search for the first cached rule whose guards hold for `numbers`, and decline without a match. The caller gives the cache
     (`Known`) of one signature. The results of the rule's size program are written to `results`. The rule is a borrowed reference."""
     rules = f.get(known, "Known.general")
     at, count, found = f.local(I64, f.number(0)), f.length(rules), f.local(POINTER, f.nothing())
@@ -473,15 +473,15 @@ def _of_numbers(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """Emit `made_by_rule(...)`: return the result template that a rule gives for a call, and cache it in a table of `spec`. The table owns
-    the template; the function returns a borrowed reference. It declines if the call has no signature or no rule matches."""
+    """Emit `made_by_rule(...)`: return the result template that a rule gives for a call, and cache the template in a table of `spec`. The
+    table owns the template; the function returns a borrowed reference. It declines if the call has no signature or no rule matches."""
     spec, slot, name, beside, every, count, names, which = f.arguments
     f.require(kinds.find_kind(f, name, every, count, names, which))
     f.give(f.call("made_of_this_kind", POINTER, [spec, slot, name, beside]))
 
 
 def made_now(f: Function) -> Value:
-    """Emit a call for the result template of the signature recorded last. The emitted function drops this new reference if it declines."""
+    """Emit a call for the result template of the signature recorded last. The new reference is dropped if the function declines."""
     return f.made(f.call("made_of_kind", POINTER, []))
 
 

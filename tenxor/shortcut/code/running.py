@@ -53,9 +53,9 @@ def _run_steps(f: Function) -> None:
 
 
 def _run(f: Function) -> None:
-    """Emit `run_planned(step, nodes, offsets, scalars)`: run one step. Return false if the executor in Python must run it.
+    """Emit `run_planned(step, nodes, offsets, scalars)`: run one step. Return false if the executor in Python must run the step.
 
-    That is so when fast-path memory is exhausted or an index is out of range, among others.
+    Reasons are exhausted fast-path memory and an index out of range, for example.
     """
     step, nodes, offsets, scalars = f.arguments
     cell = f.hold(_item(f, nodes, f.word(step, CELL)))
@@ -111,7 +111,7 @@ def _nobody_elses(f: Function, nodes: Value, over: Value) -> Value:
 
 
 def _is_sole(f: Function, buffer: Value) -> Value:
-    """Emit a test whether a buffer has one reference and its memory is not externally shared."""
+    """Emit a test whether a buffer has one reference and is not externally shared."""
     hidden = lambda: f.both(f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: f.is_the(f.get(buffer, "Buffer.frozen"), "False"))  # noqa: E731
     return f.both(f.has_one_owner(buffer), hidden)
 
@@ -132,7 +132,7 @@ def _item(f: Function, items: Value, k: Value) -> Value:
 
 
 def _put(f: Function, cell: Value, out: Value) -> None:
-    """Emit code that stores a buffer in a node or in a plan's own cell. The reference `out` is consumed."""
+    """Emit code to store a buffer in a node or in a plan's own cell. The reference `out` is consumed."""
 
     def into(slot: str) -> list[Value]:
         before = f.get(cell, slot)
@@ -144,14 +144,14 @@ def _put(f: Function, cell: Value, out: Value) -> None:
 
 
 def _forget_recipe(f: Function, cell: Value) -> None:
-    """Emit code that drops the recipe of a node that has its buffer now. A plan's own cell has none."""
+    """Emit code to drop the recipe of a node after its buffer was stored. A plan's own cell has no recipe."""
     f.when(f.is_a(cell, "Node"), lambda: f.call("forget_recipe", VOID, [cell]))
 
 
 def _memory_of_result(f: Function) -> None:
     """Emit `memory_of_result(step, takes, nodes)`: return a buffer for a result, as a new reference.
 
-    The buffer of cell `takes` is reused if its size fits and nothing else refers to it. A negative `takes` means a new buffer.
+    The buffer of cell `takes` is reused if it has the right size and no other reference. A negative `takes` means a new buffer.
     """
     step, takes, nodes = f.arguments
 
@@ -178,13 +178,13 @@ def _give_memory(f: Function, step: Value, beside: Value, nodes: Value) -> None:
 
 
 def _put_beside(f: Function, beside: Value, nodes: Value) -> None:
-    """Emit code that stores the memory of an extra output in the output's own cell."""
+    """Emit code to store the memory of an extra output in the output's own cell."""
     out = f.own(f.get(_item(f, nodes, beside.load(I64)), "Cell.buffer"))
     _put(f, _item(f, nodes, f.word(beside, 8)), out)
 
 
 def _forget(f: Function, nodes: Value, k: Value) -> None:
-    """Emit code that marks a cell as not needed any more, so that its memory can be freed."""
+    """Emit code to mark a cell as not needed afterwards, so its memory can be freed."""
     f.call("PyList_SetItem", I32, [nodes, k, f.own(f.the("DONE"))])
 
 

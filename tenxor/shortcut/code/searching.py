@@ -15,9 +15,9 @@ from .function import Function
 from .looping import WAYS, lying, result_at
 from .ordering import KINDS
 
-SIDE_BY_SIDE = 8  # values that are searched for together, to hide the latency of loads and compares
-LANES, VECTORS = 8, 4  # lanes and vectors of values that are compared with each element of a short sorted array
-MOST_FEW = 64  # elements of a sorted array up to which comparing with all is fastest
+SIDE_BY_SIDE = 8  # values searched for together, to hide the latency of loads and compares
+LANES, VECTORS = 8, 4  # lanes and vectors of values compared with each element of a short sorted array
+MOST_FEW = 64  # elements of a sorted array up to which comparing with each is fastest
 LOOKED_AT = 1 << 17  # points of a line; their order is checked at each call, and up to here that is faster than a call of NumPy
 _LIE = [("sorted", POINTER), ("size", I64), ("between", I64), ("wanted", POINTER), ("count", I64), ("apart", I64), ("to", POINTER)]
 _HEIGHTS = [("heights", POINTER), ("beside", I64), ("has_left", I64), ("left", DOUBLE), ("has_right", I64), ("right", DOUBLE)]
@@ -72,7 +72,7 @@ def _search(f: Function, dtype: DType) -> None:
 
 
 def _search_few(f: Function, dtype: DType, right: bool) -> None:
-    """Emit the search in a short sorted array without NaN for contiguous wanted values: each value is compared with all elements.
+    """Emit the search in a short sorted array without NaN for contiguous wanted values: each value is compared with each element.
 
     A wanted value that is not comparable is NaN, and gets the last position.
     """
@@ -160,7 +160,7 @@ def _numbers(f: Function, dtype: DType) -> None:
 
 
 def _ascends(f: Function, dtype: DType) -> None:
-    """Emit `ascends_DTYPE(sorted, size, between)`: return whether no element is less than the one before it, and none is NaN."""
+    """Emit `ascends_DTYPE(sorted, size, between)`: return whether the elements ascend, repeats included, without NaN."""
     ordered, size, between = f.arguments
     kind, letter = _kind(dtype)
     count = size - 1
@@ -193,8 +193,7 @@ def _search_any(f: Function) -> None:
 
 
 def _digitize(f: Function) -> None:
-    """Emit `digitize`, which runs a program that searches in edges. Descending edges are searched from the end; unsorted ones it declines.
-    """
+    """Emit `digitize`, which runs a program to search in edges. Descending edges are searched from the end; unsorted edges are declined."""
     program, _, _, found = f.arguments
     number, right = f.word(program, 8), f.word(program, 16)
     edges, size, between, *wanted = lying(f, (24, 56))

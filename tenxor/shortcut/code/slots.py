@@ -1,6 +1,6 @@
-"""Functions for the type slots of `Tensor`, which the interpreter calls for operators (`../slots.py`).
+"""Functions for the type slots of `Tensor`. The interpreter calls them for operators (`../slots.py`).
 
-Each calls the fast path of a method. For operands that this path does not take, it calls the function that stood in the slot before.
+Each function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _stood_there(f: Function, name: str, result: Any = POINTER) -> Value:
-    """Emit a call, with the same arguments, of the function that stood in the slot before."""
+    """Emit a call, with the same arguments, of the function that was in the slot before."""
     place = f.define(POINTER, f"getelementptr ptr, ptr @stood_there, i64 {BEFORE[name]}")
     given = ", ".join([f"{x.type.text} {x.text}" for x in f.arguments])
     return f.define(result, f"call {result.text} {place.load(POINTER).text}({given})")
@@ -77,8 +77,7 @@ def _setitem(f: Function) -> None:
 
 
 def _item(f: Function) -> None:
-    """Emit the slot function of `x[k]` for iteration. Beyond the last element it raises an IndexError without a message, which nobody
-    reads.
+    """Emit the slot function of `x[k]` for iteration. Beyond the last element the function raises an IndexError; its message is never read.
     """
     x, k = f.arguments
     f.when_giving(~f.is_a(x, "Tensor"), lambda: _stood_there(f, "slot_item"))
@@ -116,7 +115,7 @@ def _bool(f: Function) -> None:
 
 
 def _compared(f: Function) -> None:
-    """Emit the slot function of the six comparisons, such as `x < y`; the argument `which` numbers them in the order of `COMPARED`."""
+    """Emit the slot function of the six comparisons, like `x < y`; the argument `which` numbers them in the order of `COMPARED`."""
     x, y, which = f.arguments
     plain = f.both(f.has_type(x, "Tensor"), lambda: is_plain(f, y))
     f.when_giving(~plain, lambda: _stood_there(f, "slot_compared"))
@@ -126,23 +125,23 @@ def _compared(f: Function) -> None:
 
 
 def _in_place(f: Function, name: str) -> None:
-    """Emit the slot function of an in-place operator, such as `x += y`."""
+    """Emit the slot function of an in-place operator, like `x += y`."""
     x, y = f.arguments
     f.when_giving(f.both(f.has_type(x, "Tensor"), lambda: is_plain(f, y)), lambda: _own(f, f"__{name}__", x, y))
     f.give(_stood_there(f, f"slot_{name}"))
 
 
 def _unary(f: Function, name: str) -> None:
-    """Emit the slot function of a unary operator, such as `-x`."""
+    """Emit the slot function of a unary operator, like `-x`."""
     (x,) = f.arguments
     f.when_giving(f.has_type(x, "Tensor"), lambda: _own(f, f"__{name}__", x, f.nothing()))
     f.give(_stood_there(f, f"slot_{name}"))
 
 
 def _binary(f: Function, name: str) -> None:
-    """Emit the slot function of a binary operator, such as `x + y`, one of whose operands is a tensor.
+    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side.
 
-    If `x` is of `Tensor` or of a subclass, its method gets the call, else the reflected method of `y`.
+    If `x` is of `Tensor` or of a subclass, the method of `x` is called, otherwise the reflected method of `y`.
     """
     x, y = f.arguments
     is_first = f.either(f.has_type(x, "Tensor"), lambda: f.call("PyType_IsSubtype", I32, [f.type_of(x), f.the("Tensor")]).differs(0))

@@ -1,8 +1,8 @@
 """A hash table of specs: one interned spec for each dtype, shape and strides.
 
-A missing spec is built with few slots; the others are computed when they are read (`spec.py`). The rows of the table are filled one after
-another, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the last one. A row chosen
-by its hash would often lie in a fresh page, which the operating system must find and clear.
+A missing spec is built with few slots; further slots are computed when they are read (`spec.py`). The rows of the table are filled in
+order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
+chosen by hash would often lie in a fresh page, which the operating system must find and clear.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def write(module: Module, objects: Objects) -> None:
 def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
     """Emit a call for the spec of a dtype and integers (`NUMBERS`). Python code may run.
 
-    The emitted function drops the new reference if it declines.
+    The new reference is dropped if the function declines.
     """
     return f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
 
 
 def read_through(f: Function, recipe: Value, k: Value) -> Value:
-    """Emit the spec through which an emitted recipe reads source `k`; after the last source, the spec of its write target. None if there is
-    none.
+    """Emit the spec through which an emitted recipe reads source `k`; after the last source, the spec of the write target. None without a
+    spec.
     """
     through, place = f.get(recipe, "Recipe.through"), f.get(recipe, "Recipe.which")
     only = lambda: [f.selected(f.integer(f.item(place, k)) < 0, f.the("None"), through)]  # noqa: E731
@@ -97,8 +97,8 @@ def lies_as(f: Function, through: Through, spec: Value) -> Value:
 def keeps_order(f: Function, through: Value, plain: Value) -> Value:
     """Emit the value of `Recipe.keeps_order`, a new reference to True or False.
 
-    `through` is a tuple of the specs of the sources, with that of the target last; `plain` is the contiguous spec of the result. The value
-    is True if each source is a scalar, a single element, or read with the layout of `plain`.
+    `through` is a tuple of the sources' specs, then the target's spec; `plain` is the contiguous spec of the result. The value is True if
+    each source is a scalar, a single element, or read with the layout of `plain`.
     """
 
     def does(k: Value, found: Value) -> Value:
@@ -135,9 +135,9 @@ def ends_of(f: Function, spec: Value) -> list[Value]:
 
 
 def _has_each_once(f: Function) -> None:
-    """Emit `has_each_once(spec)`: return whether each element of a view is known to appear once, and note that in `Spec.writable`.
+    """Emit `has_each_once(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.writable`.
 
-    The test is sufficient: each axis must step farther than all axes with shorter or equal steps reach together.
+    The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together.
     """
     (spec,) = f.arguments
     before = f.get(spec, "Spec.writable")
@@ -312,7 +312,7 @@ def _count(f: Function, name: str) -> Value:
 
 
 def _keep(f: Function, place: Value, words: Sequence[Value], spec: Value) -> None:
-    """Emit code that writes a spec into the next row and makes index position `place` refer to this row."""
+    """Emit code to write a spec into the next row and make index position `place` refer to this row."""
     filled, kept = _count(f, "rows_filled"), _count(f, "specs_kept")
     f.require(filled.load(I64) < (1 << INDEX) - 1)
     number = filled.load(I64) + 1
@@ -362,8 +362,8 @@ def _made(f: Function) -> None:
 def _of_python(f: Function) -> None:
     """Emit `spec_of_python(dtype, shape, strides, spec)`: return the interned spec for Python objects, as a new reference.
 
-    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function declines more than `MOST_AXES` axes and items that are
-    not 64-bit integers. For a new spec it also declines sizes above `HUGE`.
+    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function declines more than `MOST_AXES` axes, and items other
+    than 64-bit integers. Where it builds a new spec, it also declines sizes above `HUGE`.
     """
     dtype, shape, strides, spec = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
@@ -382,13 +382,13 @@ def _of_python(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """Emit `spec_for_python`, the entry for Python of `spec_of_python`. It returns None where that declines."""
+    """Emit `spec_for_python`, the entry for Python of `spec_of_python`. It returns None if `spec_of_python` declines."""
     given = f.arguments[1]
     f.give_or_none(f.call("spec_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(4)]))
 
 
 def _forget(f: Function) -> None:
-    """Emit `forget_specs`, which empties the table when Python's cache of layout forms is cleared.
+    """Emit `forget_specs`: empty the table when Python's cache of layout forms is cleared.
 
     Rows are filled from the start again, unless a finalizer inserted a spec meanwhile.
     """

@@ -1,9 +1,9 @@
 """Masked updates computed in place: `x[mask] = f(x[mask], y[mask])` becomes `x = where(mask, f(x, y), x)` over the memory of `x`.
 
-While `x[mask]` and `y[mask]` are pending, no elements are selected. The operations on them are rebuilt as operations on the tensors, and
-one kernel does the masked update in one pass, which skips blocks without a true mask element. This is valid if only these operations are
-pending and nothing else refers to them. It pays unless the mask selects few elements. Afterwards the value is redefined as the elements
-that the mask selects from the updated `x`.
+While `x[mask]` and `y[mask]` are pending, no elements are selected. The operations on them are rebuilt as operations on the whole tensors.
+One kernel does the masked update in one pass, and skips blocks without a true mask element. This is valid if only these operations are
+pending and have no other readers. The update pays unless the mask selects few elements. Afterwards the value is redefined: it selects by
+the mask from the updated `x`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _waits(f: Function, node: Value) -> Value:
 
 
 def _is_begun(f: Function, node: Value) -> Value:
-    """Emit a test whether a node of a list is a pending masked selection, such as `x[mask]`."""
+    """Emit a test whether a node of a list is a pending masked selection, like `x[mask]`."""
     return f.is_the(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "UNFINISHED")
 
 
@@ -61,8 +61,8 @@ def _order(f: Function) -> None:
     """Emit `order_where(node, x, key, value, old, mask, order)`: append a pending node to the list `order`, behind the pending nodes it
     reads.
 
-    Each such node must be an elementwise operation on masked selections, scalars, or values that are the same for all rows. The function
-    returns false for any other graph. `old` and `mask` are the nodes of the tensors `x` and `key`.
+    The operands must be masked selections, scalars, values that are equal for each row, or elementwise operations on these. The function
+    returns false for other graphs. `old` and `mask` are the nodes of the tensors `x` and `key`.
     """
     node, x, key, value, old, mask, order = f.arguments
     f.require(_waits(f, node))
@@ -100,9 +100,9 @@ def _order(f: Function) -> None:
 
 
 def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: Value, order: Value) -> Value:
-    """Emit code that appends a masked selection to the list `order`. The code declines a selection by another mask.
+    """Emit code to append a masked selection to the list `order`. The code declines a selection by another mask.
 
-    If the selection reads the overwritten node `old`, it must read all of the tensor `x`, from the same offset.
+    A selection from the overwritten node `old` must read the whole tensor `x`, from the same offset.
     """
     sources = f.get(node, "Node.sources")
     how = f.item(sources, 0)
@@ -137,9 +137,9 @@ def _times_read_in(f: Function, node: Value, nodes: Value) -> Value:
 
 
 def _are_ours(f: Function) -> None:
-    """Emit `are_ours(order)`: return whether the list is not empty and nothing else refers to its nodes.
+    """Emit `are_ours(order)`: return whether the list is not empty and its nodes have no other references.
 
-    Counted are references from the list, from other nodes in it, and from the storage that holds the last node.
+    Allowed are references from the list, from nodes of the list, and from the storage of the last node.
     """
     (order,) = f.arguments
     last = f.length(order) - 1
@@ -206,7 +206,7 @@ def _spec_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
 def _spread(f: Function) -> None:
     """Emit `spread_where(node, x, key, plain, order, spread)`: append the replacement of a node of `order` to the list `spread`.
 
-    The replacement of a masked selection is the node it selects from; that of an operation is the same operation on whole tensors.
+    A masked selection is replaced by the node it selects from, an operation by the same operation on whole tensors.
     """
     node, x, key, plain, order, spread = f.arguments
     f.require(_waits(f, node))
@@ -231,7 +231,7 @@ def _spread(f: Function) -> None:
         number = _number_in(f, order, source)
 
         def beside() -> list[Value]:
-            """Return a source that is not in the list: a scalar, or a node that is the same for all rows."""
+            """Return a source from outside of the list: a scalar, or a node with equal values for each row."""
 
             def for_all() -> list[Value]:
                 strides = through_of(f, recipe, k).strides
@@ -263,10 +263,10 @@ def _spread(f: Function) -> None:
 
 
 def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[Value, Value, Value], plain: Value) -> Value:
-    """Emit a new pending node. The emitted function drops the reference if it declines.
+    """Emit a new pending node. The reference is dropped if the function declines.
 
-    `of` is the shape, dtype and operand dtypes of the operation, and `plain` the contiguous spec of its result. `read` is the tuples of
-    sources, of specs with that of the target last, and of offsets; their references are consumed.
+    `of` is the shape, dtype and operand dtypes of the operation, and `plain` the contiguous spec of the result. `read` is the tuples of
+    sources, of specs (the target's spec last) and of offsets; their references are consumed.
     """
     shape, dtype, dtypes = of
     sources, through, offsets = read
@@ -322,9 +322,9 @@ def _is_own(f: Function, node: Value) -> Value:
 
 
 def _written(f: Function) -> None:
-    """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place, and return whether that was done.
+    """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place, and return true, or decline.
 
-    `value` is pending and made of masked selections. If Python code that ran meanwhile has changed the tensors, the function declines.
+    `value` is pending and made of masked selections. The function declines if Python code has changed the tensors meanwhile.
     """
     x, key, value, frame = f.arguments
     storage, its = f.get(x, "Tensor.storage"), f.get(value, "Tensor.storage")

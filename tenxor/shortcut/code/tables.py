@@ -1,7 +1,7 @@
-"""Result caches of specs: nested tables by operation or method name, then by the other operand or the arguments.
+"""Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments.
 
 The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.NEAR`). With many sizes, two
-dictionaries for each spec would take more memory than all other data.
+dictionaries for each spec would take more memory than everything else.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def table(f: Function, spec: Value, name: str) -> Table:
 
 
 def found_every(f: Function, where: Table, operation: Value) -> Value:
-    """Emit a lookup of all entries for an operation, a dictionary by the other operand. Borrowed; null if there are none."""
+    """Emit a lookup of the entries for an operation, a dictionary by the second operand. Borrowed; null on a miss."""
     there = _place(f, where).load(POINTER)
     return f.choose(f.is_null(there), lambda: [f.nothing()], lambda: [f.found_in(there, operation)])[0]
 
 
 def found_at(f: Function, where: Table, operation: Value, beside: Value) -> Value:
-    """Emit a lookup of the result template for an operation and the other operand. Borrowed; null on a miss."""
+    """Emit a lookup of the result template for an operation and the second operand. Borrowed; null on a miss."""
     return f.call("remembered_at", POINTER, [*where, operation, beside])
 
 
@@ -154,7 +154,7 @@ def _is_free(f: Function, spec: Value, slot: str) -> Value:
 def _write_near(f: Function) -> None:
     """Emit `write_near(spec, operation, beside, made)`: write a result template into a free inline cache entry. Return true, or decline.
 
-    Clearing all result caches also clears this entry.
+    Clearing the result caches also clears this entry.
     """
     spec, operation, beside, made = f.arguments
     is_first = _is_free(f, spec, NEAR[0])

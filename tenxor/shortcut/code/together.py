@@ -93,7 +93,7 @@ def _copied_alike(f: Function) -> None:
     """Emit `copied_alike(...)`: copy tensors of one spec, each in `rows` rows of `width` bytes that are `stride` bytes apart in the
     destination.
 
-    In each row of the destination, the tensors follow one another.
+    In each row of the destination, the tensors' rows stand side by side.
     """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get(f.item(pieces, 0), "Tensor.spec")

@@ -1,8 +1,8 @@
-"""In-place updates of a part of a storage, such as `x[1:] += y`, computed by one kernel directly over the part.
+"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part.
 
-Each result element depends on the element it overwrites and on the other operand. The other operand is in other memory, or pending. A
-pending operand is rewritten so that it reads no memory that the update overwrites. Small sources in this memory are copied first, such as
-the row and the column of an outer product. So the operand keeps its value although it stays pending.
+Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
+pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
+and the column of an outer product. So `y` keeps its value although it stays pending.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _updated(f: Function) -> None:
-    """Emit `updated(x, beside, storage, spec, offset, found)`: return whether the pending result `found` was written in place over a part.
+    """Emit `updated(x, beside, storage, spec, offset, found)`: write the pending result `found` in place over a part. Return true, or
+    decline.
 
-    The tensor `x` is the part, given by `storage`, `spec` and `offset`. The other operand `beside`, a tensor or a number, is evaluated
+    The tensor `x` is the part, given by `storage`, `spec` and `offset`. The second operand `beside`, a tensor or a number, is evaluated
     first unless it may stay pending.
     """
     x, beside, storage, spec, offset, found = f.arguments
@@ -87,8 +88,8 @@ def _recipe(f: Function) -> None:
 def _plain(f: Function) -> None:
     """Emit `recipe_of_plain_update(x, storage, found)`: return the recipe of the usual update, as a new reference.
 
-    The result must be pending and contiguous, and must read the part itself, element by element. The function declines all other cases,
-    which the fallback in Python must examine.
+    The result must be pending and contiguous, and must read the part itself, element by element. In other cases the function declines, and
+    the fallback in Python examines them.
     """
     x, storage, found = f.arguments
     spec, new = f.hold(f.get(x, "Tensor.spec")), f.hold(f.get(found, "Tensor.spec"))
@@ -120,7 +121,7 @@ def _plain(f: Function) -> None:
 def recipe_over(f: Function, old: Value, value: Value, spec: Value) -> Value:
     """Emit the recipe of an update of the node `old` through `spec` with a value whose layout is the spec `value`. Python code may run.
 
-    The emitted function drops the new reference if it declines.
+    The new reference is dropped if the function declines.
     """
     size, dtype = f.hold(f.get(f.get(old, "Node.recipe"), "Recipe.size")), f.get(spec, "Spec.dtype")
     numbers, one = no_numbers(f), f.number(1)
@@ -136,9 +137,9 @@ def recipe_over(f: Function, old: Value, value: Value, spec: Value) -> Value:
 
 
 def _run(f: Function) -> None:
-    """Emit `run_update(recipe, storage, spec, offset, found, asks)`: return whether the part was written in place by the launch record.
+    """Emit `run_update(recipe, storage, spec, offset, found, asks)`: run the launch record of an update in place. Return true, or decline.
 
-    If there is no launch record yet and `asks` is true, the function asks the fallback in Python for one and tries once more.
+    If the launch record is missing and `asks` is true, the function asks the fallback in Python to build it and tries once more.
     """
     recipe, storage, spec, offset, found, asks = f.arguments
     value = f.hold(f.get(f.get(found, "Tensor.storage"), "Storage.node"))
@@ -168,9 +169,9 @@ def _run(f: Function) -> None:
 
 
 def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> Value:
-    """Emit code that runs an update in the buffer it overwrites, if nothing else refers to this buffer.
+    """Emit code to run an update in the buffer it overwrites, if the buffer has no other reference.
 
-    On success the emitted function drops `held` and returns true. Otherwise return the status of the launch, such as `UNKNOWN`.
+    On success the emitted function drops `held` and returns true. Otherwise return the status of the launch, `UNKNOWN` for example.
     """
     f.require(f.has_one_owner(buffer))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
@@ -179,7 +180,7 @@ def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> 
     done = f.call("run_graph", I64, [node, buffer, f.the("updates")])
 
     def is_done() -> Value:
-        f.keeps(buffer)  # it is the update's
+        f.keeps(buffer)  # the update owns it now
         f.let_go(*held)
         return f.constant(I1, True)
 
@@ -203,16 +204,16 @@ def _reads_once(f: Function, value: Value, old: Value, offset: Value) -> Value:
 
 
 def _may_wait(f: Function) -> None:
-    """Emit `may_wait(node, storage)`: return whether the other operand `node` may stay pending while the storage is overwritten.
+    """Emit `may_wait(node, storage)`: return whether the second operand `node` may stay pending while the storage is overwritten.
 
-    The operation must be cheap, and all its sources must be in memory or small enough to be evaluated. Sources in the overwritten memory
-    are replaced by copies.
+    The operation must be cheap. Each source must be in memory or small enough to be evaluated now. Sources in the overwritten memory are
+    replaced by copies.
     """
     node, storage = f.arguments
     most, sources = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")), f.hold(f.get(node, "Node.sources"))
 
     def compute(k: Value) -> None:
-        """Evaluate the source `k` if it is pending and small, and decline if it is large."""
+        """Evaluate the source `k` if it is small and pending. Decline a large pending source."""
         source = f.item(sources, k)
 
         def waits() -> None:

@@ -1,7 +1,7 @@
 """A walk through a pending graph that numbers nodes, offsets and scalars as `plans/pattern.py` does, and writes a cache key.
 
-The keys of two graphs are equal if the same plan computes both. The tables hold addresses of objects that others own. So no Python code may
-run, and no object that the collector tracks may be created, from the start of a walk until its results have been used.
+The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
+until the results have been used, no Python code may run and no object tracked by the collector may be created.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TABLES = {
     "first_place": MANY_NODES,  # the first of the node's entries in `places`, or -1
     "offsets": READS,
     "scalars": NUMBERS,
-    "places": 2 * READS,  # memory that is read: the offset, and the next entry of the same node, or -1
+    "places": 2 * READS,  # reads of memory: the offset, and the next entry of the same node, or -1
     "lent": LENT,
     "walked": 13,
 }
@@ -63,9 +63,7 @@ def recipe_number(f: Function, recipe: Value) -> Value:
 
 
 def _number_had_by(f: Function) -> None:
-    """Emit `number_had_by(recipe)`: return the serial number of a recipe, which gets one on the first call. Return 0 if memory is
-    exhausted.
-    """
+    """Emit `number_had_by(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory is exhausted."""
     (recipe,) = f.arguments
     there = f.get(recipe, "Recipe.number")
     f.when_giving(~f.is_null(there), lambda: f.integer(there))
@@ -83,12 +81,12 @@ def table(f: Function, name: str, at: int = 0) -> Value:
 
 
 def count(f: Function, which: int) -> Value:
-    """Emit a load of one of the words of `@walked`, given by its byte offset."""
+    """Emit a load of a word of `@walked`, given by its byte offset."""
     return table(f, "walked", which).load(I64)
 
 
 def append(f: Function, name: str, which: int, value: Value, most: Value | None = None) -> Value:
-    """Emit code that appends a word to a table and returns its index. The code declines if the table has `most` words."""
+    """Emit code to append a word to a table, and return the index. The code declines if the table has `most` words."""
     number = count(f, which)
     f.require(number < (_TABLES[name] if most is None else most))
     _add(f, which)
@@ -113,7 +111,7 @@ def _begin(f: Function) -> None:
 
 
 def _slot_of(f: Function) -> None:
-    """Emit `slot_of(node)`: return the hash table slot of a node: the slot that holds it, or the free one to write it to."""
+    """Emit `slot_of(node)`: return the hash table slot of a node: the slot of the visited node, or the free slot to write the node to."""
     (node,) = f.arguments
     walk, itself, last = count(f, WALK), node.cast("ptrtoint", I64), count(f, MOST_MET) * PER_NODE - 1
     at = f.local(I64, (itself * MIX).shifted_right(64 - SLOTS.bit_length() + 1) & last)
@@ -139,7 +137,7 @@ def number_of(f: Function, x: Value) -> Value:
 
 
 def meet(f: Function, x: Value, number: Value) -> None:
-    """Emit code that marks a node as visited, with this number."""
+    """Emit code to mark a node as visited, with this number."""
     itself = x.cast("ptrtoint", I64)
     append(f, "nodes", NODE, itself, count(f, MOST_MET))
     slot = f.call("slot_of", POINTER, [x])
@@ -153,7 +151,7 @@ def words(f: Function) -> Value:
 
 
 def _number(f: Function, node: Value, address: Value) -> None:
-    """Emit code that gives a node the next number. `address` is the address of its data, or 0 if it is pending."""
+    """Emit code to give a node the next number. `address` is the address of the node's data, or 0 for a pending node."""
     number = count(f, NODE)
     meet(f, node, number)
     table(f, "addresses").at(number, I64).store(address)
@@ -176,7 +174,7 @@ def _place_of(f: Function) -> None:
 
     f.as_long_as(is_another, lambda: at.store(row(at.load(I64)).at(1, I64).load(I64)))
     f.when_giving(at.load(I64) >= 0, lambda: at.load(I64))
-    found = count(f, PLACE)  # there is room for one for each read
+    found = count(f, PLACE)  # the table has room for an entry for each read
     row(found).store(offset)
     row(found).at(1, I64).store(first.load(I64))
     first.store(found)
@@ -193,7 +191,7 @@ def _visited(f: Function) -> None:
 
     def in_memory() -> Value:
         f.when(~f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: _add(f, PINNED))
-        append(f, "key", WORD, f.number(0))  # no recipe: this tells a node in memory from a pending one with the same readers
+        append(f, "key", WORD, f.number(0))  # no recipe number: distinguishes a node in memory from a pending node with the same readers
         _number(f, node, f.address(f.get(buffer, "Buffer.address")))
         return f.constant(I1, True)
 
@@ -285,6 +283,6 @@ def _pattern_of(f: Function) -> None:
 
 
 def _put(f: Function, items: Value, item: Value) -> None:
-    """Emit code that appends an item to a list. The reference is consumed."""
+    """Emit code to append an item to a list. The reference is consumed."""
     f.append(items, item)
     f.let_go(item)

@@ -157,7 +157,7 @@ def _worked_out(f: Function) -> None:
 
 
 def numbers_of(f: Function, program: Value, numbers: Value) -> Value:
-    """Emit code that copies a tuple of integers into a local array, and return its address.
+    """Emit code to copy a tuple of integers into a local array, and return the address.
 
     The code declines if the program does not take as many inputs.
     """

@@ -1,7 +1,8 @@
-"""Assignments, to an element or to a part of a tensor, that write into memory at once.
+"""Assignments to an element or to a part of a tensor, written into memory at once.
 
-The emitted functions write only into memory that nothing else can read, so no pending node sees the change. They decline, before anything
-has changed, what the fallback in Python must do: values that derivatives follow, externally shared buffers, and busy locks.
+The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
+the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
+write of a single element).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _set_item(f: Function) -> None:
-    """Emit `set_item(x, key, value)`: do `x[key] = value` in memory that nothing else reads. Return None, or decline."""
+    """Emit `set_item(x, key, value)`: do `x[key] = value` in memory without other readers. Return None, or decline."""
     x, key, value = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -67,7 +68,7 @@ def _as_number(f: Function, x: Value, value: Value) -> Value:
 def _set_element(f: Function) -> None:
     """Emit `set_element(x, offset, value)`: write a number into the element of `x` at an offset in its storage. Return None, or decline.
 
-    The storage must be in memory that nothing else reads, or in an externally shared buffer.
+    The storage must be in memory without other readers, or in an externally shared buffer.
     """
     x, offset, value = f.arguments
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
@@ -89,7 +90,7 @@ def _set_element(f: Function) -> None:
 
 
 def _set_at(f: Function, x: Value, key: Value, value: Value) -> Value:
-    """Emit `x[key] = value` for a key that is a tensor: a mask, or else indices."""
+    """Emit `x[key] = value` for a tensor as the key: a mask, or else indices."""
     found = f.call("set_masked", POINTER, [x, key, value])
     return f.choose(f.is_null(found), lambda: [f.call("set_picked", POINTER, [x, key, value])], lambda: [found])[0]
 
@@ -122,7 +123,7 @@ def _set_masked(f: Function) -> None:
 
 
 def refuse_pinned(f: Function, x: Value) -> None:
-    """Emit code that declines a tensor in an externally shared buffer (`Buffer.pins`): the fallback in Python does such writes."""
+    """Emit code to decline a tensor in an externally shared buffer (`Buffer.pins`), which only the fallback in Python writes."""
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
 
@@ -134,7 +135,7 @@ def refuse_pinned(f: Function, x: Value) -> None:
 
 
 def _takes(f: Function) -> None:
-    """Emit `takes(x, found, beside)`: make the elements of the tensor `x` those of `found`, in place. Return whether that was done.
+    """Emit `takes(x, found, beside)`: replace the elements of the tensor `x` by those of `found`, in place. Return true, or decline.
 
     `found` is the result of an operation on `x` and `beside`, a tensor or a number. If `x` covers its storage and has the layout of
     `found`, the storage takes over the node of `found`. Otherwise the elements are written into the part of the storage.
@@ -212,14 +213,13 @@ def _is_nothing(f: Function, new: Value, spec: Value) -> Value:
 
 
 def _compute_beside(f: Function, y: Value) -> None:
-    """Emit the evaluation of the other operand of an in-place write: while pending, this operand may refer to memory that is overwritten.
-    """
+    """Emit the evaluation of the second operand `y` of an in-place write: while pending, `y` may refer to memory that is overwritten."""
     storage = f.get(y, "Tensor.storage")
     f.when(f.is_a(storage, "Storage"), lambda: compute_storage(f, storage))
 
 
 def compute_storage(f: Function, storage: Value) -> None:
-    """Emit the evaluation of the pending node of a storage. The code declines a node that has a tape node, or reads a traced argument."""
+    """Emit the evaluation of the pending node of a storage. The code declines a node with a tape node or a traced argument."""
 
     def compute() -> None:
         node = f.hold(f.get(storage, "Storage.node"))
@@ -233,8 +233,8 @@ def compute_storage(f: Function, storage: Value) -> None:
 def _put(f: Function) -> None:
     """Emit `put(storage, spec, offset, value)`: write a tensor or a number over a part of a storage. Return None, or decline.
 
-    Nothing else may read the memory of the storage. The old content is evaluated first, since the value may depend on it, then the value.
-    Either may run Python code, so the storage is examined afterwards.
+    The memory of the storage must have no other reader. The old content is evaluated first, since the value may depend on it, then the
+    value. Either may run Python code, so the storage is examined afterwards.
     """
     storage, spec, offset, value = f.arguments
     f.hold(storage), f.hold(spec)
@@ -256,7 +256,7 @@ def _put(f: Function) -> None:
     own_storage = f.both(is_tensor, lambda: f.get(value, "Tensor.storage").equals(storage))
 
     def is_there() -> Value:
-        """Test whether the value is the part itself, so that `x[key] += y` has written it already."""
+        """Test whether the value is the part itself: then `x[key] += y` has already written to it."""
         same = f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
         return f.both(same, lambda: f.call("has_each_once", I1, [spec]))
 
@@ -300,23 +300,23 @@ def _computed_source(f: Function, value: Value) -> Value:
 
 
 def _scalar(f: Function, value: Value) -> Value:
-    """Emit a `Scalar` of a number, as the source of a write. It has no dtype, since the launch record knows the type. A new reference."""
+    """Emit a `Scalar` of a number, as the source of a write, without a dtype: the launch record knows the type. A new reference."""
     made = f.new("Scalar", value=f.own(value), dtype=f.own(f.the("None")))
     f.keeps(made)
     return made
 
 
 def _launch_over(f: Function, storage: Value, made: Value, source: Value, sources: Value, offsets: Value) -> None:
-    """Emit the launch of a write over the memory of a storage, copied first if anything else can read it."""
+    """Emit the launch of a write over the memory of a storage; memory with other readers is copied first."""
     buffer = own_memory(f, storage, source, f.get(f.get(made, "Made.spec"), "Spec.dtype"))
     f.require(f.call("launch", I1, [f.get(made, "Made.frame"), f.nothing(), sources, offsets, buffer]))
 
 
 def own_memory(f: Function, storage: Value, source: Value, dtype: Value) -> Value:
-    """Emit the search for a buffer to write into: that of a storage, which must be in memory and have the given dtype.
+    """Emit the choice of a buffer to write into: the buffer of a storage, which must be in memory and have the given dtype.
 
-    If anything but the write can read the buffer, the storage gets a copy first. `source` is the node that the write reads: it may be the
-    node of the storage. The caller's code must write at once, before Python code can run.
+    If the buffer has readers besides the write, the storage gets a copy first. `source` is the node that the write reads, possibly the node
+    of the storage. The caller's code must write at once, before Python code can run.
     """
     f.when(~_is_alone(f, storage, source), lambda: f.require(f.call("unshared", I1, [storage])))
     f.require(_is_alone(f, storage, source))
@@ -331,7 +331,9 @@ def own_memory(f: Function, storage: Value, source: Value, dtype: Value) -> Valu
 
 
 def _is_alone(f: Function, storage: Value, source: Value) -> Value:
-    """Emit a test whether nothing but a write, with `source` as its source, can read what a storage holds. It declines a pending node."""
+    """Emit a test whether a write with the source node `source` is the only reader of a storage's content. The code declines a pending
+    node.
+    """
     old = f.get(storage, "Storage.node")
     buffer = f.get(old, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
@@ -340,9 +342,7 @@ def _is_alone(f: Function, storage: Value, source: Value) -> Value:
 
 
 def _unshared(f: Function) -> None:
-    """Emit `unshared(storage)`: move the content of a storage, which is in memory, to a copy that nothing else reads. Return true, or
-    decline.
-    """
+    """Emit `unshared(storage)`: move the content of a storage from its buffer to a copy without other readers. Return true, or decline."""
     (storage,) = f.arguments
     old = f.hold(f.get(storage, "Storage.node"))
     recipe = f.get(old, "Node.recipe")
@@ -367,7 +367,7 @@ def _unshared(f: Function) -> None:
 def number_for(f: Function, value: Value, dtype: Value) -> Value:
     """Emit the number to write: `value` itself, or the element of a tensor with one element of this dtype.
 
-    The emitted function drops the new reference if it declines.
+    The new reference is dropped if the function declines.
     """
 
     def of_element() -> list[Value]:
@@ -382,9 +382,9 @@ def number_for(f: Function, value: Value, dtype: Value) -> Value:
 
 
 def _put_number(f: Function) -> None:
-    """Emit `put_number(start, dtype, offset, number)`: store a Python number at an element offset, if it fits the dtype exactly.
+    """Emit `put_number(start, dtype, offset, number)`: store a Python number of the dtype's range and kind at an element offset.
 
-    The function returns false for any other number. Floats may be rounded to float32 unless they overflow.
+    The function returns false for other numbers. Floats are rounded to float32 unless they overflow.
     """
     start, dtype, offset, number = f.arguments
     yes = f.constant(I1, True)
