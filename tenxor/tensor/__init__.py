@@ -22,9 +22,9 @@ API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # versio
 class Tensor(Ordering):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
-    Movement returns views of the same storage, which are writable wherever no two positions share an element. Indexing with as many
-    integers as axes returns the present element as a new 0-d tensor; with an Ellipsis, `t[i, j, ...]`, it returns a 0-d view. Arithmetic
-    returns new tensors, which are evaluated on demand. A result never depends on when that happens: it equals line-by-line execution.
+    Movement returns views of the same storage. They are writable wherever no two positions share an element. Indexing with as many integers
+    as axes returns the present element as a new 0-d tensor; an added Ellipsis, `t[i, j, ...]`, gives a 0-d view. Arithmetic returns new
+    tensors, evaluated on demand. Results equal those of line-by-line execution.
 
     Tensors are created by `tx.asarray`, `tx.zeros` and similar functions.
 
@@ -97,7 +97,7 @@ class Tensor(Ordering):
 
 @cache
 def elsewhere() -> dict[str, str]:
-    """Return advice by attribute name, for attributes that tensors have in other libraries or that are functions here."""
+    """Return advice by attribute name, for attributes of tensors in other libraries and for names that are functions here."""
     import sys
 
     from ..spellings import SAME, of_tensors
@@ -108,5 +108,5 @@ def elsewhere() -> dict[str, str]:
 
 
 def no_attribute(name: str) -> UnknownAttribute:
-    """Return the error for an attribute that tensors have only in other libraries, with advice for the user."""
+    """Return the error for an attribute of tensors in other libraries, with advice for the user."""
     return UnknownAttribute(f"a Tensor has no attribute {name!r}; use {elsewhere()[name]}")

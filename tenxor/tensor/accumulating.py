@@ -1,8 +1,8 @@
 """Methods that write or reduce values into elements at indices: `scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`,
-`masked_scatter`, and `t.at[key]` for any NumPy key.
+`masked_scatter`, and `t.at[key]` for NumPy keys.
 
-An element that is indexed several times takes all its values in their order, as in NumPy's `ufunc.at`. Methods whose name ends in `_` work
-in place. Their reductions also work through a view that has one element at several positions.
+An element that is indexed several times takes the values in their order, as in NumPy's `ufunc.at`. Methods with a name ending in `_` work
+in place. Their reductions also work through a view with an element at several positions.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class At(Generic[T]):
         return self._written("at.set", value, None)
 
     def add(self, value: Operand) -> T:
-        """Return a new tensor with all values for an element added to it."""
+        """Return a new tensor: each element plus the sum of the values for it."""
         return self._written("at.add", value, "sum")
 
     def multiply(self, value: Operand) -> T:
-        """Return a new tensor with each element multiplied by all values for it."""
+        """Return a new tensor: each element times the product of the values for it."""
         return self._written("at.multiply", value, "prod")
 
     def min(self, value: Operand) -> T:
-        """Return a new tensor with the minimum of each element and all values for it."""
+        """Return a new tensor: the minimum of each element and the values for it."""
         return self._written("at.min", value, "min")
 
     def max(self, value: Operand) -> T:
-        """Return a new tensor with the maximum of each element and all values for it."""
+        """Return a new tensor: the maximum of each element and the values for it."""
         return self._written("at.max", value, "max")
 
 
@@ -73,7 +73,7 @@ class Accumulating(Indexing):
     def at(self) -> At[Self]:
         """A proxy for functional updates: `t.at[key].set(v)` returns a new tensor with values written at a NumPy key.
 
-        The methods `add`, `multiply`, `min` and `max` combine each element with all values for it.
+        The methods `add`, `multiply`, `min` and `max` combine each element with the values for it.
 
         >>> import tenxor as tx
         >>> tx.zeros(4).at[[1, 1, -1]].add([1.0, 2.0, 5.0]).tolist()
@@ -240,10 +240,10 @@ class Accumulating(Indexing):
         return self._select(op, layout, (axis,), (self._indices(op, index),), axis, (axis,))
 
     def _along(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> tuple[Selection, Any]:
-        """Return the selection of an index tensor along an axis, with the values for it, as PyTorch's `scatter` reads them.
+        """Return the selection of an index tensor along an axis, with its values, as PyTorch's `scatter` reads them.
 
-        A tensor of values may be larger than the index on any axis, and the rest is not used. It is never broadcast. A single number is
-        used for all elements.
+        A tensor of values may be larger than the index along each axis; the rest is not used. A value tensor is never broadcast, but a
+        single number is used for each element.
         """
         selection = self._select_within(op, layout, self._axis(op, axis, index, values), index)
         value, shape = self._operand(values, op), selection.shape
@@ -328,7 +328,7 @@ def _scatter_reduction(op: str, reduce: str | None) -> str | None:
 
 
 def _reduction_named(op: str, reduce: str | None) -> str:
-    """Return the name of the reduction for the argument `reduce`, or "mean". Raise ArgumentError for other values."""
+    """Return the name of the reduction for the argument `reduce`, or "mean". Raise ArgumentError if `reduce` is not supported."""
     if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCES):
         raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {described(reduce)}")
     return _REDUCES.get(reduce, "mean")

@@ -1,8 +1,8 @@
-"""Joining of many small tensors or arrays of one shape and dtype, by copying their memory as bytes.
+"""Joining of many small tensors or arrays of equal shape and dtype, by copying their memory as bytes.
 
-NumPy takes 0.1 microseconds to examine each piece that it copies, and Python takes as long for two or three attribute reads. So this module
-reads few attributes of each piece. It concatenates the whole memory blocks of the tensors as bytes, and copies all elements through one
-strided view of the result.
+NumPy takes 0.1 microseconds to examine each piece, and Python takes as long for two or three attribute reads. So this module reads few
+attributes of each piece. It concatenates the whole memory blocks of the tensors as bytes, and copies the elements through a strided view of
+the result.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def joined_alike(
     stacked: bool = False,
     mixed: bool = False,
 ) -> _T | None:
-    """Return a new tensor of pieces of one shape and dtype, or None if the pieces cannot be joined together as bytes.
+    """Return a new tensor of pieces of equal shape and dtype, or None if the pieces cannot be joined as bytes.
 
-    The pieces are all tensors of class `cls` or all NumPy arrays; `types` is the set of their types. They are joined along `axis`, along a
+    The pieces are either tensors of class `cls` or NumPy arrays; `types` is the set of their types. They are joined along `axis`, along a
     new axis if `stacked`, or flattened if `axis` is None. If `mixed`, arrays may differ in dtype.
     """
     if types == {np.ndarray}:
@@ -74,9 +74,10 @@ def joined_alike(
 
 
 def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
-    """Return the joined tensors, or None unless all are small, in memory, and have one layout.
+    """Return the joined tensors, or None unless they are small, of equal shape and dtype, and stored alike.
 
-    They must be views of one storage, or lie in memory blocks of one size.
+    They must be known scalars, or views of a single storage that differ in their offsets, or have equal layouts in memory blocks of equal
+    size.
     """
     one = tensors[0]
     layout, dtype = one.layout, one.dtype
@@ -104,7 +105,7 @@ def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | N
 
 
 def _places(tensors: Sequence[Core]) -> list[int] | None:
-    """Return the offsets of tensors that are views of one storage in memory and differ only in their offset; None for other tensors."""
+    """Return the offsets of tensors that differ only in their offset in a single storage in memory; None for different tensors."""
     one = tensors[0]
     storage, dtype = one.storage, one.dtype
     shape, strides = one.layout.shape, one.layout.strides
@@ -124,7 +125,7 @@ def _places(tensors: Sequence[Core]) -> list[int] | None:
 
 
 def _put_places(places: list[int], one: Core, found: _Result) -> None:
-    """Copy pieces that are views of one storage into the result, given their offsets. `one` is one of the pieces."""
+    """Copy pieces from a single storage into the result, given their offsets. `one` is one of the pieces."""
     layout, dtype, size = one.layout.at(0), one.dtype, one.dtype.itemsize
     reach = layout.range()
     assert reach is not None and one.storage.node.buffer is not None
@@ -140,7 +141,7 @@ def _put_places(places: list[int], one: Core, found: _Result) -> None:
 
 
 def _put_blocks(blocks: list[Any], layout: Layout, found: _Result) -> None:
-    """Copy pieces into the result, given their memory blocks, all of one size."""
+    """Copy pieces into the result, given their memory blocks of equal size."""
     dtype, block = found.dtype, len(blocks[0])
     step = max(1, PORTION // block)
     offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
@@ -151,7 +152,7 @@ def _put_blocks(blocks: list[Any], layout: Layout, found: _Result) -> None:
 
 
 def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
-    """Return the memory blocks of tensors that all have one layout and one block size; None for other tensors."""
+    """Return the memory blocks of tensors with equal layouts and equal block sizes; None for different tensors."""
     one = tensors[0]
     layout, dtype, buffer = one.layout, one.dtype, one.storage.node.buffer
     if buffer is None or not len(buffer.array) <= min(SMALL, APART + 4 * layout.size * dtype.itemsize):
@@ -179,14 +180,14 @@ def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
 
 
 def _numbers(tensors: Sequence[Core]) -> list[Number] | None:
-    """Return the known scalars of element tensors of one dtype; None unless all are known."""
+    """Return the known scalars of element tensors of equal dtype; None unless each is known."""
     layout, dtype = tensors[0].layout, tensors[0].dtype
     cells = [t.storage for t in tensors if t.layout is layout and t.dtype is dtype]
     return known_numbers(cells, dtype) if len(cells) == len(tensors) else None
 
 
 def put_bytes(rows: Sequence[Any], out: Array) -> None:
-    """Copy small contiguous rows of one dtype into `out`, one after another."""
+    """Copy small contiguous rows of equal dtype into `out`, end to end."""
     step = max(1, PORTION * len(rows) // out.nbytes)
     start = 0
     for first in range(0, len(rows), step):
@@ -207,7 +208,7 @@ def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
 def _joined_arrays(
     cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None, stacked: bool, mixed: bool
 ) -> _T | None:
-    """Return the joined arrays, or None unless all are small, of one shape, and of supported dtypes."""
+    """Return the joined arrays, or None unless they are small, of equal shape, and of supported dtypes."""
     one, dtypes = arrays[0], dtypes_of(arrays)
     if not 0 < one.nbytes <= SMALL or (len(dtypes) > 1 and not mixed) or not OF_NUMPY.keys() >= set(dtypes):
         return None

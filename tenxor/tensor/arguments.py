@@ -41,7 +41,7 @@ ZERO: int = Default(0, "0")
 
 
 def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return integers that were given one by one or as one sequence: `f(2, 3)` or `f((2, 3))`. Raise ArgumentError for other values."""
+    """Return integers given singly or as a sequence: `f(2, 3)` or `f((2, 3))`. Raise ArgumentError for values that are no integers."""
     if all([type(n) is int for n in values]):  # the usual case
         return values
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
@@ -57,7 +57,7 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def truth(op: str, name: str, value: Any) -> bool:
-    """Return a flag as a bool. Raise ArgumentError for a value without a truth value, such as an array."""
+    """Return a flag as a bool. Raise ArgumentError for a value without a truth value, for example an array."""
     try:
         return bool(value)
     except (TypeError, ValueError):
@@ -65,33 +65,33 @@ def truth(op: str, name: str, value: Any) -> bool:
 
 
 def one_of(op: str, name: str, value: Any, *choices: str) -> str:
-    """Return `value` if it is one of `choices`. Raise ArgumentError for any other value, arrays included."""
+    """Return `value` if it equals one of `choices`. Raise ArgumentError otherwise, also for arrays."""
     if isinstance(value, str) and value in choices:
         return value
     raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {described(value)}")
 
 
 def check_parts(op: str, count: int, size: int) -> None:
-    """Raise ArgumentError if an axis of `size` elements is split into so many parts that nearly all are empty."""
+    """Raise ArgumentError if an axis of `size` elements is split into `count` parts and most of the parts would be empty."""
     if count > max(size, _MOST_EMPTY):
         raise ArgumentError(f"{op}: {count} parts of an axis of size {size} are nearly all empty; give {max(size, 1)} or less")
 
 
 def axis_of(op: str, axis: Any, ndim: int) -> int:
-    """Return one axis as a non-negative number. Raise AxisError if it is out of range."""
+    """Return an axis as a non-negative number. Raise AxisError if the axis is out of range."""
     return checked_axis(axis, ndim, op)
 
 
 def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
-    """Return axes as non-negative numbers, and all axes for None. Raise AxisError if one is out of range."""
+    """Return axes as non-negative numbers; None means every axis. Raise AxisError if an axis is out of range."""
     return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)
 
 
 def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
-    """Return the result `found`, or write it into the tensor `out` and return `out`.
+    """Return the result `found`, or write the result into the tensor `out` and return `out`.
 
-    With `where`, only elements where it is true are written. With casting "unsafe" the result is converted to any dtype of `out`. The
-    result of an elementwise operation may `broadcast` to the shape of `out`.
+    With `where`, elements are written only where `where` is true. With casting "unsafe" the result is converted to the dtype of `out`,
+    whatever is lost. The result of an elementwise operation may `broadcast` to the shape of `out`.
     """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if target is None:
@@ -107,7 +107,7 @@ def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = N
 
 
 def left_to(name: str) -> Callable[[F], F]:
-    """Return a decorator for a method that calls the public function `name` if it gets the keyword `out`, `where` or `initial`."""
+    """Return a decorator for a method: a call with the keyword `out`, `where` or `initial` goes to the public function `name`."""
 
     def decorated(method: F) -> F:
         code = unwrap(method).__code__
@@ -125,7 +125,9 @@ def left_to(name: str) -> Callable[[F], F]:
 
 
 def number_of(x: Any, op: str) -> Number:
-    """Return a Python number for a Python number, a NumPy scalar, or a 0-d tensor or array. Raise DTypeError for other objects."""
+    """Return a Python number for a Python number, a NumPy scalar, or a 0-d tensor or array. Raise DTypeError for objects that are no
+    numbers.
+    """
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
     if isinstance(value, (int, float, complex)):
         return plain_number(value)

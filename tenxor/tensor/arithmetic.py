@@ -256,7 +256,7 @@ class Arithmetic(Accumulating):
         return self._rounded_to(digits)
 
     def _rounded_to(self, digits: int) -> Self:
-        """Return floats or complex numbers rounded to `digits` decimals. A number too large to have such decimals is returned as it is."""
+        """Return floats or complex numbers rounded to `digits` decimals. Numbers too large for this many decimals are unchanged."""
         wide: Any = self.astype(self.dtype.compute, copy=False)
         power, by = 10.0 ** abs(digits), OPS["divide_by_real" if self.dtype.is_complex else "divide"]
         if power > finfo(wide.dtype).max:
@@ -307,7 +307,7 @@ class Arithmetic(Accumulating):
         return int(self._only("index"))
 
     def _only(self, op: str) -> Any:
-        """Return the only element as a Python number. Raise ShapeError for any other number of elements."""
+        """Return the only element as a Python number. Raise ShapeError unless there is exactly one element."""
         if self.layout.size != 1:
             many = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
@@ -358,7 +358,7 @@ class Arithmetic(Accumulating):
         return self.astype(names[0], copy=copy) if names else self  # type: ignore[arg-type]
 
     def copy(self) -> Self:
-        """Return a new tensor with the same elements and a storage of its own. Memory is copied when one of the two is written to."""
+        """Return a new tensor with the same elements and a separate storage. Memory is copied when either tensor is written to."""
         node, layout = self.node, self.layout
         if (
             layout.is_contiguous()
@@ -373,25 +373,25 @@ class Arithmetic(Accumulating):
     clone = copy
 
     def contiguous(self) -> Self:
-        """Return this tensor if its elements are stored in row-major order without gaps, else a copy that is."""
+        """Return this tensor if its elements are stored in row-major order without gaps; otherwise return a contiguous copy."""
         return self if self.layout.is_contiguous() else self.copy()
 
     def fill_(self, value: Operand) -> Self:
-        """Write one number to all elements, in place, and return this tensor."""
+        """Write a number to every element, in place, and return this tensor."""
         self._write(self._operand(value, "fill_"), "fill_")
         return self
 
     def fill(self, value: Operand) -> None:
-        """Write one number to all elements, in place, and return None, as NumPy does."""
+        """Write a number to every element, in place, and return None, as NumPy does."""
         self.fill_(value)
 
     @left_to("clip")
     def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Self | None = None) -> Self:
         """Return a new tensor with the elements limited to the range from `min` to `max`.
 
-        A bound is a number, a tensor, or None for no bound. For integers, a bound beyond the dtype's range on its own side has no effect;
-        one beyond the other side raises OutOfBounds. The derivative at an element equal to a number is 0. An element equal to an element of
-        a tensor bound shares the derivative with it.
+        A bound is a number, a tensor, or None for no bound. For an integer dtype, an integer bound beyond the dtype's range has no effect
+        if every element satisfies it; otherwise it raises OutOfBounds. The derivative at an element equal to a number is 0. An element
+        equal to an element of a tensor bound shares the derivative with this bound.
         """
         result = self
         for bound, name, extreme in ((min, "at_least", "maximum"), (max, "at_most", "minimum")):

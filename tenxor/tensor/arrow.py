@@ -1,6 +1,6 @@
-"""Export of tensors as Arrow arrays, through pyarrow (the extra `interop`), for pandas, polars and others.
+"""Export of tensors as Arrow arrays, through pyarrow (the extra `interop`), for example to pandas and polars.
 
-Each axis after the first becomes a list of fixed size. Numbers in row-major order are shared, others are copied.
+Each axis after the first becomes a list of fixed size. Numbers in row-major order are shared, otherwise they are copied.
 """
 
 from __future__ import annotations

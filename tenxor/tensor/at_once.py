@@ -18,7 +18,7 @@ SMALL = 1 << 14  # elements that are read or written
 
 
 def seen_by_numpy(x: Core) -> Array | None:
-    """Return a NumPy view of a tensor's memory, or None if there is none.
+    """Return a NumPy view of a tensor's memory, or None.
 
     None is returned for a pending tensor, an externally shared buffer, a tensor with a tape node, a gathered layout, a view chain, and
     bfloat16.
@@ -47,9 +47,9 @@ def read_at_once(x: Core, parts: tuple[Any, ...]) -> Array | None:
 
 
 def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
-    """Write a value over the elements that a key with one index array selects, and return whether that was done.
+    """Write a value over the elements that a key with a single index array selects, and return True, or return False without a write.
 
-    False is returned if they are many, pending, or out of range, and if anything else can read the memory.
+    False is returned for many, pending or out-of-range elements, and for memory with other readers.
     """
     if len(parts) != 1 or not isinstance(parts[0], (Core, np.ndarray)) or not parts[0].ndim:
         return False

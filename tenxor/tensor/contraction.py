@@ -1,4 +1,4 @@
-"""Contractions: a multiplication over all pairs of indices and a sum, which become one kernel without temporaries (`kernel/pairs.py`)."""
+"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel without temporaries (`kernel/pairs.py`)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def matmul(a: Values, b: Values, *, out: Any = None) -> Any: ...
 
 @called_again
 def matmul(a: Axed, b: Axed, *, out: Any = None) -> Any:
-    """Return a new tensor: the matrix product over the last two axes, broadcast over the others.
+    """Return a new tensor: the matrix product over the last two axes, broadcast over the leading axes.
 
     A 1-D operand is a row on the left and a column on the right. Array-likes are converted to tensors. With `out` the result is written
-    into that tensor, which is returned. Integers wrap around at their width; float16 and bfloat16 are summed in float32; for bools the
-    result is whether any product is true. A ShapeError names both shapes and the axis.
+    into this tensor, and `out` is returned. Integers wrap around at their width; float16 and bfloat16 are summed in float32; for bools the
+    result is true if any product is true. A ShapeError names both shapes and the axis.
 
     >>> import tenxor as tx
     >>> (tx.asarray([[1, 2, 3], [2, 4, 6]]) @ tx.asarray([[1, 4], [2, 5], [3, 6]])).tolist()
@@ -72,7 +72,7 @@ def _of_axes(x: Any) -> Any:
 
 
 def at_start(t: Core) -> Layout:
-    """Return the layout of a tensor without its offset. Loops are cached by these layouts, since they do not depend on offsets."""
+    """Return the layout of a tensor with offset 0. Loops are cached by such layouts, since they do not depend on offsets."""
     return t.spec.layout
 
 
@@ -122,7 +122,7 @@ def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept: Lab
 
 
 def _broadcast_over(loops: Labels, layout: Layout, labels: Labels, shape: Sequence[int]) -> Layout:
-    """Return a layout with one axis for each loop, in order. It is broadcast along loops for which the operand has no axis."""
+    """Return a layout with an axis for each loop, in order. The layout is broadcast along loops for which the operand has no axis."""
     axes = list(labels)
     own = layout.permute([axes.index(label) for label in loops if label in axes])
     return own.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
@@ -134,8 +134,8 @@ def loops_along(
 ) -> Loops:
     """Return the loops that iterate `axes` of `a` together with the axes `others` of `b`.
 
-    The first `batches` of these axes are kept; they come first in the result, before the other axes of `a` and then of `b`. The rest is
-    summed over. Raise ShapeError if paired axes differ in size.
+    The first `batches` pairs of axes are kept; they come first in the result, before the free axes of `a` and then of `b`. The remaining
+    pairs are summed over. Raise ShapeError if paired axes differ in size.
     """
     for i, j in zip(axes, others, strict=True):
         if a.shape[i] != b.shape[j]:
@@ -150,7 +150,7 @@ def loops_along(
 
 
 def paired_axes(op: str, which: str, shape: tuple[int, ...], axes: Sequence[Any]) -> tuple[int, ...]:
-    """Return axes of an operand as non-negative numbers. An AxisError names the operand, `which`, and its shape."""
+    """Return axes of an operand as non-negative numbers. An AxisError names the operand (`which`) and its shape."""
     try:
         return tuple([axis_of(op, axis, len(shape)) for axis in axes])
     except AxisError as error:
@@ -158,7 +158,7 @@ def paired_axes(op: str, which: str, shape: tuple[int, ...], axes: Sequence[Any]
 
 
 def dot(a: Any, b: Any) -> Any:
-    """Return a new tensor: `a * b` if one is a number or 0-d, else the sum over the last axis of `a` and the last but one of `b`."""
+    """Return a new tensor: `a * b` if an operand is a number or 0-d, else the sum over the last axis of `a` and the last but one of `b`."""
     if not (isinstance(a, Core) and isinstance(b, Core) and a.layout.shape and b.layout.shape):
         return a * b
     return along("dot", a, b, (a.ndim - 1,), (max(b.ndim - 2, 0),))
@@ -172,15 +172,15 @@ def along(op: str, a: Any, b: Any, axes: tuple[int, ...], others: tuple[int, ...
 
 
 def result_dtype(op: str, a: Core, b: Core) -> DType:
-    """Return the dtype of a sum of products. For bools it is bool: whether any product is true."""
+    """Return the dtype of a sum of products. For bools this is bool: whether any product is true."""
     return promote(a.dtype, b.dtype, op)
 
 
 def widened(t: Any, dtype: DType) -> Any:
-    """Return a tensor in the dtype in which its products are summed.
+    """Return a tensor in the dtype for sums of its products.
 
-    Narrow floats are summed in float32. Narrow integers are summed in 32 bits, which agree modulo 2 to the power of any smaller width.
-    Bools are summed in float32: a sum is not 0 if any product is true.
+    Narrow floats are summed in float32. Narrow integers are summed in 32 bits: the result is the same modulo 2 to the power of the narrow
+    width. Bools are summed in float32: a sum is not 0 if any product is true.
     """
     if dtype.is_integer:
         wide = dtype if dtype.bits > 16 else uint32 if dtype.kind == "uint" else int32
@@ -196,14 +196,16 @@ def adding(dtype: DType) -> Reduction:
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _recipes(left: Form, right: Form, kept: int, dtype: DType) -> tuple[Recipe, Recipe]:
-    """Return the recipe of the products of two operands with these layouts, and that of their sum over all but the first `kept` axes."""
+    """Return the recipe of the products of two operands with the given layouts, and the recipe of the sum over the axes after the first
+    `kept`.
+    """
     shape, reduction = left.layout.shape, adding(dtype)
     products = recipe_of(_MULTIPLY, shape, dtype, (dtype, dtype), (left, right))
     return products, recipe_of(reduction, shape[:kept], dtype, (dtype,), (Layout.contiguous(shape).form,))
 
 
 def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
-    """Return the pending sum, as `dtype`, of the products of two tensors of one dtype over some loops."""
+    """Return the pending sum, as `dtype`, of the products of two tensors of equal dtype over the given loops."""
     left, right, kept = loops
     shape = left.shape
     if kept == len(shape):

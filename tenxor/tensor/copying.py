@@ -29,20 +29,20 @@ COLUMNS = 4  # columns of the table: the address of the spec, the destination, t
 
 
 def is_shared(nbytes: int, count: int) -> bool:
-    """Return whether `count` pieces of `nbytes` bytes in all are so large that kernels should copy them.
+    """Return whether kernels should copy `count` pieces of `nbytes` bytes in total.
 
-    That is so if several threads can share the work, or if one call would take too long.
+    The pieces must be large on average, and either several threads can share the work, or a single call would take too long.
     """
     return nbytes >= LARGE * count and (nbytes > MOST_AT_ONCE or not is_alone())
 
 
 class Copier(NamedTuple):
-    """The copying functions of the fast path (`shortcut/code/together.py`). Each returns whether it has done its work.
+    """The copying functions of the fast path (`shortcut/code/together.py`). Each returns whether the work was done.
 
-    `specs` writes the address of each piece's spec into the first column of a table, given the table's address. It does so if all pieces
-    are in memory or known scalars, and no tape has to record the copy. `copy` copies pieces as the table says, given the rows of each piece
-    and the distance of rows in bytes. `copy_alike` copies pieces of one spec to an address, given the bytes of a row and of an element, the
-    number of rows and their distance.
+    `specs` writes the address of each piece's spec into the first column of a table, given the table's address. It returns False unless
+    each piece is in memory or a known scalar, and no tape has to record the copy. `copy` copies pieces as the table says, given the rows of
+    each piece and the distance of rows in bytes. `copy_alike` copies pieces of equal spec to an address, given the bytes of a row and of an
+    element, the number of rows and their distance.
     """
 
     specs: Callable[[tuple[Any, ...], int], bool]
@@ -54,7 +54,7 @@ copiers: list[Copier] = []  # at most one
 
 
 class Move(NamedTuple):
-    """A copy: the index of the piece, the layout through which it is read, and the layout through which it is written."""
+    """A copy of a piece: its index, the layout to read it, and the layout to write it."""
 
     piece: int
     read: Layout
@@ -68,9 +68,10 @@ Arrange = Callable[..., Arrangement | None]  # a function of another function's 
 class Joiner(NamedTuple):
     """The functions of the fast path that replay joins of a few small tensors (`shortcut/code/joining.py`).
 
-    `again` takes the name of a function, and the tuple and the dictionary of its arguments. The first argument is the tensors, as a list or
-    a tuple, or the only tensor. It returns the result, or None if no such call was recorded. `learn` records a call: the function's name,
-    its pieces, its other positional and keyword arguments, the result, and the function that returns the arrangement for such arguments.
+    `again` takes the name of a function, and its positional (tuple) and keyword (dictionary) arguments. The first argument is a list or a
+    tuple of tensors, or a single tensor. `again` returns the result, or None for a call without a record. `learn` records a call: the
+    function's name, the pieces, the further positional and keyword arguments, the result, and the function that returns the arrangement for
+    such arguments.
     """
 
     again: Callable[..., Any]
@@ -130,7 +131,7 @@ def copied_together(
 def _copied_alike(
     copy_alike: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
 ) -> _T | None:
-    """Return a new tensor of contiguous pieces of one spec, or None if the pieces are too large or not all of one spec."""
+    """Return a new tensor of contiguous pieces of equal spec, or None for large pieces or different specs."""
     spec = pieces[0].spec
     if any([type(x) is not cls or x.spec is not spec for x in (*pieces[1:2], pieces[-1])]):
         return None
@@ -168,7 +169,7 @@ def _specs(pieces: Sequence[Core], addresses: Array) -> tuple[list[Spec], Array]
 
 
 def _each(numbers: list[int], which: Array) -> Array:
-    """Return for each piece the number that belongs to its spec."""
+    """Return for each piece the number of its spec."""
     found: Array = np.array(numbers)[which]
     return found
 
@@ -201,7 +202,8 @@ def _copied_by_dtype(
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Join pieces of several dtypes: join those of each dtype, then cast them into `out`. Return whether that was done."""
+    """Join pieces of several dtypes: join the pieces of each dtype, then cast the parts into `out`. Return False if this was not possible.
+    """
     to, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows
     if not in_order and not stacked and len({spec.shape for spec in specs}) > 1:

@@ -1,6 +1,6 @@
-"""The base of `Tensor`: a storage seen through a layout, that can be evaluated, read and written.
+"""The base of `Tensor`: a storage seen through a layout, with evaluation, reads and writes.
 
-All other methods are built from four: `_view` (another layout of the same storage), `_compute` (a new pending tensor), `realize` and
+Further methods are built from four: `_view` (another layout of the same storage), `_compute` (a new pending tensor), `realize` and
 `_write`.
 """
 
@@ -57,7 +57,7 @@ def check_device(op: str, device: object) -> None:
 class Elsewhere:
     """The last base class of `Tensor`, for advice about attribute names of other libraries.
 
-    Such names may be set on this class, so that reading one tells the user what to write instead. `dir` does not list them.
+    Foreign names may be set on this class, so that an access raises an error with advice. `dir` does not list them.
     """
 
     __slots__ = ()
@@ -70,7 +70,7 @@ class Elsewhere:
 class Core(Elsewhere):
     """A storage seen through a layout; see `Tensor`.
 
-    A view is described by `layout`, or by `spec` and `offset`. Each description is computed from the other when it is first read.
+    A view is described by `layout`, or by `spec` and `offset`. Either description is computed from the other when first read.
     """
 
     __slots__ = {
@@ -183,9 +183,9 @@ class Core(Elsewhere):
 
     @classmethod
     def _of(cls, node: Node, layout: Layout | None = None) -> Self:
-        """Return a new tensor that holds a node, through a layout or in the node's shape.
+        """Return a new tensor for a node, seen through a layout or in the node's shape.
 
-        A node that reads an externally shared buffer is evaluated at once. The size of the pending graph is capped.
+        A node with an externally shared source buffer is evaluated at once. The size of the pending graph is capped.
         """
         recipe = node.recipe
         if layout is None:
@@ -293,7 +293,7 @@ class Core(Elsewhere):
     def _across_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
         """Return a comparison of int64 with uint64, which have no common dtype.
 
-        Negative numbers are less than all numbers of uint64; the others are compared as uint64.
+        Negative numbers are less than every uint64; non-negative numbers are compared as uint64.
         """
         signed = next(x for x in operands if x.dtype is int64)
         alike = [cls._of(Node.of(_CAST, x.layout.shape, uint64, (x.node,), (x.layout,))) if x is signed else x for x in operands]
@@ -304,7 +304,7 @@ class Core(Elsewhere):
     def _in_memory_order(
         cls, op: Op, shape: Shape, dtype: DType, sources: tuple[Node | Scalar, ...], layouts: Sequence[Layout | None]
     ) -> tuple[Self, Recipe]:
-        """Return the pending tensor of an elementwise operation, stored in the memory order of its operands, and its recipe.
+        """Return the pending tensor of an elementwise operation, stored in the memory order of the operands, and the recipe.
 
         So `t.T + 1` is a view of the result of `t + 1`.
         """
@@ -320,7 +320,7 @@ class Core(Elsewhere):
         return found._view(found.layout.permute([order.index(axis) for axis in range(len(order))])), recipe
 
     def realize(self) -> Self:
-        """Evaluate this tensor now, if it is pending, and return it. Results are evaluated on demand, so no program needs to call this
+        """Evaluate this tensor now, if pending, and return the tensor. Results are evaluated on demand, so no program needs to call this
         method.
 
         >>> import tenxor as tx
@@ -345,7 +345,7 @@ _layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in FOUN
 
 
 def found_out(x: Core, name: str) -> Any:
-    """Compute an unset attribute of a tensor, "layout", "spec" or "offset", store it and return it.
+    """Compute an unset attribute of a tensor, "layout", "spec" or "offset"; store and return the value.
 
     Raise AttributeError if the tensor is not initialized.
     """
@@ -371,7 +371,7 @@ UNINITIALIZED = "Tensor: this object is not initialized; object.__new__ made it,
 
 
 def is_initialized(x: Core) -> bool:
-    """Return whether a tensor has all attributes that its constructor sets."""
+    """Return whether a tensor has every attribute set by the constructor."""
 
     def has(name: str) -> bool:
         try:
@@ -392,7 +392,9 @@ def reads_pinned(node: Node) -> bool:
 
 
 def check_count(op: str, shape: Shape) -> None:
-    """Raise MemoryError for more than `MAX_SIZE` elements, and ShapeError for an empty shape whose other axes multiply to as many."""
+    """Raise MemoryError for more than `MAX_SIZE` elements, and ShapeError for an empty shape whose non-zero sizes have a product of at
+    least `MAX_SIZE`.
+    """
     if prod(shape) > MAX_SIZE:
         raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
     if 0 in shape and prod([n or 1 for n in shape]) >= MAX_SIZE:
@@ -421,7 +423,7 @@ _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater",
 
 
 def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
-    """Return the dtype that decides how Python numbers among the operands are converted: the highest one of the tensors."""
+    """Return the dtype that decides how Python numbers among the operands are converted: the highest dtype of the tensors."""
     found: DType | None = None
     considered = operands[1:] if op.name == "where" else operands
     for x in considered:
@@ -455,9 +457,9 @@ def _check_exponent(value: Any, base: DType) -> None:
 
 
 def scalar(value: Any, beside: DType, op: str) -> Scalar:
-    """Return a `Scalar` of a Python number, in the dtype that the number takes beside a tensor of dtype `beside`.
+    """Return a `Scalar` of a Python number, in the number's dtype beside a tensor of dtype `beside`.
 
-    Raise DTypeError for other objects.
+    Raise DTypeError for objects that are no numbers.
     """
     kind = type(value)
     if kind is not float and kind is not int and kind is not bool and kind is not complex:

@@ -37,10 +37,10 @@ class Differentiating(Reducing):
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Let derivatives be taken with respect to the elements of this tensor's storage from now on, and return this tensor.
 
-        All views of the storage share its gradient. A later write is recorded as a step of the computation, and the gradient is with
-        respect to the values before it. A write inside `tx.no_grad()`, such as an optimiser's, replaces the values and keeps the gradient.
-        Once `backward` has set a gradient, a write outside of `tx.no_grad()` raises DerivativeError, unless `create_graph` was set. Raise
-        DTypeError unless the elements are floats or complex numbers.
+        Every view of the storage shares the gradient. A later write is recorded as a step of the computation, and the gradient is with
+        respect to the values before this write. A write inside `tx.no_grad()`, like an optimiser's, replaces the values and keeps the
+        gradient. Once `backward` has set a gradient, a write outside of `tx.no_grad()` raises DerivativeError, unless `create_graph` was
+        set. Raise DTypeError unless the elements are floats or complex numbers.
 
         >>> import tenxor as tx
         >>> x = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
@@ -67,7 +67,7 @@ class Differentiating(Reducing):
 
     @property
     def grad(self) -> Self | None:
-        """The gradient accumulated by calls of `backward`, through this tensor's layout; None if there is none yet.
+        """The gradient accumulated by calls of `backward`, through this tensor's layout; None before the first gradient.
 
         May be set to a tensor of the same shape and dtype, or to None.
         """
@@ -91,14 +91,15 @@ class Differentiating(Reducing):
         self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
 
     def backward(self, gradient: Self | None = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
-        """Compute the gradient of this tensor with respect to all tensors that require one, and add it to the `grad` of each.
+        """Compute the gradients of this tensor with respect to the tensors that require one, and add them to their `grad`.
 
-        This tensor must be one real number, or `gradient` must be given: a tensor of this shape, the weights of the elements' derivatives.
-        The gradient with respect to a complex number z is dL/d(re z) + 1j dL/d(im z), the direction in which L rises fastest. Gradients are
-        pending, like all results.
+        This tensor must be a single real number, or `gradient` must be given: a tensor of this shape, the weights of the elements'
+        derivatives. The gradient with respect to a complex number z is dL/d(re z) + 1j dL/d(im z), the direction of steepest ascent of L.
+        Gradients are pending, like every result.
 
-        The saved values are freed during the backward pass unless `retain_graph` is set. With `create_graph`, which sets it, the gradients
-        can be differentiated themselves. Raise DerivativeError if nothing requires a gradient, or if the saved values were freed before.
+        The saved values are freed during the backward pass unless `retain_graph` is set. `create_graph` implies `retain_graph`, and lets
+        the gradients be differentiated themselves. Raise DerivativeError if nothing requires a gradient, or if the saved values were freed
+        before.
 
         >>> import tenxor as tx
         >>> w = tx.asarray([1.0, -2.0]).requires_grad_()
@@ -131,8 +132,8 @@ class Differentiating(Reducing):
             reverse.tell_watched([adjoint.root(node, self.layout, g)], free=not (create_graph if retain_graph is None else retain_graph))
 
     def detach(self) -> Self:
-        """Return a new tensor with the same elements, through which no gradient flows. It shares memory with this one until either is
-        written to.
+        """Return a new tensor with the same elements, through which no gradient flows. Both tensors share memory until either is written
+        to.
 
         >>> import tenxor as tx
         >>> x = tx.ones(2).requires_grad_()
@@ -143,9 +144,9 @@ class Differentiating(Reducing):
         return self.__class__(Storage(watched.without_past(self.storage.node)), self.layout, self.dtype)
 
     def retain_grad(self) -> None:
-        """Store the gradient of this tensor as `grad`, too, although the tensor is computed from others.
+        """Store the gradient of this computed tensor as `grad`, too.
 
-        The gradient is with respect to the present values, whatever is written to the tensor later.
+        The gradient is with respect to the present values, even if the tensor is written to later.
 
         >>> import tenxor as tx
         >>> x = tx.ones(2).requires_grad_()
@@ -158,7 +159,8 @@ class Differentiating(Reducing):
         watched.retain(self.storage, self._watched("retain_grad"))
 
     def register_hook(self, hook: Callable[[Self], Self | None]) -> Callable[[], None]:
-        """Call `hook` with the gradient with respect to this tensor when it is known. A tensor that it returns replaces the gradient.
+        """Call `hook` with the gradient with respect to this tensor when the gradient is known. If `hook` returns a tensor, it replaces the
+        gradient.
 
         Return a function that removes the hook.
 

@@ -1,7 +1,7 @@
-"""DLPack capsules, made and read by NumPy, with two fields that are set or read here.
+"""DLPack capsules, made and read by NumPy, except for two fields set or read here.
 
-NumPy has no bfloat16, so such a tensor passes through NumPy as its bits, and only the name of the dtype is changed. A copy that was made
-before NumPy saw it is marked as one. (https://dmlc.github.io/dlpack/latest/c_api.html)
+NumPy has no bfloat16, so such a tensor passes through NumPy as its bits, and only the dtype's name is changed. A copy made before NumPy saw
+the data is marked as a copy. (https://dmlc.github.io/dlpack/latest/c_api.html)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _Versioned(ctypes.Structure):
-    """The C struct `DLManagedTensorVersioned`. Its unversioned predecessor, `DLManagedTensor`, begins with its `DLTensor`."""
+    """The C struct `DLManagedTensorVersioned`. The older, unversioned `DLManagedTensor` begins with its `DLTensor`."""
 
     _fields_ = (
         ("version", ctypes.c_uint32 * 2),
@@ -60,7 +60,9 @@ def _managed(capsule: Any) -> tuple[_Tensor, _Versioned | None]:
 
 
 def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16: bool, is_copied: bool) -> Any:
-    """Return the DLPack capsule of an array. Its elements may be the bits of bfloat16, and it may be a copy made for this capsule."""
+    """Return the DLPack capsule of an array. `is_bfloat16` marks elements that are bits of bfloat16, `is_copied` a copy made for this
+    capsule.
+    """
     capsule = array.__dlpack__(max_version=max_version)
     tensor, versioned = _managed(capsule)
     if is_bfloat16:
@@ -88,7 +90,7 @@ class _Renamed:
 
 
 def received(exporter: Any, device: str | None, copy: bool | None, *, is_bfloat16: bool) -> Array:
-    """Return a NumPy array over the memory of a DLPack exporter, or a copy if one is necessary. For bfloat16 the array holds the bits."""
+    """Return a NumPy array over the memory of a DLPack exporter, or a necessary copy. For bfloat16 the array holds the bits."""
     source = _Renamed(exporter) if is_bfloat16 else exporter
     if device is None and copy is None:  # the only call that the oldest exporters understand
         return np.from_dlpack(source)

@@ -1,7 +1,7 @@
 """Conversions from and to NumPy, DLPack, Python lists, pickle, text and pictures.
 
-An exported array shares our memory. While it is alive, other code may write to it at any time, so its buffer is externally shared: no
-pending node may read it, and every write of ours goes to this memory at once.
+An exported array shares our memory. During the array's life, foreign code may write to this memory, so the buffer is marked as externally
+shared: no pending node may read the buffer, and our own writes go to this memory at once.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def is_of_numpy(x: object) -> bool:
 
 
 def has_own_meaning(x: object) -> bool:
-    """Return whether an object is an array of a subclass that may hold more than elements, such as a mask, a unit or other rules."""
+    """Return whether an object is an array of a NumPy subclass that may hold more than elements, like a mask, a unit or special rules."""
     return isinstance(x, np.ndarray) and type(x) is not np.ndarray and type(x) is not np.memmap
 
 
 class Exchange(Writing):
-    """The methods of `Tensor` that convert from and to other libraries' objects."""
+    """The methods of `Tensor` for conversions from and to objects of other libraries."""
 
     __slots__ = ()
 
@@ -136,7 +136,7 @@ class Exchange(Writing):
         return None if layout.base is None and layout.tables is None else "its elements have no strides"
 
     def _exported(self) -> Array | None:
-        """Return a NumPy array over this tensor's memory, for bfloat16 over its bits; None if there is none."""
+        """Return a NumPy array over this tensor's memory, for bfloat16 over the bits; None if no array can share the memory."""
         return self._shown() if self._unshared() is None else None
 
     def _shown(self, *, whole: bool = False) -> Array:
@@ -160,7 +160,7 @@ class Exchange(Writing):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's array interface, version 3, for libraries that read it, such as PIL. It refers to this tensor's memory.
+        """NumPy's array interface, version 3, over this tensor's memory, for libraries like PIL.
 
         The array under the key "data" keeps the memory alive and externally shared. Raise AttributeError if no array can share the memory.
         """
@@ -211,9 +211,9 @@ class Exchange(Writing):
     ) -> Any:
         """Return this tensor's memory as a DLPack capsule, or a copy.
 
-        With `copy=True` the capsule has memory of its own. With None it is a copy only where sharing is impossible: for views without
-        strides or with negative ones, which break consumers, and before DLPack 1.0 for read-only memory. Raise BufferError for a copy that
-        `copy=False` forbids, and for any device but the CPU.
+        With `copy=True` the capsule has separate memory. With None, memory is copied only where sharing is impossible: for views without
+        strides or with negative strides, which break consumers, and before DLPack 1.0 for read-only memory. Raise BufferError for a copy
+        that `copy=False` forbids, and for devices other than the CPU.
         """
         from .dlpack import capsule_of
 
@@ -240,7 +240,7 @@ class Exchange(Writing):
         return capsule_of(shared, max_version, is_bfloat16=self.dtype is bfloat16, is_copied=is_copied)
 
     def _own(self) -> Self:
-        """Return a tensor with the same elements in memory of its own, aligned as all our memory, and without a tape node."""
+        """Return a tensor with the same elements in separate memory, aligned as usual, and without a tape node."""
         with untracked():
             node = Node.of(OPS["positive"], self.layout.shape, self.dtype, (self.node,), (self.layout,))
             return self._of(node)
@@ -251,9 +251,9 @@ class Exchange(Writing):
     def _operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
         """Return an operand as a tensor or a Python number. NumPy arrays and scalars, and nested lists, become tensors.
 
-        Raise DTypeError for other objects. An operator (`quietly`) returns NotImplemented for them, so that they may compute. It raises for
-        other libraries' arrays, since Python would call them unequal, and returns NotImplemented for NumPy subclasses such as masked
-        arrays.
+        Raise DTypeError for further objects. An operator (`quietly`) returns NotImplemented instead, so that the object's own operator is
+        tried; for arrays of other libraries it raises, since Python would call them unequal. For NumPy subclasses, like masked arrays, it
+        returns NotImplemented.
         """
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
@@ -291,7 +291,7 @@ class Exchange(Writing):
 
     @classmethod
     def _ours(cls, x: Any) -> Any:
-        """Return a tensor for a NumPy array or scalar, and any other object as it is."""
+        """Return a tensor for a NumPy array or scalar; return `x` itself if it is neither."""
         return cls._of_array(x) if is_of_numpy(x) else x
 
     @classmethod
@@ -359,7 +359,7 @@ class Exchange(Writing):
 
 
 def copied(target: Array, source: Array) -> None:
-    """Copy all elements from `source` to `target`, in chunks, so that signals are handled in between."""
+    """Copy the elements of `source` to `target`, in chunks, so that signals are handled in between."""
     if source.size <= PORTION:
         np.copyto(target, source)
         return
@@ -392,7 +392,7 @@ def _owner(array: Array) -> tuple[Any, bool]:
 
 
 def _is_read_only(array: Array) -> bool:
-    """Return whether an array and all objects it is a view of are read-only."""
+    """Return whether an array and every object below its chain of views are read-only."""
     owner, writeable = _owner(array)
     if writeable or owner is None:
         return not writeable

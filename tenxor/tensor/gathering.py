@@ -1,6 +1,6 @@
-"""New tensors of elements at indices, which the kernel that needs them reads through the index arrays.
+"""New tensors of elements at indices: the consuming kernel reads them through the index arrays.
 
-Up to `FEW` indices in memory are checked at the call, all others when the result is evaluated. Both raise the same error.
+Up to `FEW` indices in memory are checked at the call, more or pending indices when the result is evaluated. Both raise the same error.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FEWER = 32  # indices that are checked in Python, faster than by NumPy
 class Selection(NamedTuple):
     """A selection of elements by index tensors.
 
-    `layout` has the axes of the selection, then the indexed axes. Each indexed axis has its own index tensor, read through one of the
-    layouts `throughs`. Errors name the operation `op` and the indexed axes `axes`. If `known`, all indices are known to be in range.
+    `layout` has the axes of the selection, then the indexed axes. Each indexed axis has an index tensor in `indices` and the layout to read
+    it in `throughs`. Errors name the operation `op` and the indexed axes `axes`. `known` says that the indices are known to be in range.
     """
 
     op: str
@@ -67,17 +67,17 @@ class Gathering(Movement):
     ) -> Self:
         """Return a new tensor: the elements at indices along an axis, or of the flattened tensor for None.
 
-        `indices` may have any shape, which replaces the axis. Negative indices count from the end. `oindex` returns a view instead. Raise
-        BadIndex for values that are no integers, and IndexOutOfRange, which names the axis and the index. If the indices are pending, or
-        more than a few thousand, that is raised when the result is evaluated. With `mode="wrap"`, indices are taken modulo the size, and
-        with "clip" they are limited to the first and the last.
+        The shape of `indices` replaces the axis. Negative indices count from the end. `oindex` returns a view instead. Raise BadIndex for
+        values that are no integers. Raise IndexOutOfRange, with the axis and the index, at the call or, for pending or more than a few
+        thousand indices, when the result is evaluated. With `mode="wrap"`, indices are taken modulo the size; with "clip" they are limited
+        to the first and the last.
 
         >>> import tenxor as tx
         >>> tx.arange(12).reshape(3, 4).take([2, 0], axis=0).tolist()
         [[8, 9, 10, 11], [0, 1, 2, 3]]
         """
         if not isinstance(indices, Core):
-            return self.take(self._indices("take", indices), axis, mode=mode, out=out)  # as it is known of tensors
+            return self.take(self._indices("take", indices), axis, mode=mode, out=out)  # with a tensor, the call can be replayed
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
         places: Any = self._indices("take", indices)
@@ -165,8 +165,8 @@ class Gathering(Movement):
     def _select_within(self, op: str, layout: Layout, axis: int, given: Any) -> Selection:
         """Return the selection by an index tensor along `axis`, as PyTorch's `gather` and `scatter` read it.
 
-        On all other axes, position p of the index belongs to position p of the layout. The index may be shorter there, and is never
-        broadcast.
+        On axes other than `axis`, position p of the index belongs to position p of the layout. The index may be shorter on them, and is
+        never broadcast.
         """
         indices = self._indices(op, given)
         shape, sizes, ndim = indices.layout.shape, layout.shape, layout.ndim

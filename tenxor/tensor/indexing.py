@@ -38,7 +38,7 @@ _NUMBERS = frozenset((int, float, bool, complex))
 
 
 class OIndex(Generic[T]):
-    """The proxy `t.oindex[key]` for orthogonal indexing: one index for each axis, lists included. The result is always a view."""
+    """The proxy `t.oindex[key]` for orthogonal indexing: an index for each axis, lists included. The result is always a view."""
 
     __slots__ = ("tensor",)
 
@@ -46,7 +46,7 @@ class OIndex(Generic[T]):
         self.tensor = tensor
 
     def _parts(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
-        """Return whether some parts of a key are traced, and the parts; if so, as index arrays for all axes."""
+        """Return whether a part of a key is traced, and the parts; if so, as index arrays for every axis."""
         parts = self.tensor._key_of(key)
         if any(map(is_traced, parts)):
             return True, traced.open_mesh(self.tensor.layout.shape, parts)
@@ -128,7 +128,7 @@ class Indexing(Scattering):
     def oindex(self) -> OIndex[Self]:
         """A proxy for orthogonal indexing that returns views.
 
-        The key has one part for each axis: None (all), an int, a slice, or a list of ints or bools, with repeats.
+        The key has a part for each axis: None (the whole axis), an int, a slice, or a list of ints or bools, with repeats.
 
         >>> import tenxor as tx
         >>> t = tx.arange(20).reshape(4, 5)
@@ -185,7 +185,7 @@ class Indexing(Scattering):
         return found
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
-        """Write one number to memory at once, and return whether that was done. Return False if a kernel must do it."""
+        """Write a number to memory at once and return True, or return False if a kernel must do the write."""
         dtype = self.dtype
         if dtype.is_complex:
             if type(value) is int:
@@ -252,7 +252,7 @@ class Indexing(Scattering):
             self._scatter("assignment", self._select_at("indexing", self.layout, parts), value)
 
     def _mask_of(self, parts: tuple[Any, ...]) -> Core | None:
-        """Return a mask over all elements if the key is one, else None. A number can be written at a mask without a search for the true
+        """Return the mask if the key is a single mask of this shape, else None. A number can be written at a mask without a search for true
         elements.
         """
         (mask, *more) = parts
@@ -305,7 +305,7 @@ class Indexing(Scattering):
         return self._select(op, layout.index(tuple(basic)), indexed, indices, place if neighbours else 0, axes)
 
     def nonzero(self) -> tuple[Self, ...]:
-        """Return one new int64 tensor for each axis: the indices of the elements that are not zero, in row-major order.
+        """Return a new int64 tensor for each axis: the indices of the non-zero elements, in row-major order.
 
         >>> import tenxor as tx
         >>> [i.tolist() for i in tx.asarray([[0, 1], [2, 0]]).nonzero()]
@@ -323,12 +323,12 @@ def _are_indices(part: Any) -> bool:
 
 
 def _advanced(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a key with index tensors as they are, and all other parts as Python or NumPy objects."""
+    """Return a key with index tensors unchanged, and the remaining parts as Python or NumPy objects."""
     return tuple([p if _are_indices(p) else _plain(p) for p in parts])
 
 
 def _read_of(node: Node) -> tuple[Node, Layout] | None:
-    """Return the source node and layout of a pending node that is just one element of another node; None for other nodes."""
+    """Return the source node and layout if a pending node is just an element of another node; otherwise None."""
     if node.op is _POSITIVE and node.shape == ():
         (source,), (layout,) = node.sources, node.layouts
         if type(source) is Node and layout is not None and source.dtype is node.dtype:
@@ -371,10 +371,9 @@ def _plain(part: Any) -> Any:
 
 
 def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
-    """Return the key with boolean arrays as integer arrays, and one entry for each axis.
+    """Return the key with boolean arrays as integer arrays, and an entry for each axis.
 
-    The slices that an Ellipsis stands for follow it. The Ellipsis stays: even if it stands for no axis, it separates the index arrays
-    before and after it.
+    An Ellipsis is kept and followed by its slices. Even without slices, the Ellipsis separates the index arrays before and after it.
     """
     used = sum(
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1

@@ -27,13 +27,13 @@ MOST = 1 << 20  # elements that are copied in one call, during which no signal i
 class Maker:
     """The creation functions of the fast path (`shortcut/code/creating.py`), with their caches.
 
-    `again` returns the pending tensor of a recorded call. It takes a function's name, the tuple of positional and the dictionary of keyword
-    arguments, and a cache; `key_of` gives the cache key. `comes_again` says whether a call is worth recording, and `learn` also records it
-    for other sizes. `list_again` and `array_again` return a tensor of a list or an array whose kind is in their cache.
+    `again` returns the pending tensor of a recorded call. The arguments are a function's name, the tuple of positional and the dictionary
+    of keyword arguments, and a cache; `key_of` gives the cache key. `comes_again` says whether a call is worth recording, and `learn` also
+    records rules for further sizes. `list_again` and `array_again` return a tensor of a list or an array of a kind in their cache.
 
-    `blank` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `small` bytes, or None if it declines.
-    `fill` writes a list of floats or integers into a buffer: so many rows (0 for a flat list) of so many numbers. `copy` writes so many
-    bytes of another object. Both return whether the object fitted.
+    `blank` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `small` bytes, or None if the fast path
+    declines. `fill` writes a list of floats or integers into a buffer: so many rows (0 for a flat list) of so many numbers. `copy` writes
+    so many bytes of another object. Both return whether the object fitted.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Maker:
             table.clear()
 
     def learnt(self, name: str, own: Callable[..., _C], args: tuple[Any, ...], named: dict[str, Any]) -> _C:
-        """Return the result of a function of arguments without tensors, and record the call if it is worth it."""
+        """Return the result of a function of arguments without tensors, and record the call if worthwhile."""
         if not self.comes_again(name, args, named):
             return own(*args, **named)
         found = own(*args, **named)
@@ -97,8 +97,8 @@ class Maker:
         return found if self.copy(array if lies_so else array.copy(), buffer, nbytes) else None
 
     def of_list(self, cls: Any, numbers: list[Any]) -> Any:
-        """Return a tensor of a list of numbers, or of rows of one length, if all are floats or all are ints. None if the fallback must
-        convert it.
+        """Return a tensor of a list of numbers, or of rows of equal length: only floats, or only ints. None if the fallback must convert
+        the list.
         """
         first, rows, count = numbers[0] if numbers else None, 0, len(numbers)
         if type(first) is list and first:
@@ -133,7 +133,7 @@ class Maker:
 
 
 def _kept(table: dict[_K, _T], key: _K, value: _T) -> _T:
-    """Store a value in a cache, which is cleared first if it is full, and return the value."""
+    """Store a value in a cache and return the value. A full cache is cleared first."""
     if len(table) >= MOST_RULES:
         table.clear()
     table[key] = value
@@ -141,9 +141,10 @@ def _kept(table: dict[_K, _T], key: _K, value: _T) -> _T:
 
 
 def listed(node: Node, inputs: Sequence[Node], order: list[Node], began: int) -> bool:
-    """Append a pending node to `order`, after the nodes it reads, and return whether that was possible.
+    """Append a pending node to `order`, after its operands, and return whether that was possible.
 
-    It is not if the graph reads anything but `inputs`, numbers and nodes made since `began`, a serial number, or if it has too many nodes.
+    The graph may read only `inputs` and numbers, and must have few nodes. Nodes without node operands must be new: their serial numbers
+    must be `began` or larger.
     """
     if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
         return False

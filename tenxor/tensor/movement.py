@@ -1,4 +1,4 @@
-"""Movement: methods that return views, which share the elements and copy none."""
+"""Movement: methods that return views. A view shares the elements, and nothing is copied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Movement(Exchange):
 
     @property
     def T(self) -> Self:
-        """A view with all axes reversed.
+        """A view with the axes reversed.
 
         >>> import tenxor as tx
         >>> tx.asarray([[1, 2, 3], [4, 5, 6]]).T.tolist()
@@ -74,7 +74,7 @@ class Movement(Exchange):
         return self._view(self.layout.swapaxes(axis1, axis2))
 
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """Return a view with some axes moved to new positions; the others keep their order."""
+        """Return a view with some axes moved to new positions; the remaining axes keep their order."""
         return self._view(self.layout.moveaxis(source, destination))
 
     movedim = moveaxis
@@ -165,14 +165,14 @@ class Movement(Exchange):
 
     @spelled
     def flip(self, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Self:
-        """Return a view with some axes reversed, or all axes for None."""
+        """Return a view with the given axes reversed; None means every axis."""
         return self._view(self.layout.flip(axis))
 
     @spelled
     def diagonal(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dim1: int | None = None, dim2: int | None = None
     ) -> Self:
-        """Return a view of the elements for which the index of `axis2` exceeds that of `axis1` by `offset`. The diagonal is the last axis.
+        """Return a view of the elements where the index of `axis2` exceeds the index of `axis1` by `offset`. The diagonal is the last axis.
 
         >>> import tenxor as tx
         >>> t = tx.zeros((2, 2)); t.diagonal()[...] = 1; t.tolist()
@@ -181,7 +181,7 @@ class Movement(Exchange):
         return self._view(self.layout.diagonal(offset, axis1, axis2))
 
     def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Self:
-        """Return a view of all windows of `size` elements along an axis. This axis counts the windows, and a new last axis runs within
+        """Return a view of the windows of `size` elements along an axis. This axis counts the windows, and a new last axis runs within
         each.
 
         >>> import tenxor as tx
@@ -285,7 +285,7 @@ def _countable(op: str, layout: Layout) -> Layout:
 
 
 def resized(layout: Layout, old: DType, new: DType) -> Layout:
-    """Return the layout of the same bytes as elements of another dtype. Raise ShapeError if there is none."""
+    """Return the layout of the same bytes as elements of another dtype. Raise ShapeError if this is impossible."""
     if old.itemsize == new.itemsize:
         return layout
     # without elements there is no distance between them
@@ -315,6 +315,6 @@ def resized(layout: Layout, old: DType, new: DType) -> Layout:
 
 
 def _written(part: Any, values: Any) -> None:
-    """Write values into one part of complex numbers, unless they are that view itself: then `x.real += 1` has written them already."""
+    """Write values into a part of complex numbers, unless the values are this view itself: then `x.real += 1` has written them already."""
     if not (isinstance(values, Core) and values.storage is part.storage and values.layout == part.layout):
         part[...] = values

@@ -43,9 +43,9 @@ _SCALARS = {d.numpy.type: d for d in OF_NUMPY.values()}
 
 
 def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple[Array | _T, DType | None]:
-    """Return an array or a tensor of a number or of nested lists of numbers, and the dtype for it.
+    """Return a number or nested lists of numbers as an array or a tensor, with the dtype.
 
-    The dtype is `wanted`, or that of the elements if all have one (NumPy scalars, tensors), or None for the dtype of the array.
+    The dtype is `wanted`, or the common dtype of NumPy scalars or tensors, or None for the dtype of the array.
     """
     if type(obj) is list and obj and type(obj[0]) is cls and wanted in (None, obj[0].dtype):
         from .copying import copied_together
@@ -113,7 +113,7 @@ def _whole(x: float, dtype: DType) -> int:
 
 
 def _target(kinds: set[type], wanted: DType | None) -> DType:
-    """Return the dtype in which numbers of these types are read, before they are cast to the dtype `wanted`."""
+    """Return the dtype for reading numbers of the given types, before they are cast to the dtype `wanted`."""
     if wanted is not None and wanted.is_integer:
         return DEFAULT_FLOAT if float in kinds else wanted
     if complex in kinds:
@@ -133,7 +133,7 @@ def _check_fit(leaves: list[Any], wanted: DType, op: str) -> None:
 def check_nesting(obj: Any, op: str) -> None:
     """Raise ShapeError for lists that are nested too deeply, and MemoryError for more elements than memory holds.
 
-    Only the first item of each list is followed. Readers of nested lists require one size of all lists of one depth, and stop where the
+    Only the first item of each list is followed. Readers of nested lists require equal sizes of the lists of a depth, and stop where the
     first item of a list is not a list. So this bounds their work, also for a list that contains itself.
     """
     shape: list[int] = []
@@ -154,9 +154,9 @@ def _too_deep(op: str) -> ShapeError:
 
 
 def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
-    """Return the shape of nested lists, the items of the innermost lists in order, and the types of these items.
+    """Return the shape of nested lists, the items of the innermost lists in order, and their types.
 
-    Ragged lists are unpacked down to the level at which their sizes differ. All loops run in C, a fiftieth of a microsecond for each item.
+    Ragged lists are unpacked down to the level with different sizes. The loops run in C, in a fiftieth of a microsecond for each item.
     """
     shape: list[int] = []
     items, types = [obj], {type(obj)}
@@ -171,7 +171,7 @@ def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
 
 
 def _within(lists: list[Any], size: int) -> list[Any]:
-    """Return the items of lists of one size."""
+    """Return the items of lists of equal size."""
     if len(lists) * size <= PORTION:
         return list(chain.from_iterable(lists))
     found: list[Any] = []
@@ -197,7 +197,7 @@ def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
 
 
 def check_records(leaves: list[Any], kinds: set[type], op: str) -> None:
-    """Raise DTypeError for a named tuple of tensors, such as `cummax` returns: stacking its fields is never intended."""
+    """Raise DTypeError for a named tuple of tensors, like the result of `cummax`: stacking the fields is never intended."""
     for kind in kinds:
         fields = getattr(kind, "_fields", ())
         if fields and issubclass(kind, tuple) and any([isinstance(x, Core) for leaf in leaves if type(leaf) is kind for x in leaf]):
@@ -207,7 +207,7 @@ def check_records(leaves: list[Any], kinds: set[type], op: str) -> None:
 
 
 def _with_arrays(obj: Any, others: tuple[type, ...], op: str, depth: int) -> Any:
-    """Return nested lists with NumPy arrays in place of arrays of the types `others`. The lists are nested in `depth` other lists."""
+    """Return nested lists with NumPy arrays in place of arrays of the types `others`. `depth` is the number of enclosing lists."""
     if type(obj) in _LISTS:
         if depth == MAX_NESTED_LISTS:
             raise _too_deep(op)
@@ -233,7 +233,7 @@ def _array(numbers: list[Any], dtype: Any) -> Array:
 
 
 def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted: DType | None, op: str) -> _T:
-    """Return one tensor of tensors and numbers, some of which have tape nodes. Raise ShapeError unless all have one shape."""
+    """Return a tensor of tensors and numbers with tape nodes among them. Raise ShapeError unless the shapes are equal."""
     from .pieces import written
 
     inner = next(x.shape for x in leaves if isinstance(x, Core))
@@ -249,9 +249,9 @@ def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted:
 def _stacked(
     cls: type[_T], outer: tuple[int, ...], pieces: list[Any], types: set[type], wanted: DType | None, op: str
 ) -> _T | None:
-    """Return one tensor of nested lists of tensors and arrays, or None if the elements must be read one by one.
+    """Return a tensor of nested lists of tensors and arrays, or None if the elements must be read singly.
 
-    The elements equal those read one by one. `types` are the types of the pieces. None is returned for unequal shapes, for no elements, for
+    The result equals that of reading singly. `types` are the types of the pieces. None is returned for unequal shapes, for no elements, for
     an unsupported dtype, or if a conversion to the dtype `wanted` may lose something.
     """
     from .alike import joined_alike

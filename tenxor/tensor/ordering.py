@@ -1,4 +1,4 @@
-"""Methods of `Tensor` that call a function of the namespace: those that NumPy and PyTorch have as methods with the same meaning."""
+"""Methods of `Tensor` that call a function of the namespace, for methods of NumPy and PyTorch with the same meaning."""
 
 from __future__ import annotations
 

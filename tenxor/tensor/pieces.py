@@ -1,7 +1,7 @@
 """Joining of tensors and arrays by copying their elements at the call.
 
-A kernel for each piece pays for large pieces, and for a few that are pending. Each kernel costs tens of microseconds, and planning
-thousands takes longer than NumPy takes to copy what they would write.
+A kernel for each piece pays for large pieces, and for a few pending ones. Each kernel costs tens of microseconds, and planning thousands
+takes longer than a copy by NumPy.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def have_past(pieces: Sequence[Piece]) -> bool:
 
 
 def is_followed(pieces: Sequence[Piece]) -> bool:
-    """Return whether the tape records a join of these pieces as one step. It does not if a piece is traced."""
+    """Return whether the tape records a join of the pieces as a single step. A join with a traced piece is not recorded so."""
     return have_past(pieces) and not any([isinstance(p, Core) and p.node.traced for p in pieces])
 
 
 def followed(pieces: Sequence[Piece], make: Callable[[], _T], places: Callable[[_T], Sequence[Layout]]) -> _T:
-    """Return the tensor that `make` joins of pieces, recorded on the tape as one step. `places` returns the layouts of the pieces in the
-    result.
+    """Return the tensor that `make` joins of pieces, recorded on the tape as a single step. `places` returns the layouts of the pieces in
+    the result.
     """
     with untracked():
         found = make()
@@ -95,8 +95,8 @@ def joined_quickly(
 ) -> _T | None:
     """Return the joined pieces, or None if no fast method applies.
 
-    Besides `joined_alike`, there are methods for contiguous tensors along their first axis and for arrays. For these the dtypes promote,
-    and the sizes along the axis may differ.
+    Methods besides `joined_alike` join contiguous tensors along their first axis, and arrays. They promote dtypes, and allow different
+    sizes along the axis.
     """
     if types == {cls}:
         together: _T | None = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
@@ -115,8 +115,8 @@ def joined_quickly(
 
 
 def _computed(tensors: Sequence[Core]) -> bool:
-    """Evaluate the pending tensors among many, and return whether there were any. Return False if kernels should write them into their
-    places.
+    """Evaluate the pending tensors among many, and return True; return False without pending ones, or if kernels should write them into
+    their places.
     """
     left = [t.storage.node for t in tensors if t.storage.node.buffer is None]
     if not left or max([node.recipe.nbytes for node in left]) >= LARGE or have_past(tensors):
@@ -176,7 +176,7 @@ def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None
 def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
     """Return the elements of tensors as flat arrays, and their distinct dtypes. Both lists are empty if the tensors do not fit.
 
-    All must be contiguous and in memory, and have the shape `row` (any for None), after a first axis unless `stacked`.
+    Each tensor must be contiguous and in memory, and have the shape `row` (no condition for None), after a first axis unless `stacked`.
     """
     seen: list[Any] = []
     dtypes: dict[int, DType] = {}
@@ -204,9 +204,9 @@ def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[li
 def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
     """Return a new tensor of this shape and dtype, with the pieces evaluated and copied now.
 
-    The pieces are joined along their axis `axis`, along a new last axis if `axis` is the number of their axes, or flattened for None. If
-    the shape has more axes than that gives, the joined axis is split. The dtypes of the pieces promote to `dtype`, or NumPy casts to it as
-    we do.
+    The pieces are joined along their axis `axis`, along a new last axis if `axis` is the number of their axes, or flattened for None. A
+    `shape` with more axes splits the joined axis. The dtypes of the pieces must promote to `dtype`, or NumPy must cast to it as Tenxor
+    does.
     """
     check_count(op, shape)
     size = prod(shape)
@@ -230,7 +230,7 @@ def written(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, s
 
 
 def _stored(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[Move], shape: Shape, dtype: DType) -> _T:
-    """Return a new pending tensor of writes: each move reads a tensor through one layout and writes it through another."""
+    """Return a new pending tensor of writes: each move reads a tensor through a layout and writes through another layout."""
     found: Any = cls._of(Node.of(EMPTY, shape, dtype))
     for k, read, place in moves:
         found._view(place)._write(tensors[k]._view(read), op)
@@ -240,7 +240,7 @@ def _stored(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[Move
 def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
     """Return a new tensor of this shape, filled with boxes of `x`. Large boxes are written by kernels when the result is evaluated.
 
-    Each move has the layout of a box in `x` and that of its place in the result.
+    Each move has the layout of a box in `x` and the layout of the box in the result.
     """
     check_count(op, shape)
     if not is_followed([x]):

@@ -45,7 +45,9 @@ class Protocols(Differentiating):
         return applied(self._namespace(), ufunc, method, inputs, out, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """Call our function in place of a NumPy function on tensors, and return a tensor. Raise DTypeError if there is none."""
+        """Call our function in place of a NumPy function on tensors, and return a tensor. Raise DTypeError for a function without a
+        counterpart here.
+        """
         return self._namespace()._for_numpy(function, types, args, kwargs)
 
     # Arrow
@@ -83,10 +85,10 @@ class Protocols(Differentiating):
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Return the tensor for pickle, with its elements in row-major order.
+        """Return the tensor for pickle, with the elements in row-major order.
 
-        Large tensors are pickled in pieces. From protocol 5 on, the memory itself may travel out of band. A tensor that requires a
-        gradient, and is computed from nothing that does, still requires one after unpickling.
+        Large tensors are pickled in pieces. From protocol 5 on, the memory itself may travel out of band. A leaf that requires a gradient
+        still requires one after unpickling.
         """
         own = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
         elements = own._shown()
@@ -101,8 +103,7 @@ class Protocols(Differentiating):
         return (_unpickled_leaf if self._is_parameter() else _unpickled), given
 
     def __sizeof__(self) -> int:
-        """Return the bytes of the object and of the elements it sees. If some elements repeat, no more than the storage's bytes are
-        counted.
+        """Return the bytes of the object and of the visible elements. For repeated elements, no more than the storage's bytes are counted.
         """
         return object.__sizeof__(self) + min(self.nbytes, self.storage.nbytes)
 
@@ -113,7 +114,7 @@ class Protocols(Differentiating):
         return self.detach().copy().requires_grad_() if self._is_parameter() else self.copy()
 
     def _is_parameter(self) -> bool:
-        """Return whether the tensor requires a gradient and was computed from nothing that does."""
+        """Return whether the tensor is a leaf that requires a gradient."""
         return self._has_past() and self.requires_grad and self.is_leaf
 
     # Text and pictures
@@ -129,7 +130,7 @@ class Protocols(Differentiating):
         return self._traced_text() or show.format_repr(self)
 
     def _traced_text(self) -> str | None:
-        """Return the text of a tensor without values in a traced function; None for any other tensor."""
+        """Return the text of a tensor without values in a traced function; None for a tensor with values."""
         if not is_initialized(self):
             raise AttributeError(UNINITIALIZED)
         if is_traced(self):
@@ -173,7 +174,7 @@ class Protocols(Differentiating):
 
 
 class _Piece:
-    """Some bytes of a large tensor, pickled separately so that signals are handled between two pieces."""
+    """A piece of a large tensor, pickled separately so that signals are handled between two pieces."""
 
     __slots__ = ("array", "owner")
 

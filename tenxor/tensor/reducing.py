@@ -1,7 +1,8 @@
-"""Reductions over any axes, and cumulative ones along one axis. Every result is a new, pending tensor.
+"""Reductions over axes, and cumulative reductions along an axis. Every result is a new, pending tensor.
 
-`axis` is an int, a tuple, or None for all axes; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where`
-is a bool tensor that selects the elements to reduce. `initial` is one more element. `out` is a tensor for the result, which is returned.
+`axis` is an int, a tuple, or None for every axis; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where`
+is a bool tensor that selects the elements to reduce. `initial` is a further element. `out` is a tensor to write the result into, and is
+returned.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Reducing(Arithmetic):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return a new tensor: the largest element over `axis`, or NaN if there is one. Raise ShapeError if there are no elements."""
+        """Return a new tensor: the largest element over `axis`, or NaN if an element is NaN. Raise ShapeError without elements."""
         return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
 
     @left_to("min")
@@ -144,7 +145,7 @@ class Reducing(Arithmetic):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return a new tensor: the smallest element over `axis`, or NaN if there is one. Raise ShapeError if there are no elements."""
+        """Return a new tensor: the smallest element over `axis`, or NaN if an element is NaN. Raise ShapeError without elements."""
         return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
 
     amax, amin = max, min
@@ -223,7 +224,7 @@ class Reducing(Arithmetic):
     # Averages: sums in float32 or wider, divided once
 
     def _averaging(self, op: str) -> tuple[Self, DType]:
-        """Return the tensor in the dtype in which its average is computed, and the dtype of the result."""
+        """Return the tensor in the dtype for computing its average, and the dtype of the result."""
         result = self.dtype if self.dtype.is_float or self.dtype.is_complex else DEFAULT_FLOAT
         if self.dtype is boolean and op != "mean":
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
@@ -306,10 +307,10 @@ class Reducing(Arithmetic):
         return total._with(OPS["divide"], as_float(divisor)), result.part
 
     def _less_rounded_mean(self, rest: Self, count: int | Self) -> Self:
-        """Return the sums of squared distances from the exact mean, given those from a rounded mean (this tensor).
+        """Return the sums of squared distances from the exact mean; this tensor holds the sums of squared distances from a rounded mean.
 
-        `rest` are the sums of the distances, which exact arithmetic would make 0. The correction is `rest ** 2 / count` (the corrected
-        two-pass algorithm).
+        `rest` are the sums of the distances, 0 in exact arithmetic. The correction is `rest ** 2 / count` (the corrected two-pass
+        algorithm).
 
         T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
         """
@@ -367,9 +368,7 @@ class Reducing(Arithmetic):
         return found._view(found.layout.permute(back))._typed(dtype)
 
     def _extremes(self, how: str, op: str, axis: int) -> tuple[Self, Self]:
-        """Return the largest or smallest of elements `0..i` along an axis, and its last position. From the first NaN on, all values are
-        NaN.
-        """
+        """Return the largest or smallest of elements `0..i` along an axis, and its last position. From the first NaN on, values are NaN."""
         axis = axis_of(op, axis, self.ndim)
         values = self._scan(how, op, axis, None)
         here: Any = self == values

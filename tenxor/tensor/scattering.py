@@ -1,4 +1,4 @@
-"""Writes at indices, in place or into new tensors. Of several values for an element the last one stays, or all are reduced into it.
+"""Writes at indices, in place or into new tensors. Several values for an element are reduced into the element, or the last value stays.
 
 Values are taken in order, so results do not depend on the number of threads. If memory is overwritten at once, the indices are checked
 first; otherwise they are checked as for a gather.
@@ -83,7 +83,7 @@ class Scattering(Gathering):
     def _scattered_in_order(
         self, op: str, selection: Selection, value: Core | Number, reduction: Reduction | None
     ) -> Self:
-        """Return a new tensor: this tensor with a value written at a selection, where each element takes its values one after another."""
+        """Return a new tensor: this tensor with a value written at a selection. Each element takes its values in order."""
         source, through = self._source_of(value, op, selection.shape)
         with lock:
             fresh = self.storage.node.buffer is None
@@ -110,10 +110,10 @@ class Scattering(Gathering):
         return found
 
     def _look(self, selection: Selection, *, many: bool, pending: bool) -> bool:
-        """Return whether the indices are known to be in range. Raise IndexOutOfRange if one is found that is not.
+        """Return whether the indices are known to be in range. Raise IndexOutOfRange for an index found out of range.
 
-        Few indices in memory are always checked. With `many`, all in memory are; with `pending`, also pending ones. Traced indices have no
-        values: the kernel checks those of the batch.
+        Few indices in memory are always checked. `many` extends the check to any number in memory, `pending` to pending indices. Traced
+        indices have no values: the kernel checks the indices of the batch.
         """
         if selection.known:
             return True
@@ -144,9 +144,9 @@ def _places(selection: Selection, reduction: Reduction | None, known: bool) -> P
 
 
 def _meeting_axis(selection: Selection, size: int) -> int | None:
-    """Return the longest axis along which all values are for the same elements, if there are very many values for each of `size` elements.
+    """Return the longest axis along which the target elements do not change, or None.
 
-    Return None otherwise.
+    None is returned unless there are very many values for each of the `size` elements.
     """
     layout, shape = selection.layout, selection.shape
     if layout.base is not None or layout.tables is not None or prod(shape) < max(MANY, FAR_MORE * size):
@@ -172,7 +172,7 @@ def _apart(selection: Selection, axis: int, parts: int, size: int) -> Selection:
 
 
 def _first_outside(index: Any, size: int) -> int | None:
-    """Return the first index that is out of range, or None. A kernel tests the indices, for there are many."""
+    """Return the first out-of-range index, or None. A kernel tests the indices, since they are many."""
     realize(index.storage.node)
     beyond = index._compute(OPS["greater_equal"], index, size)
     if index.dtype.kind == "int":

@@ -1,4 +1,4 @@
-"""Tensors without values in a traced function: the errors for code that asks for a value, and keys made of such tensors."""
+"""Tensors without values in a traced function: errors for uses of their values, and keys made of such tensors."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def refuse_mask(op: str, mask: Core) -> NoReturn:
 
 
 def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
-    """Write to `t[key]`, where one part of the key is a traced mask, as `where(mask, value, t)`.
+    """Write to `t[key]`, where a part of the key is a traced mask, as `where(mask, value, t)`.
 
-    Raise TraceError for other arrays in the key.
+    Raise TraceError for a key with further arrays.
     """
     (at, *more) = [k for k, part in enumerate(key) if is_traced(part) and part.dtype.kind == "bool"]
     mask = key[at]
@@ -71,9 +71,7 @@ def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
 
 
 def _for_all_selected(t: Any, value: Any, mask: Core, after: int, has_ints: bool) -> Any:
-    """Return a value that is the same for all selected elements, reshaped to the axes of the mask. Raise TraceError for one value per
-    element.
-    """
+    """Return a value that is equal for every selected element, reshaped to the axes of the mask. Raise TraceError for separate values."""
     value = value.astype(t.dtype, copy=False)
     shape = value.shape
     if len(shape) > after:
@@ -88,7 +86,7 @@ def _for_all_selected(t: Any, value: Any, mask: Core, after: int, has_ints: bool
 
 
 def open_mesh(shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
-    """Return index arrays for all axes that broadcast to the selection of an orthogonal key with traced indices."""
+    """Return index arrays for every axis. They broadcast to the selection of an orthogonal key with traced indices."""
     each: list[Any] = []
     for axis, (item, size) in enumerate(zip(per_axis(key, shape), shape, strict=True)):
         if is_traced(item):

@@ -1,6 +1,6 @@
-"""NumPy ufuncs on tensors: calls, and `reduce`, `accumulate`, `outer`, `at` and `reduceat`, by our functions where there are any.
+"""NumPy ufuncs on tensors: calls, and `reduce`, `accumulate`, `outer`, `at` and `reduceat`, by our functions where we have a counterpart.
 
-Other ufuncs (`np.cbrt`, SciPy's `special`) compute on the same memory, and their results become tensors.
+The remaining ufuncs (`np.cbrt`, SciPy's `special`) compute on the same memory, and their results become tensors.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ _NOTHING = data(allocate(0), (0,), boolean)
 
 
 class Places(NamedTuple):
-    """A description of what a scatter writes.
+    """A description of the elements that a scatter writes.
 
-    `target` is the layout of the written elements; its last axes have `indices`, each read through one of the layouts `throughs`.
+    `target` is the layout of the written elements; the last axes of `target` have `indices`, read through the layouts `throughs`.
     """
 
     op: Scatter
@@ -56,14 +56,14 @@ class Places(NamedTuple):
 
 
 class Writing(Core):
-    """The methods of `Tensor` that write to its storage."""
+    """The methods of `Tensor` for writes to the storage."""
 
     __slots__ = ()
 
     def _write(self, value: Core | Number, op: str = "assignment", *, spent: bool = False) -> None:
         """Write `value`, broadcast to this shape and cast to this dtype, into the storage through this layout.
 
-        If `spent`, the value has no other reader.
+        `spent` promises that the value is not read afterwards.
         """
         layout = self.layout
         source, through = self._source_of(value, op)
@@ -81,7 +81,7 @@ class Writing(Core):
     # write is known by its storage.
 
     def _check_writable(self, value: Core | Number, op: str) -> None:
-        """Raise ReadOnlyError if several positions of this view share an element and the value has more than one."""
+        """Raise ReadOnlyError if several positions of this view share an element and the value has several elements."""
         layout = self.layout
         if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
             raise ReadOnlyError(
@@ -91,7 +91,7 @@ class Writing(Core):
             )
 
     def _pinned(self) -> bool:
-        """Return whether this storage's buffer is externally shared and writable. A read-only one is first replaced by a copy."""
+        """Return whether this storage's buffer is externally shared and writable. A read-only buffer is first replaced by a copy."""
         storage = self.storage
         if not is_pinned(storage.node):
             return False
@@ -103,7 +103,8 @@ class Writing(Core):
     def _source_of(
         self, value: Core | Number, op: str, shape: Shape | None = None
     ) -> tuple[Core | Scalar, Layout | None]:
-        """Return the source of a write: a tensor with its layout broadcast to a shape, by default this one, or a `Scalar` and None."""
+        """Return the source of a write: a tensor with its layout broadcast to `shape` (by default this tensor's), or a `Scalar` and None.
+        """
         if not isinstance(value, Core):
             if type(value) is complex:
                 check_real(op, DEFAULT_COMPLEX, self.dtype)
@@ -117,10 +118,10 @@ class Writing(Core):
         return value, broadcast_layout(value.layout, self.layout.shape if shape is None else shape, op)
 
     def _replace(self, value: Core | Scalar, through: Layout | None) -> None:
-        """Write the whole storage: store a new node and drop the old one.
+        """Write the whole storage: store a new node and drop the old node.
 
         If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
-        node, it may be freed already, and the write stays pending: it can be repeated.
+        node, the old node may be freed already; then the write stays pending, and can be repeated.
         """
         new = self._replacement(value, through)
         if new.buffer is not None or new.traced or not (new.count > MAX_PENDING or reads_pinned(new)):
@@ -154,8 +155,7 @@ class Writing(Core):
         *,
         spent: bool = False,
     ) -> None:
-        """Write some elements, at indices if there are `places`, over the old node. Evaluate the write at once if the old node is in
-        memory.
+        """Write some elements, at indices if `places` is given, over the old node. Evaluate the write at once if the old node is in memory.
         """
         storage = self.storage
         read = (value,) if places is None else (value, *places.indices)
@@ -206,7 +206,7 @@ class Writing(Core):
         return source, through
 
     def _part(self) -> Buffer:
-        """Copy the content of the storage, which is in memory, to a buffer of its own, and return this buffer."""
+        """Copy the content of the storage, already in memory, to a separate buffer, and return this buffer."""
         node = self.storage.node
         shared = node.buffer
         assert shared is not None
@@ -237,9 +237,9 @@ class Writing(Core):
 
 
 def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
-    """Return whether a write can be one in-place update.
+    """Return whether a write can be a single in-place update.
 
-    The value must be elementwise, and each of its elements may read, of the overwritten memory, only the element that it overwrites.
+    The value must be elementwise. Of the overwritten memory, each element of the value may read only the element it overwrites.
     """
     if value.buffer is not None or old.op is REINTERPRET or not target.is_injective():
         return False
@@ -262,7 +262,7 @@ def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
 
 
 def _reads(node: Node) -> list[tuple[Node, Layout]]:
-    """Return the source nodes of a node, with the layouts through which it reads them."""
+    """Return the source nodes of a node, with the layouts to read them."""
     return [(s, x) for s, x in zip(node.sources, node.layouts, strict=True) if type(s) is Node and x is not None]
 
 
