@@ -194,7 +194,7 @@ class Exchange(Writing):
 
         >>> import tenxor as tx
         >>> tx.asarray([[1, 2], [3, 4]], dtype=tx.uint8).T.tobytes()
-        b'\x01\x03\x02\x04'
+        b'\\x01\\x03\\x02\\x04'
         """
         order = "C" if order is None else one_of("tobytes", "order", order, "C", "F", "A", "K")
         seen = self if order != "F" else self._view(self.layout.permute(range(len(self.layout.shape))[::-1]))

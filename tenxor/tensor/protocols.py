@@ -161,7 +161,7 @@ class Protocols(Differentiating):
 
         >>> import tenxor as tx
         >>> tx.arange(4).reshape(2, 2).to_string(fmt="%2d")
-        ' 0   1  \n 2   3  \n'
+        ' 0   1  \\n 2   3  \\n'
         """
         from .. import show
 
