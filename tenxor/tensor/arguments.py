@@ -72,7 +72,7 @@ def one_of(op: str, name: str, value: Any, *choices: str) -> str:
 
 
 def check_parts(op: str, count: int, size: int) -> None:
-    """Raise ArgumentError if an axis of `size` elements is split into `count` parts and most of the parts would be empty."""
+    """Raise ArgumentError if `count` parts of an axis exceed both `size` and `_MOST_EMPTY`: nearly all parts would be empty."""
     if count > max(size, _MOST_EMPTY):
         raise ArgumentError(f"{op}: {count} parts of an axis of size {size} are nearly all empty; give {max(size, 1)} or less")
 

@@ -171,7 +171,7 @@ class Core(Elsewhere):
         return node if node.dtype is self.dtype else reinterpreted(node, self.dtype)
 
     def _has_past(self) -> bool:
-        """Return whether the content has a tape node or reads an argument of a traced function. A known scalar has none."""
+        """Return whether the content has a tape node or reads an argument of a traced function. For a known scalar, return False."""
         storage = self.storage
         return not (type(storage) is Element and storage.known(self.dtype) is not None) and storage.node.past is not None
 

@@ -82,7 +82,7 @@ class Movement(Exchange):
     def reshape(self, *shape: int | Sequence[int], order: str = "C") -> Self:
         """Return a view of the same elements in another shape, in row-major order. One size may be -1. Never copies.
 
-        With `order="F"`, elements are read and placed in column-major order; with "A" only if they are stored so.
+        With `order="F"`, elements are read and placed in column-major order; with "A" if they are stored so.
 
         >>> import tenxor as tx
         >>> t = tx.arange(6).reshape(2, 3)
@@ -137,7 +137,7 @@ class Movement(Exchange):
 
     @spelled
     def expand_dims(self, axis: int | tuple[int, ...] = 0, *, dim: int | None = None) -> Self:
-        """Return a view with new axes of size 1 at these positions of the result."""
+        """Return a view with new axes of size 1 at the positions `axis` of the result."""
         return self._view(
             self.layout.expand_dims(axis)
         )
@@ -147,7 +147,7 @@ class Movement(Exchange):
     def expand(self, *shape: int | Sequence[int]) -> Self:
         """Return a view broadcast to a shape; -1 keeps a size.
 
-        If an element repeats, a write takes a single number, or one of the accumulating methods.
+        If an element repeats, only a single number can be assigned, and accumulating methods like `index_add_` can write.
 
         >>> import tenxor as tx
         >>> tx.arange(3).expand(2, 3).strides

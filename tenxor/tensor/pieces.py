@@ -250,6 +250,7 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
 
 
 def _moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
+    """Return the boxes of `moved` as pending writes if they are large or have tape nodes; otherwise copy them now."""
     nbytes = prod(shape) * x.dtype.itemsize
     if have_past([x]) or is_shared(nbytes, len(moves)):
         return _stored(cls, op, [x], moves, shape, x.dtype)

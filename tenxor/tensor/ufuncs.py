@@ -98,6 +98,7 @@ def _ours(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
 
 
 def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of a ufunc's call, or write the result into `out`."""
     where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
     if where is not True and not out:
         raise ArgumentError(f"np.{ufunc.__name__}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
@@ -143,6 +144,7 @@ def _truths(name: str, t: Any) -> Any:
 
 
 def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.reduce` over axes, by our reductions where possible."""
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
     limits = {key: value for key, value in options.items() if value is not None and value is not True}
@@ -164,6 +166,7 @@ def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...],
 
 
 def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.accumulate` along an axis, by our cumulative functions where possible."""
     t, name = tx.asarray(inputs[0]), ufunc.__name__
     axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
     t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
@@ -180,11 +183,13 @@ def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, .
 
 
 def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.outer` for two arrays."""
     a, b = [tx.asarray(x) for x in inputs]
     return _called(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
 
 
 def _at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Apply `ufunc.at` in place: a scatter for the operations of `_AT`, otherwise NumPy on the same memory."""
     t, key, *values = inputs
     name = f"np.{ufunc.__name__}.at"
     if isinstance(t, Core) and ufunc.__name__ in _AT and len(values) == 1:
@@ -199,6 +204,7 @@ def _at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], opti
 
 
 def _reduced_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.reduceat`, computed by NumPy."""
     found = _by_numpy(tx, ufunc, "reduceat", inputs, options)
     return out[0]._receive(f"np.{ufunc.__name__}.reduceat", found) if out else found
 

@@ -43,9 +43,10 @@ def address_of(f: Function, buffer: Value) -> Value:
 
 
 def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
-    """Emit a test whether an object exports a writable, C-contiguous buffer of `nbytes` bytes; if so, also the code of `use`.
+    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes. The code declines an object without such a
+    buffer.
 
-    `use` gets the address of the data. Its code must not run Python code.
+    If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code.
     """
     view = f.local(array(I64, VIEW))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
