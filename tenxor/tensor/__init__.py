@@ -1,4 +1,4 @@
-"""The `Tensor`: a storage seen through a layout."""
+"""`Tensor`: a storage seen through a layout."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from .movement import resized
 from .ordering import Ordering
 
 contraction = LateModule("tenxor.tensor.contraction")
-API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # versions of the array API standard
 
 
 class Tensor(Ordering):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
-    Movement gives views of the same storage, writable wherever no two positions share an element. As many integers as
-    axes give an element as it is then, a new tensor of no axes; with an Ellipsis, `t[i, j, ...]`, a view of it. Arithmetic
-    gives new tensors, computed when their values are asked for; the result is always that of running the program line by
-    line.
+    Movement returns views of the same storage. They are writable wherever no two positions share an element. Indexing with as many integers
+    as axes returns the present element as a new 0-d tensor; an added Ellipsis, `t[i, j, ...]`, gives a 0-d view. Arithmetic returns new
+    tensors, evaluated on demand. Results equal those of line-by-line execution.
 
-    Made by `tx.asarray`, `tx.zeros` and the like.
+    Tensors are created by `tx.asarray`, `tx.zeros` and similar functions.
 
     >>> import tenxor as tx
     >>> t = tx.arange(8).reshape(2, 2, 2)
@@ -46,9 +45,9 @@ class Tensor(Ordering):
         return self._namespace()
 
     def view(self, *shape: Any) -> Tensor:
-        """The view of the same elements in another shape, as `reshape`, or of the same bytes as another dtype.
+        """Return a view: the same elements in another shape, as `reshape`, or the same bytes as another dtype.
 
-        A dtype of another size needs elements next to one another along the last axis, which grows or shrinks.
+        For a dtype of another size, the elements must be contiguous along the last axis, whose size changes.
 
         >>> import tenxor as tx
         >>> t = tx.asarray([1.0, -2.0], dtype=tx.float32)
@@ -63,7 +62,7 @@ class Tensor(Ordering):
         return self.reshape(*shape)
 
     def dot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """New tensor: the products added up over the last axis of this and the last but one of `other`; see `tx.dot`.
+        """Return a new tensor: the products summed over the last axis of this tensor and the last but one of `other`. See `tx.dot`.
 
         >>> import tenxor as tx
         >>> tx.asarray([1, 2, 3]).dot(tx.asarray([4, 5, 6])).item()
@@ -84,7 +83,7 @@ class Tensor(Ordering):
         result = self.__matmul__(other)
         return self._declined(other, "matmul", "@") if result is NotImplemented else self._hold(result, "matmul", "@")
 
-    if not TYPE_CHECKING:  # who know all attributes
+    if not TYPE_CHECKING:  # hidden from type checkers, which know all attributes
 
         def __getattr__(self, name: str) -> Any:
             if name in FOUND_OUT:
@@ -98,7 +97,7 @@ class Tensor(Ordering):
 
 @cache
 def elsewhere() -> dict[str, str]:
-    """Attributes that tensors have elsewhere, or that are functions here, and what to use instead."""
+    """Return advice by attribute name, for attributes of tensors in other libraries and for names that are functions here."""
     import sys
 
     from ..spellings import SAME, of_tensors
@@ -109,5 +108,5 @@ def elsewhere() -> dict[str, str]:
 
 
 def no_attribute(name: str) -> UnknownAttribute:
-    """What whoever asks for an attribute that is elsewhere is told."""
+    """Return the error for an attribute of tensors in other libraries, with advice for the user."""
     return UnknownAttribute(f"a Tensor has no attribute {name!r}; use {elsewhere()[name]}")

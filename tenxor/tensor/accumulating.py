@@ -1,8 +1,8 @@
-"""Values written to or reduced into elements at indices: `scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`,
-`masked_scatter`, and `t.at[...]` for any key.
+"""Methods that write or reduce values into elements at indices: `scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`,
+`masked_scatter`, and `t.at[key]` for NumPy keys.
 
-An element that is named several times takes all the values for it, in their order, as with NumPy's `ufunc.at`. Names that end
-in `_` work in place; reductions also through a view that has one element in several places.
+An element that is indexed several times takes the values in their order, as in NumPy's `ufunc.at`. Methods with a name ending in `_` work
+in place. Their reductions also work through a view with an element at several positions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .scattering import identity_of
 from .writing import broadcast_layout
 
 T = TypeVar("T", bound="Accumulating")
-_REDUCES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # as users say them
+_REDUCES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # by the names of PyTorch and NumPy
 
 
 class At(Generic[T]):
-    """`t.at[key]`: what the methods below give is a new tensor, with values written at a key of NumPy's."""
+    """The proxy `t.at[key]`. Each method returns a new tensor with values written at a NumPy key."""
 
     __slots__ = ("key", "tensor")
 
@@ -44,35 +44,36 @@ class At(Generic[T]):
         return t._scattered(op, selection, t._operand(value, op), reduce)
 
     def set(self, value: Operand) -> T:
-        """New tensor: with the value there, the last one where there are several."""
+        """Return a new tensor with `value` written at the key. If an element is indexed several times, the last value stays."""
         return self._written("at.set", value, None)
 
     def add(self, value: Operand) -> T:
-        """New tensor: with all values for an element added to it."""
+        """Return a new tensor: each element plus the sum of the values for it."""
         return self._written("at.add", value, "sum")
 
     def multiply(self, value: Operand) -> T:
-        """New tensor: with an element multiplied by all values for it."""
+        """Return a new tensor: each element times the product of the values for it."""
         return self._written("at.multiply", value, "prod")
 
     def min(self, value: Operand) -> T:
-        """New tensor: with the least of an element and the values for it."""
+        """Return a new tensor: the minimum of each element and the values for it."""
         return self._written("at.min", value, "min")
 
     def max(self, value: Operand) -> T:
-        """New tensor: with the greatest of an element and the values for it."""
+        """Return a new tensor: the maximum of each element and the values for it."""
         return self._written("at.max", value, "max")
 
 
 class Accumulating(Indexing):
-    """Elements that take values at indices."""
+    """The methods of `Tensor` that write or reduce values at indices."""
 
     __slots__ = ()
 
     @property
     def at(self) -> At[Self]:
-        """New tensors with values written at indices: `t.at[key].set(v)`, and `add`, `multiply`, `min` and `max`, which take all
-        the values for an element; `key` is one of NumPy's.
+        """A proxy for functional updates: `t.at[key].set(v)` returns a new tensor with values written at a NumPy key.
+
+        The methods `add`, `multiply`, `min` and `max` combine each element with the values for it.
 
         >>> import tenxor as tx
         >>> tx.zeros(4).at[[1, 1, -1]].add([1.0, 2.0, 5.0]).tolist()
@@ -90,7 +91,7 @@ class Accumulating(Indexing):
         dim: int | None = None,
         alpha: Operand = 1,
     ) -> Self:
-        """New tensor: these elements, with `alpha * source` added at indices along an axis; see `tx.index_add`."""
+        """Return a new tensor: this tensor with `alpha * source` added at indices along an axis. See `tx.index_add`."""
         selection = self._rows("index_add", Layout.contiguous(self.layout.shape), axis, index, source)
         return self._scattered("index_add", selection, self._times("index_add", source, alpha), "sum")
 
@@ -104,7 +105,7 @@ class Accumulating(Indexing):
         dim: int | None = None,
         alpha: Operand = 1,
     ) -> Self:
-        """Add `alpha * source` at indices along an axis, in place; gives itself back. See `tx.index_add`."""
+        """Add `alpha * source` at indices along an axis, in place, and return this tensor. See `tx.index_add`."""
         selection = self._rows("index_add_", self.layout, axis, index, source)
         self._scatter("index_add_", selection, self._times("index_add_", source, alpha), "sum")
         return self
@@ -113,7 +114,7 @@ class Accumulating(Indexing):
     def index_copy(
         self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """New tensor: these elements, with the slices of `source` written at indices along an axis; see `tx.index_copy`."""
+        """Return a new tensor: this tensor with the slices of `source` written at indices along an axis. See `tx.index_copy`."""
         op = "index_copy"
         selection, value = self._slices(op, Layout.contiguous(self.layout.shape), axis, index, source)
         return self._scattered(op, selection, value)
@@ -138,7 +139,7 @@ class Accumulating(Indexing):
         value: Operand | None = None,
         reduce: str | None = None,
     ) -> Self:
-        """New tensor: these elements, with those of `src` written at indices along an axis; see `tx.scatter`."""
+        """Return a new tensor: this tensor with the elements of `src` written at indices along an axis. See `tx.scatter`."""
         selection, given = self._along("scatter", Layout.contiguous(self.layout.shape), axis, index, src)
         return self._scattered("scatter", selection, given, _scatter_reduction("scatter", reduce))
 
@@ -162,7 +163,7 @@ class Accumulating(Indexing):
     def scatter_add(
         self, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """New tensor: these elements, with those of `src` added at indices along an axis; see `tx.scatter_add`."""
+        """Return a new tensor: this tensor with the elements of `src` added at indices along an axis. See `tx.scatter_add`."""
         selection, value = self._along("scatter_add", Layout.contiguous(self.layout.shape), axis, index, src)
         return self._scattered("scatter_add", selection, value, "sum")
 
@@ -186,7 +187,7 @@ class Accumulating(Indexing):
         dim: int | None = None,
         include_self: bool = True,
     ) -> Self:
-        """New tensor: these elements, each reduced with those of `src` for it; see `tx.scatter_reduce`."""
+        """Return a new tensor: each element of this tensor reduced with the elements of `src` for it. See `tx.scatter_reduce`."""
         op = "scatter_reduce"
         selection, value = self._along(op, Layout.contiguous(self.layout.shape), axis, index, src)
         name = _reduction_named(op, reduce)
@@ -206,7 +207,7 @@ class Accumulating(Indexing):
         dim: int | None = None,
         include_self: bool = True,
     ) -> Self:
-        """Reduce each element with those of `src` for it, in place; return this tensor. See `tx.scatter_reduce`."""
+        """Reduce each element with the elements of `src` for it, in place, and return this tensor. See `tx.scatter_reduce`."""
         name = _reduction_named("scatter_reduce_", reduce)
         if include_self and name != "mean":
             selection, value = self._along("scatter_reduce_", self.layout, axis, index, src)
@@ -217,30 +218,32 @@ class Accumulating(Indexing):
         return self
 
     def masked_scatter(self, mask: Operand, source: Operand) -> Self:
-        """New tensor: these elements, those where `mask` is true replaced by the elements of `source` in order; see
+        """Return a new tensor: this tensor with the elements where `mask` is true replaced by those of `source`, in order. See
         `tx.masked_scatter`.
         """
         where, values = self._operand(mask, "masked_scatter"), self._operand(source, "masked_scatter")
         return self._masked_scattered("masked_scatter", where, values)
 
     def masked_scatter_(self, mask: Operand, source: Operand) -> Self:
-        """Replace the elements where `mask` is true by those of `source` in order, in place; return this tensor. See
+        """Replace the elements where `mask` is true by those of `source`, in order, in place, and return this tensor. See
         `tx.masked_scatter`.
         """
         where, values = self._operand(mask, "masked_scatter_"), self._operand(source, "masked_scatter_")
         self._write(self._masked_scattered("masked_scatter_", where, values), "masked_scatter_")
         return self
 
-    # How they do it
+    # Implementation
 
     def _rows(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> Selection:
-        """What indices along an axis select."""
+        """Return the selection of indices along an axis. Raise ArgumentError if the axis, the indices or the values are missing."""
         axis = self._axis(op, axis, index, values)
         return self._select(op, layout, (axis,), (self._indices(op, index),), axis, (axis,))
 
     def _along(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> tuple[Selection, Any]:
-        """Return what an index selects along an axis, and the values for it, as PyTorch's `scatter` reads them: those of a tensor
-        may be more than the index has, on any axis; they are never broadcast. One number is for all.
+        """Return the selection of an index tensor along an axis, with its values, as PyTorch's `scatter` reads them.
+
+        A tensor of values may be larger than the index along each axis; the rest is not used. A value tensor is never broadcast, but a
+        single number is used for each element.
         """
         selection = self._select_within(op, layout, self._axis(op, axis, index, values), index)
         value, shape = self._operand(values, op), selection.shape
@@ -255,7 +258,9 @@ class Accumulating(Indexing):
         return selection, value._view(value.layout.index(tuple([slice(0, n) for n in shape])))
 
     def _slices(self, op: str, layout: Layout, axis: Any, index: Any, source: Any) -> tuple[Selection, Any]:
-        """Return what a 1-D index selects along an axis, and the slices for it, which must have just that shape."""
+        """Return the selection of a 1-D index along an axis, with the slices for it. The slices must have exactly the shape of the
+        selection.
+        """
         axis = self._axis(op, axis, index, source)
         indices, value = self._one_axis(op, index), self._operand(source, op)
         selection = self._select(op, layout, (axis,), (indices,), axis, (axis,))
@@ -265,7 +270,7 @@ class Accumulating(Indexing):
         return selection, value
 
     def _masked_scattered(self, op: str, mask: Any, source: Any) -> Self:
-        """New tensor: element k of `source` where `mask` is true for the k-th time."""
+        """Return a new tensor with element k of `source` where `mask` is true for the k-th time. The mask is broadcast to this tensor."""
         if not isinstance(mask, Core) or mask.dtype is not boolean:
             raise DTypeError(f"{op}: mask must be a bool tensor, not {getattr(mask, 'dtype', mask)}")
         if not isinstance(source, Core) or source.dtype is not self.dtype:
@@ -304,7 +309,7 @@ class Accumulating(Indexing):
         )
 
     def _averaged(self, op: str, selection: Selection, value: Any, include_self: bool) -> Self:
-        """New tensor: the mean of each element and the values for it; of integers it is rounded down."""
+        """Return a new tensor with the mean of each element and the values for it. Means of integers are rounded down."""
         if self.dtype is boolean:
             raise DTypeError(f"{op}: there is no mean of bools; use x.astype(tx.float32)")
         start = self if include_self else self._scattered(op, selection, 0)
@@ -318,11 +323,12 @@ class Accumulating(Indexing):
 
 
 def _scatter_reduction(op: str, reduce: str | None) -> str | None:
-    """Return the reduction that `scatter` is told to do, if any."""
+    """Return the reduction for the argument `reduce` of `scatter`, or None if it is None."""
     return None if reduce is None else {"add": "sum", "multiply": "prod"}[one_of(op, "reduce", reduce, "add", "multiply")]
 
 
 def _reduction_named(op: str, reduce: str | None) -> str:
+    """Return the name of the reduction for the argument `reduce`, or "mean". Raise ArgumentError if `reduce` is not supported."""
     if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCES):
         raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {described(reduce)}")
     return _REDUCES.get(reduce, "mean")

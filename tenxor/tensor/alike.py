@@ -1,8 +1,8 @@
-"""Many small tensors, or arrays, that are alike, put together as bytes.
+"""Joining of many small tensors or arrays of equal shape and dtype, by copying their memory as bytes.
 
-NumPy takes 0.1 microseconds to look at each piece that it copies, and Python takes as long for each two or three
-questions. So pieces are asked as little as can be. The blocks of memory that tensors lie in are put one after another,
-whole, as bytes; that is one array, of which the elements of all pieces are a view.
+NumPy takes 0.1 microseconds to examine each piece, and Python takes as long for two or three attribute reads. So this module reads few
+attributes of each piece. It concatenates the whole memory blocks of the tensors as bytes, and copies the elements through a strided view of
+the result.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from .core import Core
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
-SMALL = 1 << 12  # bytes of memory that a piece lies in, up to which looking at pieces takes longer than copying them
-APART = 64  # bytes that may lie beside a piece, and as much as it has itself three times: they are copied for nothing
-PORTION = 1 << 20  # bytes of copies on the way, at a time
+SMALL = 1 << 12  # bytes of the memory block of a piece, up to which examining the pieces takes longer than copying them
+APART = 64  # extra bytes of a block, besides three times the bytes of its piece, that may be copied for nothing
+PORTION = 1 << 20  # bytes of temporary copies at a time
 
 
 class _Result:
-    """Memory for pieces of one shape and dtype, put together along an axis of theirs, or along a new one if they are
-    `stacked`; flattened for None.
+    """A buffer for `count` pieces of one shape and dtype.
+
+    The pieces are joined along their axis `axis`, along a new axis if `stacked`, or flattened if `axis` is None.
     """
 
     def __init__(self, op: str, count: int, piece: Shape, dtype: DType, axis: int | None, stacked: bool) -> None:
@@ -45,10 +46,10 @@ class _Result:
         self.dtype = dtype
         self.buffer = allocate(size * dtype.itemsize, op, self.shape, dtype)
         out = self.buffer.typed(dtype)[:size].reshape(apart)
-        self.pieces: Array = np.moveaxis(out, at, 0) if at else out  # one after another
+        self.pieces: Array = np.moveaxis(out, at, 0) if at else out  # with the pieces along the first axis
 
     def of(self, cls: type[_T]) -> _T:
-        """The tensor."""
+        """Return the tensor over the buffer."""
         return cls(Storage(data(self.buffer, self.shape, self.dtype)), Layout.contiguous(self.shape), self.dtype)
 
 
@@ -62,8 +63,10 @@ def joined_alike(
     stacked: bool = False,
     mixed: bool = False,
 ) -> _T | None:
-    """Pieces of these types, all of one dtype (arrays may be `mixed`) and shape, one after another along an axis of theirs,
-    `stacked` along a new one, or flattened for None; None where they are not such that all can be asked together.
+    """Return a new tensor of pieces of equal shape and dtype, or None if the pieces cannot be joined as bytes.
+
+    The pieces are either tensors of class `cls` or NumPy arrays; `types` is the set of their types. They are joined along `axis`, along a
+    new axis if `stacked`, or flattened if `axis` is None. If `mixed`, arrays may differ in dtype.
     """
     if types == {np.ndarray}:
         return _joined_arrays(cls, op, pieces, axis, stacked, mixed)
@@ -71,15 +74,17 @@ def joined_alike(
 
 
 def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
-    """The tensors put together; None unless all are in memory, are small and lie alike: in one storage, or in blocks of
-    one size.
+    """Return the joined tensors, or None unless they are small, of equal shape and dtype, and stored alike.
+
+    They must be known scalars, or views of a single storage that differ in their offsets, or have equal layouts in memory blocks of equal
+    size.
     """
     one = tensors[0]
     layout, dtype = one.layout, one.dtype
     if not 0 < layout.size * dtype.itemsize <= SMALL or layout.base is not None or layout.tables is not None:
         return None
     if any([t.dtype is not dtype or t.layout.shape != layout.shape for t in (*tensors[1:2], tensors[-1])]):
-        return None  # as is known at once of most that are not alike
+        return None  # a quick test that rejects most unequal pieces
     with lock:
         numbers = _numbers(tensors) if type(one.storage) is Element and not layout.shape else None
         if numbers is not None:
@@ -100,7 +105,7 @@ def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | N
 
 
 def _places(tensors: Sequence[Core]) -> list[int] | None:
-    """Where in their storage tensors begin that all lie in one, alike but for that."""
+    """Return the offsets of tensors that differ only in their offset in a single storage in memory; None for different tensors."""
     one = tensors[0]
     storage, dtype = one.storage, one.dtype
     shape, strides = one.layout.shape, one.layout.strides
@@ -120,7 +125,7 @@ def _places(tensors: Sequence[Core]) -> list[int] | None:
 
 
 def _put_places(places: list[int], one: Core, found: _Result) -> None:
-    """Put the pieces in that begin at these places of one memory, and lie there as one of them does."""
+    """Copy pieces from a single storage into the result, given their offsets. `one` is one of the pieces."""
     layout, dtype, size = one.layout.at(0), one.dtype, one.dtype.itemsize
     reach = layout.range()
     assert reach is not None and one.storage.node.buffer is not None
@@ -129,14 +134,14 @@ def _put_places(places: list[int], one: Core, found: _Result) -> None:
     strides = (size, *[s * size for s in layout.strides])
     everywhere: Array = np.ndarray(
         (len(memory) - high + low, *layout.shape), dtype.numpy, memory, -low * size, strides
-    )  # what lies so at every place
+    )  # the view at every possible offset
     step = max(1, PORTION // (layout.size * size))
     for first in range(0, len(places), step):
         found.pieces[first : first + step] = everywhere[np.array(places[first : first + step]) + low]
 
 
 def _put_blocks(blocks: list[Any], layout: Layout, found: _Result) -> None:
-    """Put the pieces in that lie in these blocks, all of one size."""
+    """Copy pieces into the result, given their memory blocks of equal size."""
     dtype, block = found.dtype, len(blocks[0])
     step = max(1, PORTION // block)
     offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
@@ -147,7 +152,7 @@ def _put_blocks(blocks: list[Any], layout: Layout, found: _Result) -> None:
 
 
 def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
-    """The memory that tensors lie in, all in the same way."""
+    """Return the memory blocks of tensors with equal layouts and equal block sizes; None for different tensors."""
     one = tensors[0]
     layout, dtype, buffer = one.layout, one.dtype, one.storage.node.buffer
     if buffer is None or not len(buffer.array) <= min(SMALL, APART + 4 * layout.size * dtype.itemsize):
@@ -175,14 +180,14 @@ def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
 
 
 def _numbers(tensors: Sequence[Core]) -> list[Number] | None:
-    """The numbers of elements of one dtype that were read of tensors, if nobody asked for more yet."""
+    """Return the known scalars of element tensors of equal dtype; None unless each is known."""
     layout, dtype = tensors[0].layout, tensors[0].dtype
     cells = [t.storage for t in tensors if t.layout is layout and t.dtype is dtype]
     return known_numbers(cells, dtype) if len(cells) == len(tensors) else None
 
 
 def put_bytes(rows: Sequence[Any], out: Array) -> None:
-    """Put small rows without gaps, of the same dtype, into `out` one after another."""
+    """Copy small contiguous rows of equal dtype into `out`, end to end."""
     step = max(1, PORTION * len(rows) // out.nbytes)
     start = 0
     for first in range(0, len(rows), step):
@@ -192,9 +197,10 @@ def put_bytes(rows: Sequence[Any], out: Array) -> None:
 
 
 def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
-    """The dtypes of arrays, told apart by identity, as NumPy takes longer to compare two than to copy a small array."""
+    """Return the distinct dtypes of arrays. They are compared by identity, as NumPy takes longer to compare two than to copy a small array.
+    """
     dtypes = [a.dtype for a in arrays]
-    if dtypes.count(dtypes[0]) == len(dtypes):  # identical ones are not even compared
+    if dtypes.count(dtypes[0]) == len(dtypes):  # `count` tests identity before equality
         return dtypes[:1]
     return list({id(d): d for d in dtypes}.values())
 
@@ -202,7 +208,7 @@ def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
 def _joined_arrays(
     cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None, stacked: bool, mixed: bool
 ) -> _T | None:
-    """The arrays put together; None unless all are small, of dtypes of ours and of one shape."""
+    """Return the joined arrays, or None unless they are small, of equal shape, and of supported dtypes."""
     one, dtypes = arrays[0], dtypes_of(arrays)
     if not 0 < one.nbytes <= SMALL or (len(dtypes) > 1 and not mixed) or not OF_NUMPY.keys() >= set(dtypes):
         return None
@@ -212,7 +218,7 @@ def _joined_arrays(
     for first in range(0, len(arrays), step):
         try:
             some = np.array(arrays[first : first + step], dtype.numpy)
-        except ValueError:  # of several shapes
+        except ValueError:  # raised for arrays of several shapes
             return None
         if some.shape[1:] != one.shape:
             return None

@@ -1,4 +1,4 @@
-"""Arguments as users spell them: axes, shapes and numbers; and `out`, into which functions and methods write in one way."""
+"""Validation of arguments: axes, shapes and numbers as users give them, and the `out` argument of functions and methods."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .core import Core
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=Core)
 Axes = int | tuple[int, ...] | None
-_MOST_EMPTY = 1 << 20  # parts of an axis
-_LEFT = frozenset(("out", "where", "initial"))  # what methods leave to the function of their name
-_NO_ROW = (str, bytes, bytearray, Mapping, Set)  # of integers, though it may be walked
+_MOST_EMPTY = 1 << 20  # parts of an axis that are allowed in any case
+_LEFT = frozenset(("out", "where", "initial"))  # arguments that methods leave to the public function of their name
+_NO_ROW = (str, bytes, bytearray, Mapping, Set)  # iterable types that are no sequence of integers
 
 
 class Default(int):
-    """A default that can be told from the same number given by a caller, where giving it means something."""
+    """A default value that differs in identity from an equal number given by the caller."""
 
     def __new__(cls, value: int, text: str) -> Default:
         found = super().__new__(cls, value)
@@ -41,23 +41,23 @@ ZERO: int = Default(0, "0")
 
 
 def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Integers given one by one or as one sequence: `f(2, 3)` and `f((2, 3))`."""
-    if all([type(n) is int for n in values]):  # as mostly
+    """Return integers given singly or as a sequence: `f(2, 3)` or `f((2, 3))`. Raise ArgumentError for values that are no integers."""
+    if all([type(n) is int for n in values]):  # the usual case
         return values
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
-    if isinstance(values, _NO_ROW):  # bytes are numbers, too, and what is empty would be read as no integers
+    if isinstance(values, _NO_ROW):  # bytes iterate as integers, and an empty text would be read as no integers
         raise ArgumentError(f"{op}: expected integers, not {described(values)}")
     try:
         return whole(values)
     except TraceError:
-        raise  # it says what to write
+        raise  # the message names the remedy
     except TypeError:
         raise ArgumentError(f"{op}: expected integers, not {described(values)}") from None
 
 
 def truth(op: str, name: str, value: Any) -> bool:
-    """Yes or no; ArgumentError for what is neither, as an array of both."""
+    """Return a flag as a bool. Raise ArgumentError for a value without a truth value, for example an array."""
     try:
         return bool(value)
     except (TypeError, ValueError):
@@ -65,31 +65,33 @@ def truth(op: str, name: str, value: Any) -> bool:
 
 
 def one_of(op: str, name: str, value: Any, *choices: str) -> str:
-    """One of some words; ArgumentError for whatever else, arrays and what cannot be compared included."""
+    """Return `value` if it equals one of `choices`. Raise ArgumentError otherwise, also for arrays."""
     if isinstance(value, str) and value in choices:
         return value
     raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {described(value)}")
 
 
 def check_parts(op: str, count: int, size: int) -> None:
-    """Raise ArgumentError for so many parts of an axis that next to none would have anything in it."""
+    """Raise ArgumentError if `count` parts of an axis exceed both `size` and `_MOST_EMPTY`: nearly all parts would be empty."""
     if count > max(size, _MOST_EMPTY):
         raise ArgumentError(f"{op}: {count} parts of an axis of size {size} are nearly all empty; give {max(size, 1)} or less")
 
 
 def axis_of(op: str, axis: Any, ndim: int) -> int:
-    """One axis as a number from 0 on."""
+    """Return an axis as a non-negative number. Raise AxisError if the axis is out of range."""
     return checked_axis(axis, ndim, op)
 
 
 def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
-    """Axes as numbers from 0 on, all of them for None."""
+    """Return axes as non-negative numbers; None means every axis. Raise AxisError if an axis is out of range."""
     return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)
 
 
 def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
-    """The result, or `out` with it, with `where` only there; where casting is "unsafe" whatever the dtype of that can keep of it.
-    What goes element by element may `broadcast` to it.
+    """Return the result `found`, or write the result into the tensor `out` and return `out`.
+
+    With `where`, elements are written only where `where` is true. With casting "unsafe" the result is converted to the dtype of `out`,
+    whatever is lost. The result of an elementwise operation may `broadcast` to the shape of `out`.
     """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if target is None:
@@ -105,7 +107,7 @@ def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = N
 
 
 def left_to(name: str) -> Callable[[F], F]:
-    """The same method, which leaves what says where results go, or of which elements they are, to the public function of that name."""
+    """Return a decorator for a method: a call with the keyword `out`, `where` or `initial` goes to the public function `name`."""
 
     def decorated(method: F) -> F:
         code = unwrap(method).__code__
@@ -123,7 +125,9 @@ def left_to(name: str) -> Callable[[F], F]:
 
 
 def number_of(x: Any, op: str) -> Number:
-    """A Python number, a NumPy scalar or a 0-d tensor or array as a Python number."""
+    """Return a Python number for a Python number, a NumPy scalar, or a 0-d tensor or array. Raise DTypeError for objects that are no
+    numbers.
+    """
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
     if isinstance(value, (int, float, complex)):
         return plain_number(value)

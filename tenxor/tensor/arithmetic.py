@@ -1,4 +1,4 @@
-"""Arithmetic: Python's operators, and the op table's functions as methods. Every result is a new, pending tensor."""
+"""Arithmetic: Python's operators, and the functions of the op table as methods. Every result is a new, pending tensor."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .core import KINDS, Core, Operand, check_device, is_traced
 T = TypeVar("T")
 traced = LateModule("tenxor.tensor.traced")
 _NUMBERS = frozenset((int, float, bool, complex))
-MAX_DIGITS = 300  # to which floats are rounded: the power of ten is a float, and so is its inverse
+MAX_DIGITS = 300  # digits of rounding: the power of ten and its inverse must be finite floats
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
 
 
 def _broadcasts(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
-    """Whether a tensor of one shape can be seen as one of the other."""
+    """Return whether a tensor of one shape broadcasts to the shape `larger`."""
     return len(shape) <= len(larger) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(larger), strict=False))
 
 
 def unary_method(name: str) -> Callable[[T], T]:
-    """The method that applies a one-operand entry of the op table."""
+    """Return the method of `Tensor` that applies a unary operation of the op table."""
     op = OPS[name]
 
     def method(self: Any) -> Any:
@@ -45,7 +45,7 @@ def unary_method(name: str) -> Callable[[T], T]:
 
 
 def binary_method(name: str) -> Callable[[T, Operand], T]:
-    """The method that applies a two-operand entry of the op table."""
+    """Return the method of `Tensor` that applies a binary operation of the op table."""
     op = OPS[name]
 
     def method(self: Any, other: Any) -> Any:
@@ -58,7 +58,7 @@ def binary_method(name: str) -> Callable[[T, Operand], T]:
 
 
 def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """The three methods behind one of Python's binary operators: `x + y`, `number + x`, `x += y`."""
+    """Return the three methods behind a binary operator of Python: `x + y`, `number + x`, `x += y`."""
     op = OPS[name]
 
     def forward(self: Any, other: Any) -> Any:
@@ -82,11 +82,11 @@ def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callab
 
 
 class Arithmetic(Accumulating):
-    """Elementwise operations."""
+    """The elementwise methods of `Tensor`."""
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # which see what each operator takes and gives
+    if TYPE_CHECKING:  # declarations of the operators that are built below
 
         def __add__(self, other: Operand) -> Self: ...
         def __radd__(self, other: Operand) -> Self: ...
@@ -150,7 +150,7 @@ class Arithmetic(Accumulating):
         __eq__ = _operator("equal")[0]
         __ne__ = _operator("not_equal")[0]
 
-    __hash__ = object.__hash__  # by identity: `==` is elementwise
+    __hash__ = object.__hash__  # by identity, since `==` is elementwise
     __neg__ = unary_method("negative")
     __pos__ = unary_method("positive")
     __abs__ = unary_method("abs")
@@ -164,7 +164,7 @@ class Arithmetic(Accumulating):
                 return self._compute(OPS["square"], self)
             if other == 1:
                 return self._compute(_POSITIVE, self)
-            if other == -1 and real:  # of complex numbers 1 / 0 has an infinite part, and a power of 0 has not
+            if other == -1 and real:  # for complex numbers 1 / 0 has an infinite part, but a power of 0 has not
                 return self._compute(OPS["reciprocal"], self)
             if other == 0.5:
                 return self._compute(_SQUARE_ROOT, self)
@@ -175,8 +175,10 @@ class Arithmetic(Accumulating):
         return self._declined(other, "pow", "**") if result is NotImplemented else self._hold(result, "pow", "**")
 
     def _receive(self, op: str, result: Core, where: Any = None, broadcast: bool = False) -> Self:
-        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true.
-        What goes element by element may `broadcast` to it.
+        """Write a result into this tensor, the `out` argument of an operation, and return the tensor.
+
+        With `where`, only elements where it is true are written. The result of an elementwise operation may `broadcast` to this shape.
+        Raise ShapeError or DTypeError if the result does not fit.
         """
         fits = KINDS[result.dtype.kind] <= KINDS[self.dtype.kind]
         if fits and where is not None and where is not True:
@@ -191,7 +193,10 @@ class Arithmetic(Accumulating):
         return self
 
     def _hold(self, result: Core, name: str, infix: str) -> Self:
-        """Itself with the result of an operation in place, which must have its shape and a dtype of no higher kind."""
+        """Write the result of an in-place operation into this tensor, and return the tensor.
+
+        Raise ShapeError if the result has another shape, and DTypeError if its dtype is of a higher kind.
+        """
         if result.layout.shape != self.layout.shape:
             raise ShapeError(
                 f"in-place {name}: the result has shape {result.layout.shape} and does not fit into shape"
@@ -210,7 +215,9 @@ class Arithmetic(Accumulating):
         return self
 
     def _declined(self, other: object, name: str, infix: str) -> Any:
-        """Return NotImplemented for an operator in place, or raise DTypeError for an array of a subclass, which would take its place."""
+        """Return NotImplemented for an in-place operator, or raise DTypeError for a NumPy array of a subclass, whose operator would replace
+        the tensor.
+        """
         if isinstance(other, np.ndarray):
             kind = type(other).__name__
             raise DTypeError(
@@ -228,7 +235,9 @@ class Arithmetic(Accumulating):
 
     @left_to("round")
     def round(self, decimals: int = 0, *, out: Self | None = None, where: Operand | None = None) -> Self:
-        """New tensor: the nearest integers, of two the even one; with `decimals` the nearest multiples of 10 to the power of `-decimals`.
+        """Return a new tensor of the nearest integers, halves rounded to even.
+
+        With `decimals`, the elements are rounded to multiples of `10 ** -decimals`.
 
         >>> import tenxor as tx
         >>> tx.asarray([0.5, 1.5, 2.345]).round(1).tolist()
@@ -247,7 +256,7 @@ class Arithmetic(Accumulating):
         return self._rounded_to(digits)
 
     def _rounded_to(self, digits: int) -> Self:
-        """Floats, or complex numbers, to so many places: what is too large to be multiplied has no such places."""
+        """Return floats or complex numbers rounded to `digits` decimals. Numbers too large for this many decimals are unchanged."""
         wide: Any = self.astype(self.dtype.compute, copy=False)
         power, by = 10.0 ** abs(digits), OPS["divide_by_real" if self.dtype.is_complex else "divide"]
         if power > finfo(wide.dtype).max:
@@ -262,7 +271,8 @@ class Arithmetic(Accumulating):
         return found
 
     def _round_to_multiples(self, of: int) -> Self:
-        """Integers as the nearest multiple of a number, halves to even; 0 where the number is beyond their dtype."""
+        """Return integers rounded to the nearest multiple of `of`, halves to even. The result is 0 if `of` exceeds the range of the dtype.
+        """
         if of > self.dtype.highest:
             return self - self
         count, rest = self // of, self % of
@@ -279,7 +289,7 @@ class Arithmetic(Accumulating):
         return float(self._real("float"))
 
     def _real(self, op: str) -> Any:
-        """The only element, which must not be complex."""
+        """Return the only element. Raise DTypeError if it is complex."""
         if self.dtype.is_complex:
             raise DTypeError(
                 f"{op}: a number of {self.dtype} has two parts; take one by .real or .imag, or tx.abs of it"
@@ -297,7 +307,7 @@ class Arithmetic(Accumulating):
         return int(self._only("index"))
 
     def _only(self, op: str) -> Any:
-        """The only element, for Python's conversions."""
+        """Return the only element as a Python number. Raise ShapeError unless there is exactly one element."""
         if self.layout.size != 1:
             many = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
@@ -306,8 +316,10 @@ class Arithmetic(Accumulating):
         return self.item()
 
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:
-        """New tensor of another dtype; floats to integers truncate and saturate, NaN gives 0. With `copy=False` itself
-        where it can. DTypeError for complex numbers as real ones.
+        """Return a new tensor of another dtype.
+
+        Floats converted to integers are truncated and saturate, and NaN becomes 0. With `copy=False`, a tensor of this dtype is returned as
+        it is. Raise DTypeError for a conversion of complex to real numbers.
 
         >>> import tenxor as tx
         >>> tx.asarray([1.7, -1.7, 300.0]).astype(tx.int8).tolist()
@@ -323,10 +335,10 @@ class Arithmetic(Accumulating):
     def to(
         self, *target: object, dtype: DTypeLike | None = None, device: str | None = None, copy: bool = True, non_blocking: bool = False
     ) -> Self:
-        """New tensor of another dtype, as `astype`: PyTorch's method. The target is a dtype, a tensor that has it, or the device "cpu".
+        """Return a new tensor of another dtype, as `astype` does; the name is PyTorch's.
 
-        Where that device is all that is given the result is the tensor itself. `non_blocking` changes nothing. ArgumentError for another
-        device.
+        Each target is a dtype, a tensor with the wanted dtype, or the device "cpu". If only this device is given, the tensor itself is
+        returned. `non_blocking` has no effect. Raise ArgumentError for another device.
 
         >>> import tenxor as tx
         >>> x = tx.asarray([1.5, 2.5])
@@ -346,7 +358,7 @@ class Arithmetic(Accumulating):
         return self.astype(names[0], copy=copy) if names else self  # type: ignore[arg-type]
 
     def copy(self) -> Self:
-        """New tensor with the same elements, in its own storage. The memory is copied when one of the two is written."""
+        """Return a new tensor with the same elements and a separate storage. Memory is copied when either tensor is written to."""
         node, layout = self.node, self.layout
         if (
             layout.is_contiguous()
@@ -361,24 +373,25 @@ class Arithmetic(Accumulating):
     clone = copy
 
     def contiguous(self) -> Self:
-        """Itself if its elements lie in row-major order without gaps, else a copy for which they do."""
+        """Return this tensor if its elements are stored in row-major order without gaps; otherwise return a contiguous copy."""
         return self if self.layout.is_contiguous() else self.copy()
 
     def fill_(self, value: Operand) -> Self:
-        """Write one number everywhere; gives itself back."""
+        """Write a number to every element, in place, and return this tensor."""
         self._write(self._operand(value, "fill_"), "fill_")
         return self
 
     def fill(self, value: Operand) -> None:
-        """Write one number everywhere, as `fill_`; NumPy's way, which gives nothing back."""
+        """Write a number to every element, in place, and return None, as NumPy does."""
         self.fill_(value)
 
     @left_to("clip")
     def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Self | None = None) -> Self:
-        """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound. An integer beyond
-        all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.
+        """Return a new tensor with the elements limited to the range from `min` to `max`.
 
-        Derivatives by elements that are equal to a number are 0; one that is equal to an element of a tensor shares with that.
+        A bound is a number, a tensor, or None for no bound. For an integer dtype, an integer bound beyond the dtype's range has no effect
+        if every element satisfies it; otherwise it raises OutOfBounds. The derivative at an element equal to a number is 0. An element
+        equal to an element of a tensor bound shares the derivative with this bound.
         """
         result = self
         for bound, name, extreme in ((min, "at_least", "maximum"), (max, "at_most", "minimum")):
@@ -393,7 +406,7 @@ class Arithmetic(Accumulating):
 
     clamp = clip
 
-    # The op table's functions as methods
+    # The functions of the op table as methods
 
     exp = unary_method("exp")
     expm1 = unary_method("expm1")

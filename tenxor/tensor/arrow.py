@@ -1,6 +1,6 @@
-"""Tensors as Arrow's arrays, through pyarrow (the extra `interop`): what it, pandas and polars take.
+"""Export of tensors as Arrow arrays, through pyarrow (the extra `interop`), for example to pandas and polars.
 
-An axis but the first is a list of fixed size. Numbers in row-major order stay where they are; others are copied.
+Each axis after the first becomes a list of fixed size. Numbers in row-major order are shared, otherwise they are copied.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from ..errors import DTypeError, ShapeError
 
 
 def arrow_array(op: str, elements: np.ndarray[Any, Any]) -> Any:
-    """The pyarrow array of an array. ShapeError for one of no axes, DTypeError for complex numbers; ModuleNotFoundError without pyarrow."""
+    """Return the pyarrow array of a NumPy array.
+
+    Raise ShapeError for a 0-d array, DTypeError for complex numbers, and ModuleNotFoundError without pyarrow.
+    """
     try:
         import pyarrow
     except ImportError:

@@ -1,4 +1,4 @@
-"""Few elements at arrays of indices, read or written there and then: a kernel would take longer to be found than NumPy takes for all."""
+"""Indexing with small index arrays, done at once by NumPy: looking up a kernel would take longer than the whole operation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from .core import Core
 
 ownership = LateModule("tenxor.ownership")
 Array = np.ndarray[Any, Any]
-FEW = 1 << 12  # elements of an array of indices
-SMALL = 1 << 14  # and of what is read or written
+FEW = 1 << 12  # elements of an index array
+SMALL = 1 << 14  # elements that are read or written
 
 
 def seen_by_numpy(x: Core) -> Array | None:
-    """What a tensor has in memory, which nobody else may write, as NumPy sees it; None where it does not."""
+    """Return a NumPy view of a tensor's memory, or None.
+
+    None is returned for a pending tensor, an externally shared buffer, a tensor with a tape node, a gathered layout, a view chain, and
+    bfloat16.
+    """
     node, layout, dtype = x.storage.node, x.layout, x.dtype
     buffer = node.buffer
     if buffer is None or buffer.pins or node.past is not None or layout.base is not None or layout.tables is not None or dtype is bfloat16:
@@ -29,24 +33,28 @@ def seen_by_numpy(x: Core) -> Array | None:
 
 
 def read_at_once(x: Core, parts: tuple[Any, ...]) -> Array | None:
-    """What a key with arrays selects, if that is small and known, and right."""
+    """Return the elements that a key with index arrays selects, as a NumPy array. Return None if they are many, pending, or out of range.
+    """
     key = _key(x, parts)
     elements = None if key is None or not x.layout.size else seen_by_numpy(x)
     if elements is None:
         return None
     try:
         found: Array = elements[key]
-    except IndexError:  # which is told elsewhere
+    except IndexError:  # raised with our message by the caller
         return None
-    return found if found.size else None  # of nothing, NumPy looks at no index
+    return found if found.size else None  # NumPy does not check indices if the result is empty
 
 
 def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
-    """Write a value over what a key with arrays selects, if that is small, known and right, and nobody else reads it."""
+    """Write a value over the elements that a key with a single index array selects, and return True, or return False without a write.
+
+    False is returned for many, pending or out-of-range elements, and for memory with other readers.
+    """
     if len(parts) != 1 or not isinstance(parts[0], (Core, np.ndarray)) or not parts[0].ndim:
         return False
     if parts[0].ndim > 1 and parts[0].dtype != np.dtype(bool):
-        return False  # NumPy need not go through these in their order
+        return False  # NumPy need not write through these in their order
     key = _key(x, parts)
     if key is None or not x.layout.size or not x.layout.is_injective():
         return False
@@ -65,20 +73,20 @@ def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
             return False
         try:
             elements[key] = value
-        except (IndexError, TypeError, ValueError, OverflowError):  # told elsewhere; nothing is written then
+        except (IndexError, TypeError, ValueError, OverflowError):  # raised with our message by the caller; nothing is written in this case
             return False
     return True
 
 
 def _suits(value: Any, dtype: DType) -> bool:
-    """Whether a number is one of a dtype, so that NumPy does not warn, and raises no error of its own."""
+    """Return whether a number fits a dtype exactly in kind and range, so that NumPy neither warns nor raises."""
     kind = type(value)
     same = (kind is float and dtype.is_float) or (kind is int and dtype.is_integer)
     return same and bool(dtype.lowest <= value <= dtype.highest)
 
 
 def _key(x: Core, parts: tuple[Any, ...]) -> Any:
-    """A key as NumPy takes it; None unless all arrays in it are few, and what they select is small."""
+    """Return a key with NumPy arrays in place of tensors. Return None if an array or the selection is large, or without the fast path."""
     if not short_ways:
         return None
     key, selected = [], 1
@@ -92,7 +100,7 @@ def _key(x: Core, parts: tuple[Any, ...]) -> Any:
                 if part.size > SMALL or part.shape != x.layout.shape[: part.ndim]:
                     return None
             else:
-                if not 0 < part.size <= FEW or part.dtype == np.uint64:  # which NumPy takes for signed
+                if not 0 < part.size <= FEW or part.dtype == np.uint64:  # NumPy reads these as signed
                     return None
                 selected *= part.size
         key.append(part)

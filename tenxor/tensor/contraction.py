@@ -1,6 +1,4 @@
-"""Products that add up: a multiplication over all pairs of indices and a sum, which become one kernel without any
-temporary (`kernel/pairs.py`).
-"""
+"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel without temporaries (`kernel/pairs.py`)."""
 
 from __future__ import annotations
 
@@ -24,10 +22,10 @@ from .core import Axed, Core, Values
 __all__ = ["matmul"]
 
 T = TypeVar("T", bound=Core)
-MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered
+MAX_LOOPS = 4096  # entries of a cache of loops, by pairs of layouts
 
-Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
-Labels = Sequence[Hashable]  # a name for each axis; axes of one name are walked together
+Loops = tuple[Layout, Layout, int]  # two layouts of one shape, an axis for each loop, and how many loops are not summed over
+Labels = Sequence[Hashable]  # a label for each axis; axes with one label are iterated together
 
 _COMPUTED_AS_THEY_ARE = frozenset((float32, float64, complex64, complex128, int32, int64, uint32, uint64))
 _MULTIPLY = OPS["multiply"]
@@ -43,11 +41,11 @@ def matmul(a: Values, b: Values, *, out: Any = None) -> Any: ...
 
 @called_again
 def matmul(a: Axed, b: Axed, *, out: Any = None) -> Any:
-    """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a
-    column. Operands that are no tensors are made tensors. With `out` the result is written into that tensor, which is given back.
+    """Return a new tensor: the matrix product over the last two axes, broadcast over the leading axes.
 
-    Integers add up modulo 2 to their width; float16 and bfloat16 in float32; of bools the result is whether any product is true.
-    ShapeError names both shapes and the axis.
+    A 1-D operand is a row on the left and a column on the right. Array-likes are converted to tensors. With `out` the result is written
+    into this tensor, and `out` is returned. Integers wrap around at their width; float16 and bfloat16 are summed in float32; for bools the
+    result is true if any product is true. A ShapeError names both shapes and the axis.
 
     >>> import tenxor as tx
     >>> (tx.asarray([[1, 2, 3], [2, 4, 6]]) @ tx.asarray([[1, 4], [2, 5], [3, 6]])).tolist()
@@ -62,24 +60,24 @@ def matmul(a: Axed, b: Axed, *, out: Any = None) -> Any:
     return found if out is None else into("matmul", out, found)
 
 
-# Type checkers go by what is said before; who asks for the signature is to read what there is.
+# Type checkers use the overloads above; `inspect.signature` shows these annotations.
 matmul.__annotations__.update({"out": f"{Tensor.__name__} | None", "return": Tensor.__name__})
 
 
 def _of_axes(x: Any) -> Any:
-    """An operand of a product: a tensor, or one of what is none; DTypeError for a number, which has no axes."""
+    """Return an operand of a product as a tensor. Raise DTypeError for a number, which has no axes."""
     if isinstance(x, (bool, int, float, complex)):
         raise DTypeError(f"matmul: operands have axes, and {described(x)} has none; use x * y for numbers")
     return x if isinstance(x, Core) else sys.modules["tenxor"].asarray(x)
 
 
 def at_start(t: Core) -> Layout:
-    """The layout of a tensor as if it began at 0, by which loops are remembered: they are the same wherever it begins."""
+    """Return the layout of a tensor with offset 0. Loops are cached by such layouts, since they do not depend on offsets."""
     return t.spec.layout
 
 
 def begun(loops: Loops, a: Core, b: Core) -> Loops:
-    """Loops that were found for views like these `at_start`, which begin where these do."""
+    """Return loops found for the layouts `at_start(a)` and `at_start(b)`, moved to the offsets of `a` and `b`."""
     left, right, kept = loops
     return _begun(left, a), _begun(right, b), kept
 
@@ -90,7 +88,8 @@ def _begun(layout: Layout, t: Core) -> Layout:
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
-    """The loops of a matrix product: batches, rows, columns, and those that are summed over."""
+    """Return the loops of a matrix product: batch axes, rows, columns, and the summed axis last. Raise ShapeError if the shapes do not fit.
+    """
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: a 0-d tensor has no axis to sum over; use x * y")
     row, column = a.ndim > 1, b.ndim > 1
@@ -115,7 +114,7 @@ def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
 
 
 def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept: Labels, summed: Labels) -> Loops:
-    """The loops over axes by their labels: those that are kept, in the order of the result, and those summed over."""
+    """Return the loops over axes given by labels: the `kept` axes in the order of the result, then the `summed` axes."""
     sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
     loops = [*kept, *summed]
     shape = [sizes[label] for label in loops]
@@ -123,7 +122,7 @@ def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept: Lab
 
 
 def _broadcast_over(loops: Labels, layout: Layout, labels: Labels, shape: Sequence[int]) -> Layout:
-    """A layout with an axis for each loop, in their order; it is broadcast along those that it has none for."""
+    """Return a layout with an axis for each loop, in order. The layout is broadcast along loops for which the operand has no axis."""
     axes = list(labels)
     own = layout.permute([axes.index(label) for label in loops if label in axes])
     return own.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
@@ -133,8 +132,10 @@ def _broadcast_over(loops: Labels, layout: Layout, labels: Labels, shape: Sequen
 def loops_along(
     op: str, a: Layout, b: Layout, axes: tuple[int, ...], others: tuple[int, ...], batches: int = 0
 ) -> Loops:
-    """The loops that walk `axes` of one together with the `others`: the first `batches` of them stay, and come first in the
-    result, before all other axes of `a` and of `b`; the rest is summed over.
+    """Return the loops that iterate `axes` of `a` together with the axes `others` of `b`.
+
+    The first `batches` pairs of axes are kept; they come first in the result, before the free axes of `a` and then of `b`. The remaining
+    pairs are summed over. Raise ShapeError if paired axes differ in size.
     """
     for i, j in zip(axes, others, strict=True):
         if a.shape[i] != b.shape[j]:
@@ -149,7 +150,7 @@ def loops_along(
 
 
 def paired_axes(op: str, which: str, shape: tuple[int, ...], axes: Sequence[Any]) -> tuple[int, ...]:
-    """Axes of one of two tensors, from 0 on."""
+    """Return axes of an operand as non-negative numbers. An AxisError names the operand (`which`) and its shape."""
     try:
         return tuple([axis_of(op, axis, len(shape)) for axis in axes])
     except AxisError as error:
@@ -157,27 +158,29 @@ def paired_axes(op: str, which: str, shape: tuple[int, ...], axes: Sequence[Any]
 
 
 def dot(a: Any, b: Any) -> Any:
-    """New tensor: `a * b` of numbers, and else `tx.dot`: over the last axis of `a` and the last but one of `b`."""
+    """Return a new tensor: `a * b` if an operand is a number or 0-d, else the sum over the last axis of `a` and the last but one of `b`."""
     if not (isinstance(a, Core) and isinstance(b, Core) and a.layout.shape and b.layout.shape):
         return a * b
     return along("dot", a, b, (a.ndim - 1,), (max(b.ndim - 2, 0),))
 
 
 def along(op: str, a: Any, b: Any, axes: tuple[int, ...], others: tuple[int, ...]) -> Any:
-    """New tensor: the products of two tensors added up over `axes` of one, walked together with the `others`."""
+    """Return a new tensor: the products of two tensors, summed over `axes` of `a` together with the axes `others` of `b`."""
     dtype = result_dtype(op, a, b)
     a, b = widened(a, dtype), widened(b, dtype)
     return contracted(a, b, begun(loops_along(op, at_start(a), at_start(b), axes, others), a, b), dtype)
 
 
 def result_dtype(op: str, a: Core, b: Core) -> DType:
-    """The dtype of a sum of products; of bools it says whether any product is true."""
+    """Return the dtype of a sum of products. For bools this is bool: whether any product is true."""
     return promote(a.dtype, b.dtype, op)
 
 
 def widened(t: Any, dtype: DType) -> Any:
-    """A tensor in the dtype in which such sums are computed: narrow floats in float32, narrow integers in 32 bits, as they
-    are the same modulo 2 to any smaller width; bools in float32, whose sum is not 0 if any is true.
+    """Return a tensor in the dtype for sums of its products.
+
+    Narrow floats are summed in float32. Narrow integers are summed in 32 bits: the result is the same modulo 2 to the power of the narrow
+    width. Bools are summed in float32: a sum is not 0 if any product is true.
     """
     if dtype.is_integer:
         wide = dtype if dtype.bits > 16 else uint32 if dtype.kind == "uint" else int32
@@ -187,20 +190,22 @@ def widened(t: Any, dtype: DType) -> Any:
 
 
 def adding(dtype: DType) -> Reduction:
-    """The reduction that adds up products of a dtype without changing it."""
+    """Return the reduction that sums products of a dtype and keeps the dtype."""
     return REDUCTIONS["sum_in_width" if dtype.is_integer else "sum"]
 
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _recipes(left: Form, right: Form, kept: int, dtype: DType) -> tuple[Recipe, Recipe]:
-    """How products are made of two operands of these forms and this dtype, and their sum over all but the first axes."""
+    """Return the recipe of the products of two operands with the given layouts, and the recipe of the sum over the axes after the first
+    `kept`.
+    """
     shape, reduction = left.layout.shape, adding(dtype)
     products = recipe_of(_MULTIPLY, shape, dtype, (dtype, dtype), (left, right))
     return products, recipe_of(reduction, shape[:kept], dtype, (dtype,), (Layout.contiguous(shape).form,))
 
 
 def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
-    """The pending sum, as `dtype`, of the products of two tensors of one dtype over some loops."""
+    """Return the pending sum, as `dtype`, of the products of two tensors of equal dtype over the given loops."""
     left, right, kept = loops
     shape = left.shape
     if kept == len(shape):
@@ -209,6 +214,6 @@ def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     multiplying, adding_up = _recipes(left.form, right.form, kept, a.dtype)
     products = Node(multiplying, (one, other), (left.offset, right.offset))
     found = a._of(Node(adding_up, (products,), (0,)))
-    if is_pinned(one) or is_pinned(other):  # their memory may change before anybody asks
+    if is_pinned(one) or is_pinned(other):  # the externally shared memory may change before the result is evaluated
         realize(found.node)
     return found if found.dtype is dtype else found.astype(dtype)

@@ -1,6 +1,4 @@
-"""Many tensors in memory put together by machine code, where that has been made: in Python to look at a piece takes longer than to
-copy it.
-"""
+"""Joining of many tensors in memory by the fast path: examining a piece in Python takes longer than copying it."""
 
 from __future__ import annotations
 
@@ -24,24 +22,27 @@ from .core import Core, check_count
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
-LARGE = 1 << 20  # bytes of a piece from which threads share the copying
-MOST_AT_ONCE = 1 << 25  # bytes that the only thread copies in one go, quicker than a kernel would: some milliseconds
-FEW = 8  # specs that are sooner found one by one than by sorting
-COLUMNS = 4  # of the table: the address of a spec, where the piece goes, the bytes of a row of it, those of an element
+LARGE = 1 << 20  # bytes of a piece from which on threads share the copying
+MOST_AT_ONCE = 1 << 25  # bytes that a single thread copies in one call, faster than a kernel; this takes some milliseconds
+FEW = 8  # distinct specs up to which finding them one by one is faster than sorting
+COLUMNS = 4  # columns of the table: the address of the spec, the destination, the bytes of a row, the bytes of an element
 
 
 def is_shared(nbytes: int, count: int) -> bool:
-    """Whether so many pieces are so large together that kernels copy them: threads share that, or it is too much to do in one go."""
+    """Return whether kernels should copy `count` pieces of `nbytes` bytes in total.
+
+    The pieces must be large on average, and either several threads can share the work, or a single call would take too long.
+    """
     return nbytes >= LARGE * count and (nbytes > MOST_AT_ONCE or not is_alone())
 
 
 class Copier(NamedTuple):
-    """Machine code (`shortcut/code/together.py`), which says whether it has done what is asked.
+    """The copying functions of the fast path (`shortcut/code/together.py`). Each returns whether the work was done.
 
-    `specs` writes the address of the spec of each piece into the first column of a table at an address, if all are in memory, or
-    known numbers, and no derivative asks how they were made. `copy` copies pieces as the table says, each in so many rows that go
-    so many bytes apart; `copy_alike` those that have one spec, to an address, given the bytes of a row and of an element, how many
-    rows, and how far apart.
+    `specs` writes the address of each piece's spec into the first column of a table, given the table's address. It returns False unless
+    each piece is in memory or a known scalar, and no tape has to record the copy. `copy` copies pieces as the table says, given the rows of
+    each piece and the distance of rows in bytes. `copy_alike` copies pieces of equal spec to an address, given the bytes of a row and of an
+    element, the number of rows and their distance.
     """
 
     specs: Callable[[tuple[Any, ...], int], bool]
@@ -49,11 +50,11 @@ class Copier(NamedTuple):
     copy_alike: Callable[[tuple[Any, ...], int, int, int, int, int], bool]
 
 
-copiers: list[Copier] = []  # one, or none
+copiers: list[Copier] = []  # at most one
 
 
 class Move(NamedTuple):
-    """Which piece is copied, through which layout it is read, and through which it is written."""
+    """A copy of a piece: its index, the layout to read it, and the layout to write it."""
 
     piece: int
     read: Layout
@@ -61,28 +62,32 @@ class Move(NamedTuple):
 
 
 Arrangement = tuple[Layout, Sequence[Move]]  # the layout of a result, and the copies that fill it
-Arrange = Callable[..., Arrangement | None]  # of the arguments of a function, pieces first
+Arrange = Callable[..., Arrangement | None]  # a function of another function's arguments, pieces first
 
 
 class Joiner(NamedTuple):
-    """Machine code (`shortcut/code/joining.py`) that makes what a function made of a few small tensors before. It takes the function's
-    name, and a tuple and a dictionary of its arguments, of which the tensors, as a list or a tuple, or the only one, are the first; it
-    gives None for what it has not met. `learn` records a call: the function's name, its pieces, its other arguments by place and by
-    name, the result, and the function that returns the arrangement for such arguments.
+    """The functions of the fast path that replay joins of a few small tensors (`shortcut/code/joining.py`).
+
+    `again` takes the name of a function, and its positional (tuple) and keyword (dictionary) arguments. The first argument is a list or a
+    tuple of tensors, or a single tensor. `again` returns the result, or None for a call without a record. `learn` records a call: the
+    function's name, the pieces, the further positional and keyword arguments, the result, and the function that returns the arrangement for
+    such arguments.
     """
 
     again: Callable[..., Any]
     learn: Callable[[str, Sequence[Any], tuple[Any, ...], Mapping[str, Any], Any, Arrange], None]
 
 
-joiners: list[Joiner] = []  # one, or none
+joiners: list[Joiner] = []  # at most one
 
 
 def copied_together(
     cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, *, stacked: bool = False, mixed: bool = False
 ) -> _T | None:
-    """New tensor: tensors without gaps in memory one after another along an axis of theirs, `stacked` along a new one, or flattened
-    for None; if `mixed`, of several dtypes. None where they do not fit, or there is nobody who copies them.
+    """Return a new tensor of contiguous tensors in memory, copied by the fast path, or None if the fast path cannot join them.
+
+    The tensors are joined along their axis `axis`, along a new axis if `stacked`, or flattened if `axis` is None. If `mixed`, they may
+    differ in dtype.
     """
     copier = next(iter(copiers), None)
     if copier is None or type(tensors[0]) is not cls:
@@ -97,7 +102,7 @@ def copied_together(
         return None
     specs, which = _specs(pieces, table[0])
     dtypes = list({spec.dtype for spec in specs})
-    if len(dtypes) > 1 and (not mixed or bfloat16 in dtypes):  # NumPy sees that as integers
+    if len(dtypes) > 1 and (not mixed or bfloat16 in dtypes):  # NumPy sees bfloat16 as integers
         return None
     counts = np.bincount(which, minlength=len(specs)).tolist()
     shape = _joined_shape([spec.shape for spec in specs], counts, axis, stacked)
@@ -126,7 +131,7 @@ def copied_together(
 def _copied_alike(
     copy_alike: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
 ) -> _T | None:
-    """The same for pieces of one spec."""
+    """Return a new tensor of contiguous pieces of equal spec, or None for large pieces or different specs."""
     spec = pieces[0].spec
     if any([type(x) is not cls or x.spec is not spec for x in (*pieces[1:2], pieces[-1])]):
         return None
@@ -148,7 +153,7 @@ def _address(array: Array) -> int:
 
 
 def _specs(pieces: Sequence[Core], addresses: Array) -> tuple[list[Spec], Array]:
-    """The specs that there are, and for each piece the number of its own."""
+    """Return the distinct specs of the pieces, and for each piece the index of its spec."""
     others = addresses != addresses[0]
     specs, which = [pieces[0].spec], np.zeros(len(pieces), np.int64)
     while others.any():
@@ -164,18 +169,18 @@ def _specs(pieces: Sequence[Core], addresses: Array) -> tuple[list[Spec], Array]
 
 
 def _each(numbers: list[int], which: Array) -> Array:
-    """For each piece the one of these numbers that is for its spec."""
+    """Return for each piece the number of its spec."""
     found: Array = np.array(numbers)[which]
     return found
 
 
 def _starts(sizes: Array) -> Array:
-    """Where each of some things begins that lie one after another."""
+    """Return the start of each item of a packed sequence, given the sizes."""
     return np.cumsum(sizes) - sizes
 
 
 def _joined_shape(shapes: list[Shape], counts: list[int], axis: int | None, stacked: bool) -> Shape | None:
-    """The shape of pieces put together, of which so many have each shape; None unless they fit."""
+    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`; None unless they fit."""
     one = shapes[0]
     if axis is None:
         return (sum([prod(shape) * n for shape, n in zip(shapes, counts, strict=True)]),)
@@ -197,9 +202,10 @@ def _copied_by_dtype(
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Copy pieces of several dtypes: those of one dtype are put together, and then cast to where they go."""
+    """Join pieces of several dtypes: join the pieces of each dtype, then cast the parts into `out`. Return False if this was not possible.
+    """
     to, widths = table[1], table[2]
-    in_order = not axis  # one after another in memory; else they are cut into rows
+    in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows
     if not in_order and not stacked and len({spec.shape for spec in specs}) > 1:
         return False
     widths[:] = _each([spec.nbytes for spec in specs], which)

@@ -1,7 +1,7 @@
-"""What every tensor can do: hold a storage and a layout, be computed, be read, be written.
+"""The base of `Tensor`: a storage seen through a layout, with evaluation, reads and writes.
 
-All other methods are built from four verbs: `_view` (another layout of the same storage), `_compute` (a new pending
-tensor), `realize` and `_write`.
+Further methods are built from four: `_view` (another layout of the same storage), `_compute` (a new pending tensor), `realize` and
+`_write`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from ..storage import Element, Storage
 waiting = LateModule("tenxor.pending")
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
-MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
+MAX_SIZE = 1 << 59  # elements of one tensor: their bytes can be counted in 64 bits
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
-# What is computed in place may not be of a higher kind than the tensor.
+# The result of an in-place operation must not be of a higher kind than the tensor.
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 def check_device(op: str, device: object) -> None:
-    """Raise ArgumentError for another device than "cpu"."""
+    """Raise ArgumentError for any device but "cpu"."""
     if not (isinstance(device, str) and device == "cpu"):
         raise ArgumentError(
             f"{op}: there is no device {described(device)};"
@@ -55,8 +55,9 @@ def check_device(op: str, device: object) -> None:
 
 
 class Elsewhere:
-    """The last class that tensors inherit, without attributes of its own: names that are known elsewhere may be put there, so that who asks
-    for one is told what to write instead. They are none of a tensor's.
+    """The last base class of `Tensor`, for advice about attribute names of other libraries.
+
+    Foreign names may be set on this class, so that an access raises an error with advice. `dir` does not list them.
     """
 
     __slots__ = ()
@@ -69,7 +70,7 @@ class Elsewhere:
 class Core(Elsewhere):
     """A storage seen through a layout; see `Tensor`.
 
-    The same is said by `spec` and `offset`. Either is found out from the other when it is first asked for.
+    A view is described by `layout`, or by `spec` and `offset`. Either description is computed from the other when first read.
     """
 
     __slots__ = {
@@ -108,7 +109,7 @@ class Core(Elsewhere):
     def __delattr__(self, name: str) -> None:
         raise UnknownAttribute(f"a Tensor's {name!r} cannot be deleted; use `del` on the tensor's own name")
 
-    # What it is
+    # Properties
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -127,9 +128,7 @@ class Core(Elsewhere):
 
     @property
     def strides(self) -> tuple[int | None, ...]:
-        """Per axis the elements to the next index; None where there is no such number (a gathered axis, a chain of
-        views).
-        """
+        """The number of elements to the next index, for each axis; None for a gathered axis and in a view chain, which have no strides."""
         layout = self.layout
         if layout.base is not None:
             return (None,) * len(layout.shape)
@@ -139,7 +138,7 @@ class Core(Elsewhere):
 
     @property
     def nbytes(self) -> int:
-        """The memory that its elements would take on their own, in bytes."""
+        """The memory that the elements would take in a contiguous copy, in bytes."""
         return self.layout.size * self.dtype.itemsize
 
     @property
@@ -149,42 +148,45 @@ class Core(Elsewhere):
 
     @property
     def device(self) -> str:
-        """Where it is: "cpu"."""
+        """The device of the tensor, always "cpu"."""
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
-        """Itself, for the device "cpu"."""
+        """Return this tensor. Raise ArgumentError for any device but "cpu"."""
         check_device("to_device", device)
         return self
 
     def cpu(self) -> Self:
-        """Itself, as every tensor is in the CPU's memory: PyTorch's way to have it there."""
+        """Return this tensor, since every tensor is in the CPU's memory; the name is PyTorch's."""
         return self
 
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Return whether the elements are stored in row-major order without gaps."""
         return self.layout.is_contiguous()
 
     @property
     def node(self) -> Node:
-        """What the storage holds now, as elements of this dtype."""
+        """The current node of the storage, with its bytes seen as elements of this dtype."""
         node = self.storage.node
         return node if node.dtype is self.dtype else reinterpreted(node, self.dtype)
 
     def _has_past(self) -> bool:
-        """Whether derivatives ask how its content was made."""
+        """Return whether the content has a tape node or reads an argument of a traced function. For a known scalar, return False."""
         storage = self.storage
         return not (type(storage) is Element and storage.known(self.dtype) is not None) and storage.node.past is not None
 
-    # The four verbs
+    # The four basic methods
 
     def _view(self, layout: Layout) -> Self:
-        """The same storage through another layout."""
+        """Return a view: the same storage through another layout."""
         return self.__class__(self.storage, layout, self.dtype)
 
     @classmethod
     def _of(cls, node: Node, layout: Layout | None = None) -> Self:
-        """A tensor of its own that holds a node, seen through a layout: by default in the node's shape."""
+        """Return a new tensor for a node, seen through a layout or in the node's shape.
+
+        A node with an externally shared source buffer is evaluated at once. The size of the pending graph is capped.
+        """
         recipe = node.recipe
         if layout is None:
             if recipe.size > MAX_SIZE:
@@ -205,9 +207,9 @@ class Core(Elsewhere):
 
     @classmethod
     def _compute(cls, op: Op, *operands: Any) -> Self:
-        """The pending tensor of an elementwise operation on tensors and Python numbers, broadcast together.
+        """Return the pending tensor of an elementwise operation on tensors and Python numbers, which broadcast together.
 
-        What was done once with operands of these specs is looked up.
+        The result template of an earlier call with the same specs is reused.
         """
         keys: list[object] = []
         sources: list[Any] = []
@@ -253,12 +255,15 @@ class Core(Elsewhere):
         return found
 
     def _with(self, op: Op, *others: Any) -> Self:
-        """The same for this and what may come after it."""
+        """Return the pending tensor of an elementwise operation on this tensor and further operands."""
         return self._compute(op, self, *others)
 
     @classmethod
     def _computed(cls, op: Op, operands: Sequence[Any]) -> tuple[Self, Recipe | None]:
-        """The same, found out anew, and the recipe by which it is or was computed, if that is one of the operation."""
+        """Return the pending tensor of an elementwise operation, without the cache of result templates, and its recipe.
+
+        The recipe is None if the result must not be cached.
+        """
         if op.name in _COMPARISONS and {x.dtype for x in operands if isinstance(x, Core)} == _BOTH_SIGNS:
             return cls._across_signs(op, operands), None
         shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
@@ -280,13 +285,15 @@ class Core(Elsewhere):
         dtype = op.result(tuple([s.dtype for s in sources]))
         if op is _POW and type(sources[1]) is Scalar and isinstance(operands[1], Core):
             _check_exponent(sources[1].value, dtype)
-            return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)[0], None  # its recipe suits other values, unchecked
+            # not cacheable: the recipe would be reused for other exponents without this check
+            return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)[0], None
         return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
 
     @classmethod
     def _across_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
-        """A comparison of int64 with uint64, which have no common dtype: what is below 0 is below all of the other, and the rest
-        is compared as uint64.
+        """Return a comparison of int64 with uint64, which have no common dtype.
+
+        Negative numbers are less than every uint64; non-negative numbers are compared as uint64.
         """
         signed = next(x for x in operands if x.dtype is int64)
         alike = [cls._of(Node.of(_CAST, x.layout.shape, uint64, (x.node,), (x.layout,))) if x is signed else x for x in operands]
@@ -297,7 +304,10 @@ class Core(Elsewhere):
     def _in_memory_order(
         cls, op: Op, shape: Shape, dtype: DType, sources: tuple[Node | Scalar, ...], layouts: Sequence[Layout | None]
     ) -> tuple[Self, Recipe]:
-        """An elementwise result, in the order in which its operands lie in memory: `t.T + 1` is a view of `t + 1`; and its recipe."""
+        """Return the pending tensor of an elementwise operation, stored in the memory order of the operands, and the recipe.
+
+        So `t.T + 1` is a view of the result of `t + 1`.
+        """
         order = memory_order([x for x in layouts if x is not None]) if len(shape) > 1 else None
         if order is None:
             node = Node.of(op, shape, dtype, sources, tuple(layouts))
@@ -310,7 +320,8 @@ class Core(Elsewhere):
         return found._view(found.layout.permute([order.index(axis) for axis in range(len(order))])), recipe
 
     def realize(self) -> Self:
-        """Compute this tensor now, if it is pending, and give it back. Nobody needs to call it.
+        """Evaluate this tensor now, if pending, and return the tensor. Results are evaluated on demand, so no program needs to call this
+        method.
 
         >>> import tenxor as tx
         >>> (tx.ones(3) + 1).realize().tolist()
@@ -322,19 +333,22 @@ class Core(Elsewhere):
 
 
 def is_traced(x: object) -> bool:
-    """Return whether something is a tensor that reads an argument of a function that is traced, so that it has no values."""
+    """Return whether `x` is a tensor that reads an argument of a traced function and so has no values."""
     return isinstance(x, Core) and x._has_past() and x.storage.node.traced
 
 
-# A tensor never becomes another view: only its construction sets these, and what asks for them.
-FOUND_OUT = ("layout", "spec", "offset")  # when they are first asked for
+# A tensor is never changed into another view: only its constructor and lazy attributes set these slots.
+FOUND_OUT = ("layout", "spec", "offset")  # attributes that are computed when they are first read
 _set_storage, _set_dtype = [Core.__dict__[name].__set__ for name in ("storage", "dtype")]
 _set_layout, _set_spec, _set_offset = [Core.__dict__[name].__set__ for name in FOUND_OUT]
-_layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in FOUND_OUT]  # if there is one
+_layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in FOUND_OUT]  # raise AttributeError if the slot is unset
 
 
 def found_out(x: Core, name: str) -> Any:
-    """What a tensor has under one of these names, that nobody has asked for yet."""
+    """Compute an unset attribute of a tensor, "layout", "spec" or "offset"; store and return the value.
+
+    Raise AttributeError if the tensor is not initialized.
+    """
     found: Any
     try:
         if name == "layout":
@@ -357,7 +371,7 @@ UNINITIALIZED = "Tensor: this object is not initialized; object.__new__ made it,
 
 
 def is_initialized(x: Core) -> bool:
-    """Return whether a tensor has all that its constructor sets."""
+    """Return whether a tensor has every attribute set by the constructor."""
 
     def has(name: str) -> bool:
         try:
@@ -370,7 +384,7 @@ def is_initialized(x: Core) -> bool:
 
 
 def reads_pinned(node: Node) -> bool:
-    """Whether others may write what a recipe reads. A plain loop: it runs for every operation."""
+    """Return whether a pending node reads an externally shared buffer. A plain loop, since this runs for every operation."""
     for source in node.sources:  # noqa: SIM110
         if type(source) is Node and source.buffer is not None and source.buffer.pins:
             return True
@@ -378,24 +392,26 @@ def reads_pinned(node: Node) -> bool:
 
 
 def check_count(op: str, shape: Shape) -> None:
-    """Raise MemoryError for more elements than there can be addresses for."""
+    """Raise MemoryError for more than `MAX_SIZE` elements, and ShapeError for an empty shape whose non-zero sizes have a product of at
+    least `MAX_SIZE`.
+    """
     if prod(shape) > MAX_SIZE:
         raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
     if 0 in shape and prod([n or 1 for n in shape]) >= MAX_SIZE:
         raise ShapeError(f"{op}: the other axes of shape {shape} are too long, though there are no elements")
 
 
-# What has axes and is no tensor, and what has axes.
+# Types of array-likes that are no tensors, and of all array-likes.
 Values = np.ndarray[Any, Any] | list[Any] | tuple[Any, ...]
 Axed = Core | Values
-# What may stand beside a tensor, or in its place: what `_operand` takes.
+# Types that `_operand` accepts beside a tensor or in its place.
 Operand = Axed | Number | np.generic
-# What selects elements.
+# Types of indexing keys.
 Key = SupportsIndex | slice | EllipsisType | Core | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...] | None
 
 
 def broadcast(op: str, *shapes: Shape) -> Shape:
-    """The common shape; the error names the operation."""
+    """Return the common shape of `shapes`. A ShapeError names the operation."""
     try:
         return broadcast_shapes(*shapes)
     except ShapeError as error:
@@ -407,7 +423,7 @@ _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater",
 
 
 def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
-    """The dtype beside which Python numbers stand: that of the tensors."""
+    """Return the dtype that decides how Python numbers among the operands are converted: the highest dtype of the tensors."""
     found: DType | None = None
     considered = operands[1:] if op.name == "where" else operands
     for x in considered:
@@ -417,12 +433,12 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
         numbers = [x for x in considered if isinstance(x, (int, float, complex))]
         found = max((of_number(x) for x in numbers), key=lambda d: d.rank)
     if op.rule in (floating, inexact) and not (found.is_float or found.is_complex):
-        return DEFAULT_FLOAT  # it computes in floats, so any number will do
+        return DEFAULT_FLOAT  # the operation computes in floats, so every number is accepted
     return found.part if op.rule is number_and_real else found
 
 
 def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
-    """The lowest and highest Python integer for which these are the dtypes, where they are those of integers beside tensors."""
+    """Return the lowest and the highest Python integer for which the dtypes of the scalar operands stay the same."""
     low, high = -LARGEST_INT, LARGEST_UNSIGNED
     for dtype in dtypes:
         if dtype.is_integer:
@@ -435,17 +451,20 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
 
 
 def _check_exponent(value: Any, base: DType) -> None:
-    """Raise NegativeExponent for a negative number as the exponent of integers."""
+    """Raise NegativeExponent for a negative exponent of integers."""
     if isinstance(value, int) and value < 0 and not (base.is_float or base.is_complex):
         raise NegativeExponent.of(base, value)
 
 
 def scalar(value: Any, beside: DType, op: str) -> Scalar:
-    """A Python number as a recipe's source, in the dtype that it takes beside a tensor."""
+    """Return a `Scalar` of a Python number, in the number's dtype beside a tensor of dtype `beside`.
+
+    Raise DTypeError for objects that are no numbers.
+    """
     kind = type(value)
     if kind is not float and kind is not int and kind is not bool and kind is not complex:
         if not isinstance(value, (int, float, complex)):
-            from ..sizes import Quotient, Size  # what holds for other sizes is found with these
+            from ..sizes import Quotient, Size  # imported late: used while a call is traced with symbolic sizes
 
             if isinstance(value, Size) or (isinstance(value, Quotient) and beside is DEFAULT_FLOAT):
                 return Scalar(value, beside)  # type: ignore[arg-type]  # how many elements a mean is of
@@ -455,5 +474,5 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
         value = plain_number(value)
         kind = type(value)
     if op in _COMPARISONS and kind is int and beside.is_integer and not beside.lowest <= value <= beside.highest:
-        return Scalar(inf if value > 0 else -inf, DEFAULT_FLOAT)  # beyond all that the dtype holds, on the same side
+        return Scalar(inf if value > 0 else -inf, DEFAULT_FLOAT)  # an infinity of the same sign: the number is outside of the dtype's range
     return Scalar(value, weak(value, beside, op))

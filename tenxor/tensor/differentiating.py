@@ -1,4 +1,4 @@
-"""Derivatives by methods: tensors that require gradients, and `backward`."""
+"""Derivatives as methods: tensors that require gradients, and `backward`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ adjoint, partials, reverse, seen, watched = [Late(f"{_ROOM}.{name}") for name in
 
 
 class Differentiating(Reducing):
-    """What a tensor was computed from, and how it changes with that."""
+    """The methods of `Tensor` for gradients."""
 
     __slots__ = ()
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients go back through this tensor. It may be set, as by `requires_grad_`."""
+        """Whether gradients flow through this tensor. May be set, as by `requires_grad_`."""
         return self._has_past()
 
     @requires_grad.setter
@@ -35,12 +35,12 @@ class Differentiating(Reducing):
         self.requires_grad_(flag)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Have gradients taken by the elements of this tensor's storage, from now on, and gives itself back.
+        """Let derivatives be taken with respect to the elements of this tensor's storage from now on, and return this tensor.
 
-        All views of the storage share its gradient. A write to it afterwards is a step of the computation like any other: then
-        the gradient is that by the values before. A write inside `tx.no_grad()`, such as an optimiser's, puts in other values for
-        the same gradient. Once `backward` has given it a gradient, a write outside `tx.no_grad()` raises DerivativeError, unless
-        `create_graph` was set. DTypeError unless the elements are floats or complex numbers.
+        Every view of the storage shares the gradient. A later write is recorded as a step of the computation, and the gradient is with
+        respect to the values before this write. A write inside `tx.no_grad()`, like an optimiser's, replaces the values and keeps the
+        gradient. Once `backward` has set a gradient, a write outside of `tx.no_grad()` raises DerivativeError, unless `create_graph` was
+        set. Raise DTypeError unless the elements are floats or complex numbers.
 
         >>> import tenxor as tx
         >>> x = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
@@ -62,13 +62,14 @@ class Differentiating(Reducing):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether nothing that requires a gradient was used to compute it."""
+        """Whether the tensor was computed from nothing that requires a gradient."""
         return not self._has_past() or watched.leaf_of(self.storage) is self.storage.node.past
 
     @property
     def grad(self) -> Self | None:
-        """The gradient that calls of `backward` have added up, seen as this tensor sees its storage; None before there is one. It
-        may be set to a tensor of the same shape, or None.
+        """The gradient accumulated by calls of `backward`, through this tensor's layout; None before the first gradient.
+
+        May be set to a tensor of the same shape and dtype, or to None.
         """
         watch = watched.keeper_of(self.storage)
         if watch is None or watch.grad is None:
@@ -90,14 +91,15 @@ class Differentiating(Reducing):
         self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
 
     def backward(self, gradient: Self | None = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
-        """Add the gradient of this tensor by all it was computed from that requires one to the `grad` of each.
+        """Compute the gradients of this tensor with respect to the tensors that require one, and add them to their `grad`.
 
-        This is one real number, or `gradient` is given: a tensor of this shape, by which the derivatives of the elements are
-        weighted. The gradient of a complex number z is dL/d(re z) + 1j dL/d(im z), which points where L rises fastest. Gradients
-        are pending, as all else is.
+        This tensor must be a single real number, or `gradient` must be given: a tensor of this shape, the weights of the elements'
+        derivatives. The gradient with respect to a complex number z is dL/d(re z) + 1j dL/d(im z), the direction of steepest ascent of L.
+        Gradients are pending, like every result.
 
-        What was kept for it is let go of on the way, unless `retain_graph` is set; with `create_graph` (which sets it) the
-        gradients may be differentiated themselves. Raises DerivativeError if nothing requires a gradient, or all was let go of.
+        The saved values are freed during the backward pass unless `retain_graph` is set. `create_graph` implies `retain_graph`, and lets
+        the gradients be differentiated themselves. Raise DerivativeError if nothing requires a gradient, or if the saved values were freed
+        before.
 
         >>> import tenxor as tx
         >>> w = tx.asarray([1.0, -2.0]).requires_grad_()
@@ -130,7 +132,8 @@ class Differentiating(Reducing):
             reverse.tell_watched([adjoint.root(node, self.layout, g)], free=not (create_graph if retain_graph is None else retain_graph))
 
     def detach(self) -> Self:
-        """New tensor with the same elements, through which no gradient goes. It shares memory with this one until either is written.
+        """Return a new tensor with the same elements, through which no gradient flows. Both tensors share memory until either is written
+        to.
 
         >>> import tenxor as tx
         >>> x = tx.ones(2).requires_grad_()
@@ -141,8 +144,9 @@ class Differentiating(Reducing):
         return self.__class__(Storage(watched.without_past(self.storage.node)), self.layout, self.dtype)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of this tensor, which is computed from others, as `grad`, too: that by its present values, whatever is
-        written to it later.
+        """Store the gradient of this computed tensor as `grad`, too.
+
+        The gradient is with respect to the present values, even if the tensor is written to later.
 
         >>> import tenxor as tx
         >>> x = tx.ones(2).requires_grad_()
@@ -155,8 +159,10 @@ class Differentiating(Reducing):
         watched.retain(self.storage, self._watched("retain_grad"))
 
     def register_hook(self, hook: Callable[[Self], Self | None]) -> Callable[[], None]:
-        """Call `hook` with the gradient by this tensor when it is known; what it returns, if anything, takes its place. Gives a
-        function that removes the hook.
+        """Call `hook` with the gradient with respect to this tensor when the gradient is known. If `hook` returns a tensor, it replaces the
+        gradient.
+
+        Return a function that removes the hook.
 
         >>> import tenxor as tx
         >>> x = tx.ones(2).requires_grad_()

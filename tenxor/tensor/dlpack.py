@@ -1,7 +1,7 @@
-"""DLPack, where NumPy's own is not enough: NumPy makes and reads the capsules, and two fields of them are set and read here.
+"""DLPack capsules, made and read by NumPy, except for two fields set or read here.
 
-NumPy has no bfloat16, so such a tensor goes through it as its bits, and only the name of the dtype is another; and a copy that
-was made before NumPy saw it is marked as one. (https://dmlc.github.io/dlpack/latest/c_api.html)
+NumPy has no bfloat16, so such a tensor passes through NumPy as its bits, and only the dtype's name is changed. A copy made before NumPy saw
+the data is marked as a copy. (https://dmlc.github.io/dlpack/latest/c_api.html)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _IS_COPIED = 1 << 1  # DLPACK_FLAG_BITMASK_IS_COPIED
 
 
 class _Tensor(ctypes.Structure):
-    """`DLTensor`."""
+    """The C struct `DLTensor`."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -33,7 +33,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _Versioned(ctypes.Structure):
-    """`DLManagedTensorVersioned`. The one before versions, `DLManagedTensor`, begins with its `DLTensor`."""
+    """The C struct `DLManagedTensorVersioned`. The older, unversioned `DLManagedTensor` begins with its `DLTensor`."""
 
     _fields_ = (
         ("version", ctypes.c_uint32 * 2),
@@ -52,7 +52,7 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 
 
 def _managed(capsule: Any) -> tuple[_Tensor, _Versioned | None]:
-    """What is in a capsule that nobody has taken yet."""
+    """Return the structs in a capsule that has not been consumed; the second is None for an unversioned capsule."""
     if _is_valid(capsule, _VERSIONED):
         versioned = _Versioned.from_address(_pointer(capsule, _VERSIONED))
         return versioned.tensor, versioned
@@ -60,7 +60,9 @@ def _managed(capsule: Any) -> tuple[_Tensor, _Versioned | None]:
 
 
 def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16: bool, is_copied: bool) -> Any:
-    """The capsule of an array, whose elements may be the bits of bfloat16, and which may have been copied for it."""
+    """Return the DLPack capsule of an array. `is_bfloat16` marks elements that are bits of bfloat16, `is_copied` a copy made for this
+    capsule.
+    """
     capsule = array.__dlpack__(max_version=max_version)
     tensor, versioned = _managed(capsule)
     if is_bfloat16:
@@ -71,7 +73,7 @@ def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16
 
 
 class _Renamed:
-    """Gives NumPy the capsule of another library's bfloat16 as one of its bits."""
+    """A wrapper of another library's exporter of bfloat16, whose capsules NumPy reads as the bits."""
 
     def __init__(self, exporter: Any) -> None:
         self.exporter = exporter
@@ -88,8 +90,8 @@ class _Renamed:
 
 
 def received(exporter: Any, device: str | None, copy: bool | None, *, is_bfloat16: bool) -> Array:
-    """The array of what speaks DLPack, over the same memory unless there must be a copy; of bfloat16 that of the bits."""
+    """Return a NumPy array over the memory of a DLPack exporter, or a necessary copy. For bfloat16 the array holds the bits."""
     source = _Renamed(exporter) if is_bfloat16 else exporter
-    if device is None and copy is None:  # what even the oldest exporters understand
+    if device is None and copy is None:  # the only call that the oldest exporters understand
         return np.from_dlpack(source)
     return np.from_dlpack(source, device="cpu" if device is not None else None, copy=copy)

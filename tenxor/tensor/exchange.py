@@ -1,7 +1,7 @@
-"""In and out: NumPy, DLPack, Python lists, pickle, text and pictures.
+"""Conversions from and to NumPy, DLPack, Python lists, pickle, text and pictures.
 
-An exported array shares our memory. As long as it is alive its side may write at any time, so the buffer is pinned:
-nothing pending may read it, and what we write goes to that very memory at once.
+An exported array shares our memory. During the array's life, foreign code may write to this memory, so the buffer is marked as externally
+shared: no pending node may read the buffer, and our own writes go to this memory at once.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
 nested, ownership, waiting = LateModule("tenxor.tensor.nested"), LateModule("tenxor.ownership"), LateModule("tenxor.pending")
 traced = LateModule("tenxor.tensor.traced")
 Array = np.ndarray[Any, Any]
-CPU = (1, 0)  # as DLPack calls it: kDLCPU, the first
+CPU = (1, 0)  # kDLCPU, device 0
 _NUMBERS = frozenset((int, float, bool, complex))
-UFUNCS: dict[Any, Callable[..., Any]] = {}  # NumPy's that were called with tensors, and our functions that do the same (`ufuncs.py`)
-makers: list[Maker] = []  # one, or none: machine code that makes tensors like others before (`making.py`)
+# our functions for NumPy ufuncs, by ufunc; filled when a ufunc is called with tensors (`ufuncs.py`)
+UFUNCS: dict[Any, Callable[..., Any]] = {}
+makers: list[Maker] = []  # at most one: the fast path's functions that make new tensors (`making.py`)
 
 
 class _Export:
-    """Keeps a buffer alive and pinned for as long as an array over it lives. Who makes one has the lock."""
+    """An exporter that keeps a buffer alive and externally shared while an array over it lives. The caller holds the lock."""
 
     def __init__(self, buffer: Buffer, layout: Layout, dtype: DType) -> None:
         self.buffer = buffer
-        self.pin = None if buffer.frozen else pinned(buffer)  # what nobody may write needs no pin
-        has_no_gaps = layout.is_contiguous()  # which is sooner found out than whether two are one
+        self.pin = None if buffer.frozen else pinned(buffer)  # a read-only buffer needs no mark
+        has_no_gaps = layout.is_contiguous()  # cheaper than the test of injectivity below
         self.__array_interface__ = {
             "version": 3,
             "shape": layout.shape,
@@ -56,26 +57,26 @@ class _Export:
 
 
 def is_of_numpy(x: object) -> bool:
-    """Whether this is an array of NumPy's, and of no class that stands for more, or one of its numbers."""
+    """Return whether an object is a NumPy scalar, or an array that is no instance of a subclass."""
     return type(x) is np.ndarray or isinstance(x, np.generic)
 
 
 def has_own_meaning(x: object) -> bool:
-    """Return whether this is an array of a subclass of NumPy's that may hold more than elements: a mask, a unit, rules of its own."""
+    """Return whether an object is an array of a NumPy subclass that may hold more than elements, like a mask, a unit or special rules."""
     return isinstance(x, np.ndarray) and type(x) is not np.ndarray and type(x) is not np.memmap
 
 
 class Exchange(Writing):
-    """Conversions from and to what others use."""
+    """The methods of `Tensor` for conversions from and to objects of other libraries."""
 
     __slots__ = ()
 
     def to_numpy(self) -> Array:
-        """New NumPy array with the same elements (`bfloat16` as float32)."""
+        """Return a new NumPy array with the same elements; bfloat16 becomes float32."""
         layout = self.layout
         if is_traced(self):
             traced.refuse_values("to_numpy", self)
-        node = self.storage.node  # asked once, as another thread may write meanwhile
+        node = self.storage.node  # read once, since another thread may write to the storage meanwhile
         realize(node)
         assert node.buffer is not None
         elements = node.buffer.typed(self.dtype)
@@ -102,13 +103,14 @@ class Exchange(Writing):
     numpy = to_numpy
 
     def tolist(self) -> Any:
-        """The elements as Python numbers in nested lists; a number for a 0-d tensor."""
+        """Return the elements as Python numbers in nested lists; for a 0-d tensor a number."""
         if is_traced(self):
             traced.refuse_values("tolist", self)
         return _listed(self.to_numpy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        is_bits = self.dtype is bfloat16 and dtype is not None and np.dtype(dtype).name == "bfloat16"  # ml_dtypes has it
+        # the package ml_dtypes gives NumPy this dtype
+        is_bits = self.dtype is bfloat16 and dtype is not None and np.dtype(dtype).name == "bfloat16"
         shared = self._exported() if copy is not True and (is_bits or self.dtype is not bfloat16) else None
         if shared is None:
             if copy is False:
@@ -117,7 +119,7 @@ class Exchange(Writing):
                     f" {self._unshared() or 'bfloat16 is no NumPy dtype'}"
                 )
             shared = self.to_numpy()
-            shared.flags.writeable = copy is True  # what were written to a copy nobody asked for would be lost
+            shared.flags.writeable = copy is True  # nobody could see a write to this temporary copy
         elif is_bits:
             shared = shared.view(dtype)
         if dtype is not None and shared.dtype != dtype:
@@ -127,18 +129,18 @@ class Exchange(Writing):
         return shared
 
     def _unshared(self) -> str | None:
-        """Why there is no array over this very memory, or None where there is one."""
+        """Return the reason why no array can share this memory, as a text for error messages; None if one can."""
         if self._has_past():
             return "derivatives would not see what is written there; use x.detach()"
         layout = self.layout
         return None if layout.base is None and layout.tables is None else "its elements have no strides"
 
     def _exported(self) -> Array | None:
-        """A NumPy array over this very memory (of bfloat16 its bits), or None where there is none."""
+        """Return a NumPy array over this tensor's memory, for bfloat16 over the bits; None if no array can share the memory."""
         return self._shown() if self._unshared() is None else None
 
     def _shown(self, *, whole: bool = False) -> Array:
-        """A NumPy array over what this sees of its storage's memory, or over the bytes of the whole."""
+        """Return a NumPy array over this tensor's view of its memory, or with `whole` over the bytes of the whole storage."""
         layout, dtype = self.layout, self.dtype
         if layout.size == 0:
             check_count("to_numpy", layout.shape)
@@ -147,10 +149,10 @@ class Exchange(Writing):
             realize(storage.node)  # without the lock, under which the fast path is not built
         with lock:
             realize(storage.node)
-            shared = not ownership.alone(storage)  # asked first, as a local variable would be counted
+            shared = not ownership.alone(storage)  # queried first, since a local variable would count as a reference
             buffer = storage.node.buffer
             assert buffer is not None
-            if shared and not buffer.pins:  # others read this content, and must not see later writes
+            if shared and not buffer.pins:  # other readers of this content must not see later writes
                 buffer = self._part()
             if whole:
                 layout, dtype = Layout.contiguous((buffer.nbytes,)), uint8
@@ -158,8 +160,9 @@ class Exchange(Writing):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's array interface, version 3, for those who ask for it (PIL does): this very memory, which is kept and pinned by what
-        stands for it, as `data`. AttributeError where there is no array over it.
+        """NumPy's array interface, version 3, over this tensor's memory, for libraries like PIL.
+
+        The array under the key "data" keeps the memory alive and externally shared. Raise AttributeError if no array can share the memory.
         """
         if self.dtype is bfloat16 or self._unshared() is not None:
             raise AttributeError("__array_interface__")
@@ -171,13 +174,14 @@ class Exchange(Writing):
             "version": 3,
             "shape": layout.shape,
             "typestr": self.dtype.numpy.str,
-            "strides": tuple([s * size for s in layout.strides]),  # PIL takes what says none of them for a buffer
+            "strides": tuple([s * size for s in layout.strides]),  # PIL needs strides: without them it takes the data for a buffer
             "data": whole,
             "offset": layout.offset * size if layout.size else 0,
         }
 
     def __buffer__(self, flags: int) -> memoryview:
-        """Python's buffer protocol, from 3.12 on: `memoryview(t)` is this very memory. BufferError where there is no array over it."""
+        """Return a memoryview of this memory, for `memoryview(t)` from Python 3.12 on. Raise BufferError if no array can share the memory.
+        """
         if self.dtype is bfloat16:
             raise BufferError("memoryview: buffers have no bfloat16; take x.view(tx.uint16) for its bits")
         shared = self._exported()
@@ -186,7 +190,7 @@ class Exchange(Writing):
         return shared.data
 
     def tobytes(self, order: str = "C") -> bytes:
-        """The elements' bytes in row-major order, or with "F" in column-major order.
+        """Return the bytes of the elements in row-major order, or in column-major order for "F".
 
         >>> import tenxor as tx
         >>> tx.asarray([[1, 2], [3, 4]], dtype=tx.uint8).T.tobytes()
@@ -205,10 +209,11 @@ class Exchange(Writing):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """This very memory as a DLPack capsule; with `copy=True` its own, and with None a copy where there is no other way: of views
-        without strides, or with negative ones, which consumers do not survive; before DLPack 1.0 also of what is read-only.
+        """Return this tensor's memory as a DLPack capsule, or a copy.
 
-        BufferError for a copy that `copy=False` forbids, and for another device than the CPU's.
+        With `copy=True` the capsule has separate memory. With None, memory is copied only where sharing is impossible: for views without
+        strides or with negative strides, which break consumers, and before DLPack 1.0 for read-only memory. Raise BufferError for a copy
+        that `copy=False` forbids, and for devices other than the CPU.
         """
         from .dlpack import capsule_of
 
@@ -231,11 +236,11 @@ class Exchange(Writing):
                 raise BufferError(f"__dlpack__: this view of shape {self.layout.shape} cannot be shared: {why}")
             shared = self._own()._shown()
             if not (copy or legacy):
-                shared.flags.writeable = False  # what were written to a copy nobody asked for would be lost
+                shared.flags.writeable = False  # nobody could see a write to this temporary copy
         return capsule_of(shared, max_version, is_bfloat16=self.dtype is bfloat16, is_copied=is_copied)
 
     def _own(self) -> Self:
-        """The same elements in memory of their own, aligned as all of ours is, of which no derivative knows."""
+        """Return a tensor with the same elements in separate memory, aligned as usual, and without a tape node."""
         with untracked():
             node = Node.of(OPS["positive"], self.layout.shape, self.dtype, (self.node,), (self.layout,))
             return self._of(node)
@@ -244,9 +249,11 @@ class Exchange(Writing):
         return CPU
 
     def _operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
-        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError for others; or, so that these may
-        compute, NotImplemented, but for other libraries' arrays, of which Python would say that they are not equal. An operator (`quietly`)
-        leaves the result to an array of a subclass, such as a masked array or one with a unit, which a tensor would drop.
+        """Return an operand as a tensor or a Python number. NumPy arrays and scalars, and nested lists, become tensors.
+
+        Raise DTypeError for further objects. An operator (`quietly`) returns NotImplemented instead, so that the object's own operator is
+        tried; for arrays of other libraries it raises, since Python would call them unequal. For NumPy subclasses, like masked arrays, it
+        returns NotImplemented.
         """
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
@@ -267,13 +274,13 @@ class Exchange(Writing):
 
     @classmethod
     def _from_nested(cls, obj: Any, wanted: DType | None, op: str) -> Self:
-        """A tensor with a number, or the numbers of nested lists."""
+        """Return a tensor of a number or of nested lists of numbers."""
         found, dtype = nested.from_nested(cls, obj, wanted, op)
         return found if isinstance(found, cls) else cls._from_numpy(found, dtype, True)
 
     @classmethod
     def _of_array(cls, array: Any) -> Self:
-        """A tensor with the elements of an array of NumPy's, or one of its numbers, of its own unless that is read-only for good."""
+        """Return a tensor with the elements of a NumPy array or scalar, as a copy unless the array is read-only for good."""
         array = np.asarray(array)
         for maker in makers:
             found = maker.array_again(array, maker.arrays)
@@ -284,18 +291,18 @@ class Exchange(Writing):
 
     @classmethod
     def _ours(cls, x: Any) -> Any:
-        """A tensor in the place of what is NumPy's; else `x` itself."""
+        """Return a tensor for a NumPy array or scalar; return `x` itself if it is neither."""
         return cls._of_array(x) if is_of_numpy(x) else x
 
     @classmethod
     def _from_numpy(cls, array: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Self:
-        """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
+        """Return a tensor with the elements of an array. It is a copy unless `copy=False` is given or the array is read-only for good."""
         array = np.asarray(array)
         if not array.dtype.isnative:
             if copy is False:
                 raise ArgumentError(f"asarray: byte order {array.dtype.str} needs a copy, and copy=False forbids it")
             array = array.astype(array.dtype.newbyteorder("="))
-        source = bfloat16 if array.dtype.name == "bfloat16" else None  # which ml_dtypes gives NumPy; ours are the bits
+        source = bfloat16 if array.dtype.name == "bfloat16" else None  # the package ml_dtypes gives NumPy this dtype; we store the bits
         if source is not None:
             array = array.view(source.numpy)
         elif array.dtype.kind == "O" or array.dtype.kind in "USVMm":
@@ -323,8 +330,9 @@ class Exchange(Writing):
 
     @classmethod
     def _lent(cls, array: Array, dtype: DType) -> Self:
-        """A tensor over an array's memory, which nobody writes as long as the tensor lives: the caller says so. It is not written here
-        either; a copy where the elements do not lie as ours do.
+        """Return a tensor over an array's memory, which the caller promises not to write while the tensor lives.
+
+        The memory is read-only here, too. If the addresses or strides are no multiples of the element size, return a copy.
         """
         return cls._shared(array, dtype, lent=True) if _has_element_strides(array) else cls._copied(array, dtype)
 
@@ -344,13 +352,14 @@ class Exchange(Writing):
             else 0
         )
         buffer = foreign(address + low, high - low, array, frozen=lent or not array.flags.writeable)
-        buffer.pins = 0 if lent or isinstance(_owner(array)[0], bytes) else 1  # a flag of NumPy's does not bind its other views
+        # NumPy's read-only flag does not bind other views of the memory
+        buffer.pins = 0 if lent or isinstance(_owner(array)[0], bytes) else 1
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
 
 
 def copied(target: Array, source: Array) -> None:
-    """Copy all elements, in portions."""
+    """Copy the elements of `source` to `target`, in chunks, so that signals are handled in between."""
     if source.size <= PORTION:
         np.copyto(target, source)
         return
@@ -359,7 +368,7 @@ def copied(target: Array, source: Array) -> None:
 
 
 def _listed(array: Array) -> Any:
-    """The elements in nested lists, made in portions."""
+    """Return the elements in nested lists, converted in chunks."""
     if array.size <= PORTION:
         return array.tolist()
     if array.size > PORTION * len(array):
@@ -371,7 +380,9 @@ def _listed(array: Array) -> Any:
 
 
 def _owner(array: Array) -> tuple[Any, bool]:
-    """What the memory of an array belongs to (None for an array itself), and whether an array on the way may write it."""
+    """Return the object that owns the memory of an array, None for an array itself, and whether an array along the chain of views is
+    writable.
+    """
     base: Any = array
     writeable = False
     while isinstance(base, np.ndarray):
@@ -381,7 +392,7 @@ def _owner(array: Array) -> tuple[Any, bool]:
 
 
 def _is_read_only(array: Array) -> bool:
-    """Whether an array and all that it is a view of are read-only."""
+    """Return whether an array and every object below its chain of views are read-only."""
     owner, writeable = _owner(array)
     if writeable or owner is None:
         return not writeable

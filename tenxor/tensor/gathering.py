@@ -1,7 +1,6 @@
-"""New tensors of the elements at some indices, which are read where they are by the kernel that needs them.
+"""New tensors of elements at indices: the consuming kernel reads them through the index arrays.
 
-Few indices that are in memory are looked at when they are given, all others when they are used: when the result is
-computed. If one is out of range, either raises the same error.
+Up to `FEW` indices in memory are checked at the call, more or pending indices when the result is evaluated. Both raise the same error.
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ nested = LateModule("tenxor.tensor.nested")
 wrong_index = Late("tenxor.plans.indices").wrong_index
 check_nesting = Late("tenxor.tensor.nested").check_nesting
 
-FEW = 4096  # indices that are looked at when they are given: it takes microseconds
-FEWER = 32  # those that Python is faster to look at than NumPy
+FEW = 4096  # indices that are checked at the call: it takes microseconds
+FEWER = 32  # indices that are checked in Python, faster than by NumPy
 
 
 class Selection(NamedTuple):
-    """What `indices` select: `layout` has the axes of the selection, and then those that are indexed, each of which has its
-    own indices, read through one of the `throughs`. Errors speak of `op`, and call the indexed axes `axes`. Indices that
-    are `known` are in range.
+    """A selection of elements by index tensors.
+
+    `layout` has the axes of the selection, then the indexed axes. Each indexed axis has an index tensor in `indices` and the layout to read
+    it in `throughs`. Errors name the operation `op` and the indexed axes `axes`. `known` says that the indices are known to be in range.
     """
 
     op: str
@@ -47,7 +47,7 @@ class Selection(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what is selected."""
+        """The shape of the selected elements."""
         return self.layout.shape[: self.layout.ndim - len(self.indices)]
 
     @property
@@ -57,7 +57,7 @@ class Selection(NamedTuple):
 
 
 class Gathering(Movement):
-    """Elements at indices."""
+    """The methods of `Tensor` that read elements at indices."""
 
     __slots__ = ()
 
@@ -65,19 +65,19 @@ class Gathering(Movement):
     def take(
         self, indices: Operand, axis: int | None = None, *, dim: int | None = None, mode: str = "raise", out: Self | None = None
     ) -> Self:
-        """New tensor: the elements at some indices along an axis (of the flattened tensor for None).
+        """Return a new tensor: the elements at indices along an axis, or of the flattened tensor for None.
 
-        `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. `oindex` gives
-        a view instead. BadIndex names what is no index, IndexOutOfRange the axis and the index; this is raised when the
-        elements are needed if the indices are pending, or more than a few thousand. With `mode="wrap"` indices go round the axis, with
-        "clip" those outside are the first or the last.
+        The shape of `indices` replaces the axis. Negative indices count from the end. `oindex` returns a view instead. Raise BadIndex for
+        values that are no integers. Raise IndexOutOfRange, with the axis and the index, at the call or, for pending or more than a few
+        thousand indices, when the result is evaluated. With `mode="wrap"`, indices are taken modulo the size; with "clip" they are limited
+        to the first and the last.
 
         >>> import tenxor as tx
         >>> tx.arange(12).reshape(3, 4).take([2, 0], axis=0).tolist()
         [[8, 9, 10, 11], [0, 1, 2, 3]]
         """
         if not isinstance(indices, Core):
-            return self.take(self._indices("take", indices), axis, mode=mode, out=out)  # as it is known of tensors
+            return self.take(self._indices("take", indices), axis, mode=mode, out=out)  # with a tensor, the call can be replayed
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
         places: Any = self._indices("take", indices)
@@ -88,20 +88,20 @@ class Gathering(Movement):
 
     @spelled
     def gather(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
-        """New tensor of the shape of `index`: the elements that `index` names along an axis; see `tx.gather`."""
+        """Return a new tensor of the shape of `index`: the elements at the indices along an axis. See `tx.gather`."""
         axis = self._axis_of_index("gather", axis, index)
         return self._gather(self._select_within("gather", self.layout, axis, index))
 
     @spelled
     def index_select(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
-        """New tensor: the slices that a 1-D `index` names along an axis; see `tx.index_select`."""
+        """Return a new tensor: the slices at the indices of a 1-D `index` along an axis. See `tx.index_select`."""
         axis = self._axis_of_index("index_select", axis, index)
         indices = self._one_axis("index_select", index)
         return self._gather(self._select("index_select", self.layout, (axis,), (indices,), axis, (axis,)))
 
     @classmethod
     def _indices(cls, op: str, given: Any) -> Self:
-        """Indices as a tensor of integers."""
+        """Return indices as an integer tensor. Raise BadIndex for other dtypes."""
         if isinstance(given, cls):
             if not given.dtype.is_integer:
                 raise BadIndex(f"{op}: indices are integers, not {given.dtype}; for booleans use x[mask]")
@@ -122,7 +122,10 @@ class Gathering(Movement):
         place: int,
         axes: Sequence[int],
     ) -> Selection:
-        """What indices select along the `indexed` axes of a layout. Their common shape takes the `place` among the others."""
+        """Return the selection by index tensors along the `indexed` axes of a layout.
+
+        The common shape of the index tensors stands at position `place` among the other axes.
+        """
         shape = indices[0].layout.shape if indices else ()
         if len(indices) > 1:
             try:
@@ -144,7 +147,7 @@ class Gathering(Movement):
         return Selection(op, read, tuple(indices), tuple(throughs), tuple(axes))
 
     def _select_along(self, op: str, layout: Layout, given: Any, axis: int) -> Selection:
-        """What indices select along an axis of a layout, which say for each place of the other axes which elements."""
+        """Return the selection by an index tensor along an axis, as in `take_along_axis`: the other axes of both broadcast."""
         indices = self._indices(op, given)
         ndim, sizes = layout.ndim, layout.shape
         if indices.layout.ndim != ndim:
@@ -160,10 +163,10 @@ class Gathering(Movement):
         return Selection(op, read, (indices,), (indices.layout.arranged(every, shape),), (axis,))
 
     def _select_within(self, op: str, layout: Layout, axis: int, given: Any) -> Selection:
-        """Return what an index selects along `axis`, as PyTorch's `gather` and `scatter` read it.
+        """Return the selection by an index tensor along `axis`, as PyTorch's `gather` and `scatter` read it.
 
-        On all other axes, position p of the index belongs to position p of the layout. The index may be shorter there,
-        and is never broadcast.
+        On axes other than `axis`, position p of the index belongs to position p of the layout. The index may be shorter on them, and is
+        never broadcast.
         """
         indices = self._indices(op, given)
         shape, sizes, ndim = indices.layout.shape, layout.shape, layout.ndim
@@ -178,22 +181,22 @@ class Gathering(Movement):
         return Selection(op, read, (indices,), (indices.layout,), (axis,))
 
     def _one_axis(self, op: str, given: Any) -> Self:
-        """Return the indices of an argument that has one axis; a single index counts as one of length 1."""
+        """Return 1-D indices. A single index becomes a 1-D tensor of length 1. Raise ShapeError for more axes."""
         indices = self._indices(op, given)
         if len(indices.layout.shape) > 1:
             raise ShapeError(f"{op}: index has shape {indices.layout.shape}; it must have one axis: use index.reshape(-1)")
         return indices._view(indices.layout.reshape((-1,)))
 
     def _axis_of_index(self, op: str, axis: Any, index: Any) -> int:
-        """Return the axis counted from 0. Raise ArgumentError unless both the axis and the index were given."""
+        """Return the axis as a non-negative number. Raise ArgumentError unless both the axis and the index were given."""
         if axis is None or index is None:
             raise ArgumentError(f"{op}: takes an axis and an index: x.{op}(axis, index)")
         return axis_of(op, axis, self.layout.ndim)
 
     def _gather(self, selection: Selection) -> Self:
-        """New tensor: what indices select in this storage."""
+        """Return a new tensor with the elements that a selection reads from this storage."""
         op, shape = selection.op, selection.shape
-        never = 0 in shape or 0 in selection.sizes  # computed, so they are looked at now, if there are any that have values
+        never = 0 in shape or 0 in selection.sizes  # an empty result is never evaluated, so indices with values are checked now
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
             some = index.size and not (size and index.node.traced)
             if (never and some) or (index.size <= FEW and type(index.storage.node.buffer) is Buffer):
@@ -206,7 +209,7 @@ class Gathering(Movement):
 
 
 def outside(indices: Any, size: int) -> int | None:
-    """The first index that is out of range along an axis of this size."""
+    """Return the first index that is out of range along an axis of `size`, or None."""
     if 0 < indices.size <= FEWER:
         numbers = indices.ravel().tolist()
         if -size <= min(numbers) and max(numbers) < size:
@@ -215,7 +218,7 @@ def outside(indices: Any, size: int) -> int | None:
 
 
 def array_of(op: str, indices: Any) -> Any:
-    """Nested lists as an array."""
+    """Return nested lists as a NumPy array. Raise BadIndex for ragged ones."""
     check_nesting(indices, op)
     if hasattr(indices, "_fields"):
         nested.check_records([indices], {type(indices)}, op)

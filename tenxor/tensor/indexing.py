@@ -1,7 +1,6 @@
-"""Indexing: slices, None, Ellipsis and ints give views, as many ints as axes a value; lists, integer and boolean arrays
-give new tensors. As in NumPy.
+"""Indexing as in NumPy: slices, None, Ellipsis and ints give views, as many ints as axes an element.
 
-What is read at arrays of indices is computed by a kernel that looks them up (`gathering.py`), and so is what is written
+Lists, integer arrays and boolean arrays give new tensors. A kernel reads elements through index arrays (`gathering.py`) or writes them
 (`scattering.py`).
 """
 
@@ -39,7 +38,7 @@ _NUMBERS = frozenset((int, float, bool, complex))
 
 
 class OIndex(Generic[T]):
-    """`t.oindex[...]`: orthogonal indexing, one index an axis, lists included; always a view."""
+    """The proxy `t.oindex[key]` for orthogonal indexing: an index for each axis, lists included. The result is always a view."""
 
     __slots__ = ("tensor",)
 
@@ -47,7 +46,7 @@ class OIndex(Generic[T]):
         self.tensor = tensor
 
     def _parts(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
-        """The parts of a key, and whether some have no values: then these are arrays of indices for each axis."""
+        """Return whether a part of a key is traced, and the parts; if so, as index arrays for every axis."""
         parts = self.tensor._key_of(key)
         if any(map(is_traced, parts)):
             return True, traced.open_mesh(self.tensor.layout.shape, parts)
@@ -73,7 +72,7 @@ class OIndex(Generic[T]):
 
 
 class Indexing(Scattering):
-    """Reading and writing parts."""
+    """The indexing methods of `Tensor`."""
 
     __slots__ = ()
 
@@ -111,24 +110,25 @@ class Indexing(Scattering):
             and target.layout.is_injective()
         ):
             target.spec.writable = True
-            return  # `t[key] += v` has written already
+            return  # `t[key] += v` has written to it already
         target._write(given)
 
     @spelled
     def unbind(self, axis: int = 0, *, dim: int | None = None) -> tuple[Self, ...]:
-        """What stands at each index of an axis: views, or for one axis the elements as values."""
+        """Return the slices at each index of an axis: views, or for a 1-D tensor the elements as values."""
         layout = self.layout
         axis = axis_of("unbind", axis, layout.ndim)
         if layout.ndim == 1:
-            return tuple(self)  # type: ignore[arg-type]  # which what is made of this room can
+            return tuple(self)  # iteration is defined in a derived class
         return tuple([self._view(one) for one in layout.along(axis)])
 
     unstack = unbind
 
     @property
     def oindex(self) -> OIndex[Self]:
-        """Orthogonal indexing: per axis None (all), an int, a slice, or a list of ints or bools, repeats included; a
-        view.
+        """A proxy for orthogonal indexing that returns views.
+
+        The key has a part for each axis: None (the whole axis), an int, a slice, or a list of ints or bools, with repeats.
 
         >>> import tenxor as tx
         >>> t = tx.arange(20).reshape(4, 5)
@@ -142,7 +142,7 @@ class Indexing(Scattering):
     # One element
 
     def _element(self, coords: Sequence[int]) -> Self:
-        """New 0-d tensor: the element that is there now."""
+        """Return a new 0-d tensor with the present value of an element."""
         offset = self.layout.ravel(coords)
         dtype = self.dtype
         node = self.storage.node
@@ -152,7 +152,7 @@ class Indexing(Scattering):
         return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
 
     def item(self, *coords: int) -> Any:
-        """The only element, or the one at `coords`, as a Python number."""
+        """Return the only element, or the one at `coords`, as a Python number."""
         storage, layout, dtype = self.storage, self.layout, self.dtype
         if type(storage) is Element and layout is _POINT and not coords:
             number = storage.known(dtype)
@@ -166,7 +166,7 @@ class Indexing(Scattering):
                 read = (
                     _read_of(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
                 )
-                if read is not None:  # with all that it is an element of, as others are likely to be read as well
+                if read is not None:  # evaluate the whole source, since other elements of it are likely to be read, too
                     node, layout = read
             realize(node)  # without the lock, under which the fast path is not built
         if coords:
@@ -185,14 +185,14 @@ class Indexing(Scattering):
         return found
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
-        """Write one number at once where that is a plain write to memory; False where it is not."""
+        """Write a number to memory at once and return True, or return False if a kernel must do the write."""
         dtype = self.dtype
         if dtype.is_complex:
             if type(value) is int:
                 check_fits(value, DEFAULT_FLOAT, "assignment")
             low, high = dtype.lowest, dtype.highest
             if not (low <= value.real <= high and low <= value.imag <= high):
-                return False  # NumPy would warn of an overflow
+                return False  # NumPy would warn about the overflow
         elif isinstance(value, complex):
             return False
         elif dtype.kind != "float":
@@ -205,7 +205,7 @@ class Indexing(Scattering):
         elif type(value) is int:
             check_fits(value, DEFAULT_FLOAT, "assignment")
         if dtype is not float64 and not dtype.is_complex and not dtype.lowest <= value.real <= dtype.highest:
-            return False  # NumPy would warn of an overflow
+            return False  # NumPy would warn about the overflow
         for c in coords:
             if type(c) is not int:
                 return False
@@ -213,17 +213,17 @@ class Indexing(Scattering):
         with lock:
             if self.storage.node.buffer is None or self.storage.node.past is not None:
                 return False
-            shared = not ownership.alone(self.storage)  # asked first, as a local variable would be counted
+            shared = not ownership.alone(self.storage)  # queried first, since a local variable would count as a reference
             buffer = self.storage.node.buffer
             if buffer.frozen or (shared and not buffer.pins):
                 return False
             buffer.typed(dtype)[offset] = value
             return True
 
-    # Arrays of indices
+    # Index arrays
 
     def _key_of(self, key: Any) -> tuple[Any, ...]:
-        """The parts of a key; lists with traced indices as tensors."""
+        """Return the parts of a key, with lists that hold traced indices as tensors."""
         parts = key if isinstance(key, tuple) else (key,)
         return tuple([self._operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in parts])
 
@@ -252,7 +252,9 @@ class Indexing(Scattering):
             self._scatter("assignment", self._select_at("indexing", self.layout, parts), value)
 
     def _mask_of(self, parts: tuple[Any, ...]) -> Core | None:
-        """A key that says yes or no to every element: then a number is written without looking for those that are meant."""
+        """Return the mask if the key is a single mask of this shape, else None. A number can be written at a mask without a search for true
+        elements.
+        """
         (mask, *more) = parts
         if more or getattr(mask, "shape", None) != self.layout.shape:
             return None
@@ -261,14 +263,14 @@ class Indexing(Scattering):
         return self._from_numpy(mask) if _is_boolean(mask) else None
 
     def _selection(self, op: str, layout: Layout, key: Any) -> Selection:
-        """What any key selects in a layout; what needs no arrays of indices, by another layout."""
+        """Return the selection by any key in a layout. A key without index arrays only changes the layout."""
         parts = _advanced(self._key_of(key))
         if all(type(p) in _BASIC for p in parts):
             return Selection(op, layout.index(parts), (), (), ())
         return self._select_at(op, layout, parts)
 
     def _select_at(self, op: str, layout: Layout, parts: tuple[Any, ...]) -> Selection:
-        """What a key with arrays of indices selects in a layout."""
+        """Return the selection by a key with index arrays in a layout."""
         if len(parts) == 1 and not _is_boolean(parts[0]) and layout.shape:
             return self._select(op, layout, (0,), (self._indices(op, parts[0]),), 0, (0,))
         if len(parts) == 1 and parts[0].ndim > 0 and layout.shape[: parts[0].ndim] == parts[0].shape:
@@ -277,9 +279,9 @@ class Indexing(Scattering):
             return self._select(op, rows, (0,), (found,), 0, (0,))._replace(known=True)
         basic: list[Any] = []
         indices: list[Core] = []
-        indexed: list[int] = []  # axes of what basic indexing leaves
+        indexed: list[int] = []  # axes of the result of basic indexing
         axes: list[int] = []
-        places: list[tuple[int, int]] = []  # of advanced indices, ints among them: in the key, and among the axes left
+        places: list[tuple[int, int]] = []  # of each advanced index and int: the position in the key, and among the remaining axes
         axis = 0
         for k, p in enumerate(_expanded(layout, parts)):
             left = len(basic) - sum(type(b) is int for b in basic)
@@ -303,7 +305,7 @@ class Indexing(Scattering):
         return self._select(op, layout.index(tuple(basic)), indexed, indices, place if neighbours else 0, axes)
 
     def nonzero(self) -> tuple[Self, ...]:
-        """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
+        """Return a new int64 tensor for each axis: the indices of the non-zero elements, in row-major order.
 
         >>> import tenxor as tx
         >>> [i.tolist() for i in tx.asarray([[0, 1], [2, 0]]).nonzero()]
@@ -315,17 +317,18 @@ class Indexing(Scattering):
 
 
 def _are_indices(part: Any) -> bool:
-    """Whether a part of a key is a tensor of indices, which need not be known yet: a single one that is known is a Python number."""
+    """Return whether a part of a key is an integer tensor with axes or without a value yet. A 0-d tensor with a value becomes a Python int.
+    """
     return isinstance(part, Core) and part.dtype.is_integer and (len(part.layout.shape) > 0 or part.node.traced)
 
 
 def _advanced(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A key with tensors of indices as they are, all else as Python's or NumPy's own."""
+    """Return a key with index tensors unchanged, and the remaining parts as Python or NumPy objects."""
     return tuple([p if _are_indices(p) else _plain(p) for p in parts])
 
 
 def _read_of(node: Node) -> tuple[Node, Layout] | None:
-    """The node, and where in it, of which a pending one is an element, if it is no more than that."""
+    """Return the source node and layout if a pending node is just an element of another node; otherwise None."""
     if node.op is _POSITIVE and node.shape == ():
         (source,), (layout,) = node.sources, node.layouts
         if type(source) is Node and layout is not None and source.dtype is node.dtype:
@@ -334,7 +337,7 @@ def _read_of(node: Node) -> tuple[Node, Layout] | None:
 
 
 def number_of(value: Any, dtype: DType) -> Number | None:
-    """What is assigned, if it is an element of this dtype that was read, and is known."""
+    """Return the known scalar of an assigned element tensor of this dtype, or None."""
     if isinstance(value, Core) and type(value.storage) is Element and value.layout is _POINT and value.dtype is dtype:
         return value.storage.known(dtype)
     return None
@@ -345,7 +348,7 @@ def _is_boolean(part: Any) -> bool:
 
 
 def _plain(part: Any) -> Any:
-    """An index as Python's or NumPy's own: tensors and lists become arrays, NumPy integers become ints."""
+    """Return a part of a key as a Python or NumPy object: tensors and lists become arrays, NumPy integers become ints."""
     if type(part) in _BASIC:
         return part
     if isinstance(part, Exchange):
@@ -353,12 +356,12 @@ def _plain(part: Any) -> Any:
             traced.refuse_mask("indexing", part)
         part = part.to_numpy()
     elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_, type)) and not getattr(part, "shape", ()):
-        return as_int(part)  # of another library's arrays, which all have that method, those with axes are arrays
+        return as_int(part)  # other libraries' arrays all have `__index__`; those with axes become arrays
     array = array_of("indexing", part)
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)
-        if array.dtype.kind not in "fc":  # NumPy's names for text and objects say little
+        if array.dtype.kind not in "fc":  # NumPy's names of text and object dtypes would not help the user
             raise BadIndex(f"indexing: indices are integers or booleans, not {described(part)}")
         which = f"of shape {array.shape}" if array.ndim else f"like {described(part)}"
         raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype} {which}")
@@ -368,8 +371,9 @@ def _plain(part: Any) -> Any:
 
 
 def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
-    """The key with boolean arrays as integer ones, and one entry an axis: those that an Ellipsis stands for follow it,
-    for even where it stands for none it parts the indices before it from those after it.
+    """Return the key with boolean arrays as integer arrays, and an entry for each axis.
+
+    An Ellipsis is kept and followed by its slices. Even without slices, the Ellipsis separates the index arrays before and after it.
     """
     used = sum(
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1

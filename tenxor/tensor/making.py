@@ -1,4 +1,4 @@
-"""New tensors like others before: what was worked out for a shape and a dtype is remembered, and machine code does the rest."""
+"""Creation of tensors like earlier ones: templates by shape and dtype are cached, and the fast path does the rest."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ Key = tuple[Any, ...]
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=Core)
-MOST_STEPS = 24  # nodes that are made again at once
-MOST_RULES = 1 << 12  # calls of which note is taken
-MOST = 1 << 20  # elements that are copied in one go: nobody hears a signal meanwhile
+MOST_STEPS = 24  # nodes of a recorded result
+MOST_RULES = 1 << 12  # entries of each cache
+MOST = 1 << 20  # elements that are copied in one call, during which no signal is handled
 
 
 class Maker:
-    """Machine code (`shortcut/code/creating.py`), and what it needs to know.
+    """The creation functions of the fast path (`shortcut/code/creating.py`), with their caches.
 
-    `again` gives the pending tensor that is made as one was before, as a table tells: by a function's name, the tuple of its arguments, and
-    the dictionary of those with names; `key_of` says what stands for these in the table's keys; by `learn` it is found out what is made of
-    other sizes, if `comes_again` says that such a call may come. `list_again` and `array_again` give one
-    with the numbers of a list or an array, of a kind that their tables have. `blank` gives a tensor in memory, of a recipe of data, and a
-    spec, of up to `small` bytes; None where it declines. `fill` writes a list, of so many rows (0: of numbers) of so many floats or
-    integers each, into a buffer of ours, and `copy` so many bytes of another object's; they say whether it was one.
+    `again` returns the pending tensor of a recorded call. The arguments are a function's name, the tuple of positional and the dictionary
+    of keyword arguments, and a cache; `key_of` gives the cache key. `comes_again` says whether a call is worth recording, and `learn` also
+    records rules for further sizes. `list_again` and `array_again` return a tensor of a list or an array of a kind in their cache.
+
+    `blank` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `small` bytes, or None if the fast path
+    declines. `fill` writes a list of floats or integers into a buffer: so many rows (0 for a flat list) of so many numbers. `copy` writes
+    so many bytes of another object. Both return whether the object fitted.
     """
 
     def __init__(
@@ -58,12 +59,12 @@ class Maker:
         self.arrays: dict[Key, tuple[Recipe, Spec]] = {}
 
     def forget(self) -> None:
-        """Forget all, for whoever forgets forms: specs of the same numbers are others from then on."""
+        """Clear all caches. Called when the cache of layout forms is cleared, since specs of the same dims are new objects from then on."""
         for table in (self.blanks, self.rules, self.lists, self.arrays):
             table.clear()
 
     def learnt(self, name: str, own: Callable[..., _C], args: tuple[Any, ...], named: dict[str, Any]) -> _C:
-        """What a function makes of arguments that are no tensors; note is taken of it, if that is worth the while."""
+        """Return the result of a function of arguments without tensors, and record the call if worthwhile."""
         if not self.comes_again(name, args, named):
             return own(*args, **named)
         found = own(*args, **named)
@@ -73,7 +74,7 @@ class Maker:
         return found
 
     def _remember(self, key: Key | None, found: Core) -> Made | None:
-        """Take note of what a rule made, if it can be made again."""
+        """Cache the template of a pending result under `key`, and return the template; None if the result cannot be replayed."""
         node, spec = found.storage.node, found.spec
         is_whole = not found.offset and spec.gapless and spec.shape == node.shape and node.dtype is spec.dtype
         order: list[Node] = []
@@ -84,7 +85,7 @@ class Maker:
         return _kept(self.rules, key, Made(spec, steps=steps))
 
     def of_array(self, array: Any) -> Any:
-        """A tensor with the elements of a small array that others may write; None where that is for Python."""
+        """Return a tensor with a copy of a small array's elements, or None if the fallback must convert it."""
         dtype, nbytes = OF_NUMPY.get(array.dtype), array.nbytes
         if nbytes > self.small or dtype is None or not array.dtype.isnative:
             return None
@@ -96,8 +97,8 @@ class Maker:
         return found if self.copy(array if lies_so else array.copy(), buffer, nbytes) else None
 
     def of_list(self, cls: Any, numbers: list[Any]) -> Any:
-        """A tensor with the numbers of a list, or of a list of rows of one length, if all are Python's floats, or all integers; None where
-        that is for Python.
+        """Return a tensor of a list of numbers, or of rows of equal length: only floats, or only ints. None if the fallback must convert
+        the list.
         """
         first, rows, count = numbers[0] if numbers else None, 0, len(numbers)
         if type(first) is list and first:
@@ -117,13 +118,13 @@ class Maker:
         return found if self.fill(numbers, found.storage.node.buffer, rows, count, dtype.is_float) else None
 
     def of_number(self, number: float) -> Any:
-        """A tensor without axes, with one of Python's floats or integers; None where that is for Python."""
+        """Return a 0-d tensor of a Python float or int, or None if the fallback must convert it."""
         dtype = OF_NUMBERS[type(number)]
         found = self.blank(*self._blank((), dtype))
         return found if found is not None and self.fill([number], found.storage.node.buffer, 0, 1, dtype.is_float) else None
 
     def _blank(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
-        """The recipe and the spec of what is in memory."""
+        """Return the recipe and the spec of contiguous data in memory."""
         found = self.blanks.get((shape, dtype))
         if found is None:
             found = recipe_of(DATA, shape, dtype), spec_of(Layout.contiguous(shape), dtype)
@@ -132,7 +133,7 @@ class Maker:
 
 
 def _kept(table: dict[_K, _T], key: _K, value: _T) -> _T:
-    """Put something into a table, which is emptied before where it is full."""
+    """Store a value in a cache and return the value. A full cache is cleared first."""
     if len(table) >= MOST_RULES:
         table.clear()
     table[key] = value
@@ -140,13 +141,15 @@ def _kept(table: dict[_K, _T], key: _K, value: _T) -> _T:
 
 
 def listed(node: Node, inputs: Sequence[Node], order: list[Node], began: int) -> bool:
-    """Put a pending node behind what it reads; False if it reads anything but inputs and numbers, or is too much. Nodes that were made for
-    it have numbers from when it `began`.
+    """Append a pending node to `order`, after its operands, and return whether that was possible.
+
+    The graph may read only `inputs` and numbers, and must have few nodes. Nodes without node operands must be new: their serial numbers
+    must be `began` or larger.
     """
     if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
         return False
     alone = not any([type(s) is Node for s in node.sources])
-    if node.op is REINTERPRET or (alone and node.op is not POSITION and node.first < began):  # it may have been there before
+    if node.op is REINTERPRET or (alone and node.op is not POSITION and node.first < began):  # such a node may be older than the call
         return False
     if not all([type(s) is not Node or s in inputs or s in order or listed(s, inputs, order, began) for s in node.sources]):
         return False

@@ -1,4 +1,4 @@
-"""Movement: every method here gives a view, which shares the elements and copies none."""
+"""Movement: methods that return views. A view shares the elements, and nothing is copied."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .arguments import Axes, axis_of, check_parts, ints, one_of
 from .core import Core, Key
 from .exchange import Exchange
 
-MAX_POSITIONS = (1 << 63) - 1  # of one view, as kernels count them
+MAX_POSITIONS = (1 << 63) - 1  # positions of one view; kernels count them in 64 bits
 
 
 class Movement(Exchange):
-    """Views by moving axes; each raises ShapeError or AxisError that names the operation, the shape and the axis."""
+    """The view methods of `Tensor`. Each raises ShapeError or AxisError that names the operation, the shape and the axis."""
 
     __slots__ = ()
 
     @property
     def T(self) -> Self:
-        """The view with all axes in reverse.
+        """A view with the axes reversed.
 
         >>> import tenxor as tx
         >>> tx.asarray([[1, 2, 3], [4, 5, 6]]).T.tolist()
@@ -38,13 +38,13 @@ class Movement(Exchange):
 
     @property
     def mT(self) -> Self:
-        """The view with the last two axes swapped."""
+        """A view with the last two axes swapped."""
         if self.layout.ndim < 2:
             raise AxisError(f"mT: shape {self.layout.shape} has {self.layout.ndim} axes; a matrix has at least 2")
         return self._view(self.layout.swapaxes(-2, -1))
 
     def permute(self, *axes: int | Sequence[int], dims: Sequence[int] | None = None) -> Self:
-        """The view whose axis `k` is this tensor's axis `axes[k]`; `axes` (or `dims`, by name) must name every axis once.
+        """Return a view whose axis `k` is this tensor's axis `axes[k]`. `axes` (or `dims`, by name) must name each axis once.
 
         >>> import tenxor as tx
         >>> tx.arange(8).reshape(2, 2, 2).permute(1, 2, 0).flatten().tolist()
@@ -59,7 +59,7 @@ class Movement(Exchange):
     permute_dims = permute
 
     def transpose(self, *axes: int | Sequence[int] | None) -> Self:
-        """The view with its axes in reverse, or in the given order (as NumPy; for two axes alone use swapaxes)."""
+        """Return a view with the axes reversed, or in the given order, as in NumPy. To swap two axes, use swapaxes."""
         if not axes or (len(axes) == 1 and axes[0] is None):
             return self.T
         order = ints("transpose", axes)
@@ -70,19 +70,19 @@ class Movement(Exchange):
         return self._view(self.layout.permute(order))
 
     def swapaxes(self, axis1: int, axis2: int) -> Self:
-        """The view with two axes swapped."""
+        """Return a view with two axes swapped."""
         return self._view(self.layout.swapaxes(axis1, axis2))
 
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """The view with some axes moved to new places, the others in their order."""
+        """Return a view with some axes moved to new positions; the remaining axes keep their order."""
         return self._view(self.layout.moveaxis(source, destination))
 
     movedim = moveaxis
 
     def reshape(self, *shape: int | Sequence[int], order: str = "C") -> Self:
-        """The view of the same elements, in row-major order, in another shape; one size may be -1. Never copies.
+        """Return a view of the same elements in another shape, in row-major order. One size may be -1. Never copies.
 
-        With `order="F"` elements are read, and placed, in column-major order; with "A" if that is how they lie in memory.
+        With `order="F"`, elements are read and placed in column-major order; with "A" if they are stored so.
 
         >>> import tenxor as tx
         >>> t = tx.arange(6).reshape(2, 3)
@@ -105,7 +105,7 @@ class Movement(Exchange):
         start_dim: int | None = None,
         end_dim: int | None = None,
     ) -> Self:
-        """The view with the axes from `start` to `end`, both included, merged into one.
+        """Return a view with the axes from `start` to `end`, both included, merged into one.
 
         >>> import tenxor as tx
         >>> tx.zeros((3, 4, 5)).flatten(1, 2).shape
@@ -116,13 +116,13 @@ class Movement(Exchange):
         return self._view(self.layout.flatten(start, end))
 
     def ravel(self, order: str = "C") -> Self:
-        """The view with one axis, in row-major order; with `order="F"` in column-major order, with "A" in that if elements lie so."""
+        """Return a view with one axis, in row-major order; in column-major order for "F", and for "A" if the elements are stored so."""
         if _by_columns("ravel", self.layout, order):
             return self._view(_turned(self.layout)).ravel()
         return self._view(self.layout.reshape((-1,) if self.layout.size else (0,)))
 
     def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
-        """The view with one axis split into several; one size may be -1.
+        """Return a view with one axis split into several. One size may be -1.
 
         >>> import tenxor as tx
         >>> tx.zeros((3, 20)).unflatten(1, (-1, 5)).shape
@@ -132,12 +132,12 @@ class Movement(Exchange):
 
     @spelled
     def squeeze(self, axis: Axes = None, *, dim: Axes = None) -> Self:
-        """The view without the given axes of size 1; without all of them for None."""
+        """Return a view without the given axes of size 1, or without all axes of size 1 for None."""
         return self._view(self.layout.squeeze(axis))
 
     @spelled
     def expand_dims(self, axis: int | tuple[int, ...] = 0, *, dim: int | None = None) -> Self:
-        """The view with new axes of size 1 at these places of the result."""
+        """Return a view with new axes of size 1 at the positions `axis` of the result."""
         return self._view(
             self.layout.expand_dims(axis)
         )
@@ -145,7 +145,9 @@ class Movement(Exchange):
     unsqueeze = expand_dims
 
     def expand(self, *shape: int | Sequence[int]) -> Self:
-        """The view broadcast to a shape; -1 keeps a size. Where an element repeats, a write takes one number, or accumulates by name.
+        """Return a view broadcast to a shape; -1 keeps a size.
+
+        If an element repeats, only a single number can be assigned, and accumulating methods like `index_add_` can write.
 
         >>> import tenxor as tx
         >>> tx.arange(3).expand(2, 3).strides
@@ -156,21 +158,21 @@ class Movement(Exchange):
     broadcast_to = expand
 
     def expand_as(self, other: Core) -> Self:
-        """The view broadcast to another tensor's shape; it is written as that of `expand`."""
+        """Return a view broadcast to another tensor's shape. Writes are limited as for `expand`."""
         if not isinstance(other, Core):
             raise DTypeError(f"expand_as: the other is a tensor, not {described(other)}; use expand(shape)")
         return self.expand(other.layout.shape)
 
     @spelled
     def flip(self, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Self:
-        """The view with some axes reversed; all of them for None."""
+        """Return a view with the given axes reversed; None means every axis."""
         return self._view(self.layout.flip(axis))
 
     @spelled
     def diagonal(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dim1: int | None = None, dim2: int | None = None
     ) -> Self:
-        """The view of the elements where the indices of two axes are `offset` apart; the diagonal is its last axis.
+        """Return a view of the elements where the index of `axis2` exceeds the index of `axis1` by `offset`. The diagonal is the last axis.
 
         >>> import tenxor as tx
         >>> t = tx.zeros((2, 2)); t.diagonal()[...] = 1; t.tolist()
@@ -179,7 +181,8 @@ class Movement(Exchange):
         return self._view(self.layout.diagonal(offset, axis1, axis2))
 
     def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Self:
-        """The view of all windows of `size` elements along an axis, which counts them; a new last axis is inside them.
+        """Return a view of the windows of `size` elements along an axis. This axis counts the windows, and a new last axis runs within
+        each.
 
         >>> import tenxor as tx
         >>> tx.arange(5).windows(0, 3).tolist()
@@ -190,12 +193,12 @@ class Movement(Exchange):
     unfold = windows
 
     def take_view(self, *key: Key, keepdims: bool = False) -> Self:
-        """The view `oindex[key]`; with `keepdims` an int leaves an axis of size 1."""
+        """Return the view `oindex[key]`. With `keepdims`, an int leaves an axis of size 1."""
         return self._view(self.layout.oindex(key[0] if len(key) == 1 and isinstance(key[0], tuple) else key, keepdims))
 
     @spelled
     def split(self, sections: int | Sequence[int], axis: int = 0, *, dim: int | None = None) -> tuple[Self, ...]:
-        """Views that divide an axis: so many equal parts, or parts that end at the given indices (as NumPy's split)."""
+        """Return views that divide an axis: into so many equal parts, or at the given indices, as in NumPy's split."""
         layout = self.layout
         axis = axis_of("split", axis, layout.ndim)
         size = layout.shape[axis]
@@ -214,7 +217,7 @@ class Movement(Exchange):
 
     @property
     def real(self) -> Self:
-        """The real parts: a view, which may be written; of a real dtype the tensor itself. `tx.real` makes a new tensor.
+        """The real parts: a writable view. For a real dtype, a view of the tensor itself. `tx.real` returns a new tensor.
 
         >>> import tenxor as tx
         >>> t = tx.asarray([1 + 2j, 3 - 4j])
@@ -226,12 +229,12 @@ class Movement(Exchange):
 
     @real.setter
     def real(self, values: Any) -> None:
-        """Write the real parts, as `x.real[...] = values`; so `x.real += 1` is what it is in NumPy and PyTorch."""
+        """Write the real parts, as `x.real[...] = values` does. So `x.real += 1` works as in NumPy and PyTorch."""
         _written(self.real, values)
 
     @property
     def imag(self) -> Self:
-        """The imaginary parts: a view, which may be written; of a real dtype zeros, read-only. `tx.imag` makes a new tensor.
+        """The imaginary parts: a writable view. For a real dtype, read-only zeros. `tx.imag` returns a new tensor.
 
         >>> import tenxor as tx
         >>> tx.asarray([1 + 2j, 3 - 4j]).imag.tolist()
@@ -244,35 +247,35 @@ class Movement(Exchange):
 
     @imag.setter
     def imag(self, values: Any) -> None:
-        """Write the imaginary parts, as `x.imag[...] = values`; ReadOnlyError where there are none."""
+        """Write the imaginary parts, as `x.imag[...] = values` does. Raise ReadOnlyError for a real dtype."""
         if not self.dtype.is_complex:
             raise ReadOnlyError(f"imag: {self.dtype} has no imaginary parts to write; use x.astype(tx.complex128) first")
         _written(self.imag, values)
 
     def _one_part(self, part: int) -> Self:
-        """The view of one part of each complex element."""
+        """Return a view of the real (0) or imaginary (1) part of each complex element."""
         count = self.storage.nbytes // self.dtype.itemsize
         return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), part)), self.dtype.part)
 
     def _moved_last(self, op: str, axis: Any) -> tuple[Layout, int]:
-        """The layout with one axis moved to the end, and where that axis was."""
+        """Return the layout with one axis moved to the end, and the former position of this axis."""
         place = axis_of(op, axis, self.layout.ndim)
         return self.layout.moveaxis(place, -1), place
 
 
 def _by_columns(op: str, layout: Layout, order: str) -> bool:
-    """Whether elements are counted in column-major order."""
+    """Return whether an `order` argument means column-major order for a layout."""
     order = one_of(op, "order", order, "C", "F", "A")
     return order == "F" or (order == "A" and not layout.is_contiguous() and _turned(layout).is_contiguous())
 
 
 def _turned(layout: Layout) -> Layout:
-    """The layout with its axes in reverse."""
+    """Return a layout with its axes reversed."""
     return layout.permute(range(layout.ndim)[::-1])
 
 
 def _countable(op: str, layout: Layout) -> Layout:
-    """A layout that repeats elements, unless it has more positions than can be counted in 64 bits."""
+    """Return a layout with repeated elements. Raise ShapeError if its positions cannot be counted in 64 bits."""
     if layout.size > MAX_POSITIONS:
         raise ShapeError(
             f"{op}: a view of shape {layout.shape} would have {shown_integer(layout.size)} positions, more than can be counted in"
@@ -282,10 +285,11 @@ def _countable(op: str, layout: Layout) -> Layout:
 
 
 def resized(layout: Layout, old: DType, new: DType) -> Layout:
-    """The layout of the same bytes as elements of another dtype."""
+    """Return the layout of the same bytes as elements of another dtype. Raise ShapeError if this is impossible."""
     if old.itemsize == new.itemsize:
         return layout
-    if layout.size == 0 and layout.ndim and layout.shape[-1] * old.itemsize % new.itemsize == 0:  # none is apart from another
+    # without elements there is no distance between them
+    if layout.size == 0 and layout.ndim and layout.shape[-1] * old.itemsize % new.itemsize == 0:
         return Layout.contiguous((*layout.shape[:-1], layout.shape[-1] * old.itemsize // new.itemsize))
     if (
         layout.base is not None
@@ -311,6 +315,6 @@ def resized(layout: Layout, old: DType, new: DType) -> Layout:
 
 
 def _written(part: Any, values: Any) -> None:
-    """A part of numbers with new values, unless they are the same view: what `x.real += 1` has written already."""
+    """Write values into a part of complex numbers, unless the values are this view itself: then `x.real += 1` has written them already."""
     if not (isinstance(values, Core) and values.storage is part.storage and values.layout == part.layout):
         part[...] = values

@@ -1,4 +1,4 @@
-"""Nested lists of numbers as arrays."""
+"""Conversion of nested lists of numbers to arrays."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ Array = np.ndarray[Any, Any]
 _T = TypeVar("_T", bound=Core)
 _V = TypeVar("_V")
 _LISTS = frozenset((list, tuple, range))
-MAX_NESTED_LISTS = 64  # levels, as in NumPy
-POINTER_BYTES = 8  # of an item in a list
+MAX_NESTED_LISTS = 64  # levels of nesting, as in NumPy
+POINTER_BYTES = 8  # bytes of an item in a list
 _PLAIN = frozenset((bool, int, float, complex))
 _KINDS: dict[str, type] = {"bool": bool, "uint": int, "int": int, "float": float, "complex": complex}
 _SCALARS = {d.numpy.type: d for d in OF_NUMPY.values()}
 
 
 def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple[Array | _T, DType | None]:
-    """A number or nested lists of numbers as an array or a tensor, and the dtype for it: the one wanted, or that of its
-    elements if they all have one (NumPy's scalars, tensors), or None for what the array has.
+    """Return a number or nested lists of numbers as an array or a tensor, with the dtype.
+
+    The dtype is `wanted`, or the common dtype of NumPy scalars or tensors, or None for the dtype of the array.
     """
     if type(obj) is list and obj and type(obj[0]) is cls and wanted in (None, obj[0].dtype):
         from .copying import copied_together
@@ -90,7 +91,7 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
         _check_fit(leaves, wanted, op)
         if complex in kinds:
             check_real(op, DEFAULT_COMPLEX, wanted)
-        if int in kinds:  # one by one, as float64 has not the digits of the integers beside them
+        if int in kinds:  # one by one, since float64 cannot represent the large integers beside the floats
             leaves, target = [_whole(x, wanted) if type(x) is float else x for x in leaves], wanted
     try:
         return _array(leaves, target.numpy).reshape(shape), wanted
@@ -105,14 +106,14 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
 
 
 def _whole(x: float, dtype: DType) -> int:
-    """A float as an integer of a dtype: truncated, within its range, 0 for NaN."""
+    """Return a float as an integer of a dtype: truncated, limited to its range, and 0 for NaN."""
     if isnan(x):
         return 0
     return int(max(dtype.lowest, min(dtype.highest, x if isinf(x) else int(x))))
 
 
 def _target(kinds: set[type], wanted: DType | None) -> DType:
-    """The dtype in which numbers of these types are taken in, before they are cast to the one wanted."""
+    """Return the dtype for reading numbers of the given types, before they are cast to the dtype `wanted`."""
     if wanted is not None and wanted.is_integer:
         return DEFAULT_FLOAT if float in kinds else wanted
     if complex in kinds:
@@ -123,7 +124,7 @@ def _target(kinds: set[type], wanted: DType | None) -> DType:
 
 
 def _check_fit(leaves: list[Any], wanted: DType, op: str) -> None:
-    """Raise OutOfBounds for the first of the integers among these that is not in the range of the dtype."""
+    """Raise OutOfBounds for the first integer in a list that is outside of the dtype's range."""
     for x in leaves:
         if type(x) is int:
             check_fits(x, wanted, op)
@@ -132,8 +133,8 @@ def _check_fit(leaves: list[Any], wanted: DType, op: str) -> None:
 def check_nesting(obj: Any, op: str) -> None:
     """Raise ShapeError for lists that are nested too deeply, and MemoryError for more elements than memory holds.
 
-    Only the first item of each list is followed: readers of nested lists require the same size of all lists of one depth, and stop where
-    the first item of a list is no list. So this bounds their work, also for a list that contains itself.
+    Only the first item of each list is followed. Readers of nested lists require equal sizes of the lists of a depth, and stop where the
+    first item of a list is not a list. So this bounds their work, also for a list that contains itself.
     """
     shape: list[int] = []
     while isinstance(obj, (list, tuple, range)):
@@ -153,8 +154,9 @@ def _too_deep(op: str) -> ShapeError:
 
 
 def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
-    """The shape of nested lists, what is in the lowest of them, in order, and its types; as far as they are not ragged. All
-    of its loops are Python's own, which take a fiftieth of a microsecond for each item.
+    """Return the shape of nested lists, the items of the innermost lists in order, and their types.
+
+    Ragged lists are unpacked down to the level with different sizes. The loops run in C, in a fiftieth of a microsecond for each item.
     """
     shape: list[int] = []
     items, types = [obj], {type(obj)}
@@ -169,7 +171,7 @@ def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
 
 
 def _within(lists: list[Any], size: int) -> list[Any]:
-    """What is in lists of one size."""
+    """Return the items of lists of equal size."""
     if len(lists) * size <= PORTION:
         return list(chain.from_iterable(lists))
     found: list[Any] = []
@@ -179,13 +181,13 @@ def _within(lists: list[Any], size: int) -> list[Any]:
 
 
 def _in_portions(items: Sequence[Any], most: int = PORTION) -> Iterator[Sequence[Any]]:
-    """The items, so many at a time: signals are heard between them."""
+    """Return an iterator over slices of at most `most` items, so that signals are handled in between."""
     step = max(most, 1)
     return (items[start : start + step] for start in range(0, len(items), step))
 
 
 def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
-    """All that a function gives for items."""
+    """Return the set of results of a function for a list of items."""
     if len(items) <= PORTION:
         return set(map(function, items))
     found: set[_V] = set()
@@ -195,7 +197,7 @@ def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
 
 
 def check_records(leaves: list[Any], kinds: set[type], op: str) -> None:
-    """Raise DTypeError for a named tuple of tensors, as `cummax` returns it: stacking its parts is never meant."""
+    """Raise DTypeError for a named tuple of tensors, like the result of `cummax`: stacking the fields is never intended."""
     for kind in kinds:
         fields = getattr(kind, "_fields", ())
         if fields and issubclass(kind, tuple) and any([isinstance(x, Core) for leaf in leaves if type(leaf) is kind for x in leaf]):
@@ -205,7 +207,7 @@ def check_records(leaves: list[Any], kinds: set[type], op: str) -> None:
 
 
 def _with_arrays(obj: Any, others: tuple[type, ...], op: str, depth: int) -> Any:
-    """Return nested lists with NumPy's arrays in the place of arrays of the types `others`. The lists are in `depth` other lists."""
+    """Return nested lists with NumPy arrays in place of arrays of the types `others`. `depth` is the number of enclosing lists."""
     if type(obj) in _LISTS:
         if depth == MAX_NESTED_LISTS:
             raise _too_deep(op)
@@ -220,7 +222,7 @@ def _with_arrays(obj: Any, others: tuple[type, ...], op: str, depth: int) -> Any
 
 
 def _array(numbers: list[Any], dtype: Any) -> Array:
-    """Python's numbers as an array of one axis."""
+    """Return Python numbers as a 1-D array."""
     if len(numbers) <= PORTION:
         return np.array(numbers, dtype)
     found, end = np.empty(len(numbers), dtype), 0
@@ -231,7 +233,7 @@ def _array(numbers: list[Any], dtype: Any) -> Array:
 
 
 def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted: DType | None, op: str) -> _T:
-    """Tensors, of some of which derivatives ask how they were made, and what is beside them, as one tensor."""
+    """Return a tensor of tensors and numbers with tape nodes among them. Raise ShapeError unless the shapes are equal."""
     from .pieces import written
 
     inner = next(x.shape for x in leaves if isinstance(x, Core))
@@ -247,9 +249,10 @@ def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted:
 def _stacked(
     cls: type[_T], outer: tuple[int, ...], pieces: list[Any], types: set[type], wanted: DType | None, op: str
 ) -> _T | None:
-    """Lists of tensors and arrays (these are the types) as one tensor, of the numbers that they would give one by one;
-    None where that is for others to say: what does not fit, has no elements or no dtype of ours, or may lose something
-    as the dtype wanted.
+    """Return a tensor of nested lists of tensors and arrays, or None if the elements must be read singly.
+
+    The result equals that of reading singly. `types` are the types of the pieces. None is returned for unequal shapes, for no elements, for
+    an unsupported dtype, or if a conversion to the dtype `wanted` may lose something.
     """
     from .alike import joined_alike
     from .pieces import are_arrays, joined, joined_quickly
@@ -274,7 +277,7 @@ def _stacked(
     target = _target(kinds, wanted)
     holds = wanted if wanted.is_integer else target
     unsure = holds.is_integer and any(d.is_integer and not can_cast(d, holds) for d in own)
-    alone = uint64 in own and float not in kinds and complex not in kinds  # no integer holds its and negative ones
+    alone = uint64 in own and float not in kinds and complex not in kinds  # no integer dtype holds both uint64 and negative integers
     if (unsure and float in kinds) or (alone and any(d.kind == "int" for d in own)):
         return None
     if complex in kinds and not (wanted.is_complex or wanted is boolean):
@@ -289,7 +292,8 @@ def _stacked(
 
 
 def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape of nested lists and their leaves in order; a ShapeError says where they are ragged."""
+    """Return the shape of nested lists and their innermost items in order. Raise a ShapeError that names the place where they are ragged.
+    """
     level: list[tuple[tuple[int, ...], Any]] = [((), obj)]
     shape: list[int] = []
     while level and _is_list(level[0][1]):
@@ -302,7 +306,7 @@ def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
                     f"{op}: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} has {size} items but {_at(place)} is {found};"
                     " all lists of one depth must have the same length"
                 )
-            items = np.asarray(item) if isinstance(item, np.ndarray) else item  # a matrix has no rows but matrices
+            items = np.asarray(item) if isinstance(item, np.ndarray) else item  # rows of an np.matrix are matrices, too
             given = list(islice(items, size + 1))
             if len(given) != size:
                 compared = "fewer" if len(given) < size else "more"
@@ -312,7 +316,7 @@ def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
                 )
             below.extend(((*place, k), x) for k, x in enumerate(given))
         shape.append(size)
-        if not below:  # the sizes of what has no elements are those that are left
+        if not below:  # arrays without elements still have sizes of further axes
             rests = {item.shape[1:] if hasattr(item, "shape") else () for _, item in level}
             if len(rests) > 1:
                 sizes = ", ".join(str((0, *rest)) for rest in sorted(rests))
@@ -329,7 +333,7 @@ def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
 
 
 def _shown(x: Any) -> str:
-    """Describe an item that is no list."""
+    """Return a description of an item that is not a list, for error messages."""
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) else x  # type: ignore[union-attr]
     return f"the number {value!r}" if isinstance(value, (int, float, complex)) else f"{described(value)} of type {type(value).__name__}"
 

@@ -1,4 +1,4 @@
-"""Methods that are the namespace's functions of a tensor: what NumPy and PyTorch have as methods with the same meaning."""
+"""Methods of `Tensor` that call a function of the namespace, for methods of NumPy and PyTorch with the same meaning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class _TopK(tuple[T, T]):
-        """What `tx.topk` gives."""
+        """The result of `tx.topk`, a named tuple."""
 
         @property
         def values(self) -> T: ...
@@ -26,13 +26,13 @@ else:
 
 
 class Ordering(Protocols):
-    """Order among elements, by the functions of `__array_namespace__()`."""
+    """The methods of `Tensor` for order among elements, through `__array_namespace__()`."""
 
     __slots__ = ()
 
     @spelled
     def argsort(self, axis: int | None = -1, *, descending: bool = False, stable: bool = True, dim: int | None = None) -> Self:
-        """New int64 tensor: the indices along an axis that put the elements in order; see `tx.argsort`.
+        """Return a new int64 tensor: the indices that sort the elements along an axis. See `tx.argsort`.
 
         >>> import tenxor as tx
         >>> tx.asarray([3, 1, 2]).argsort().tolist()
@@ -43,7 +43,8 @@ class Ordering(Protocols):
 
     @spelled
     def topk(self, k: int, axis: int = -1, largest: bool = True, sorted: bool = True, *, dim: int | None = None) -> _TopK[Self]:
-        """New tensors, by the names `values` and `indices`: the `k` largest elements along an axis, or the smallest; see `tx.topk`.
+        """Return the `k` largest elements along an axis, or the smallest, as the named tuple (`values`, `indices`) of new tensors. See
+        `tx.topk`.
 
         >>> import tenxor as tx
         >>> tx.asarray([3, 1, 2]).topk(2).values.tolist()
@@ -53,7 +54,8 @@ class Ordering(Protocols):
         return found
 
     def searchsorted(self, v: Operand, side: str = "left", sorter: Operand | None = None) -> Self:
-        """New int64 tensor: before which of these sorted elements each of `v` belongs; see `tx.searchsorted`.
+        """Return a new int64 tensor: the positions at which the elements of `v` would be inserted into this sorted tensor. See
+        `tx.searchsorted`.
 
         >>> import tenxor as tx
         >>> tx.asarray([1, 3, 5]).searchsorted(4).item()
@@ -76,7 +78,7 @@ class Ordering(Protocols):
         weights: Operand | None = None,
         out: Self | None = None,
     ) -> Self:
-        """New tensor: the numbers that the parts `q` of the elements over `axis` are below; see `tx.quantile`.
+        """Return a new tensor: the quantiles for the probabilities `q` over an axis. See `tx.quantile`.
 
         >>> import tenxor as tx
         >>> tx.asarray([1.0, 2.0, 4.0]).quantile(0.5).item()
@@ -86,7 +88,7 @@ class Ordering(Protocols):
         return found
 
     def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None, out: Self | None = None) -> Self:
-        """New tensor: the sum of the diagonal of each matrix; see `tx.linalg.trace`.
+        """Return a new tensor: the sum of the diagonal of each matrix. See `tx.linalg.trace`.
 
         >>> import tenxor as tx
         >>> tx.asarray([[1, 2], [3, 4]]).trace().item()

@@ -1,7 +1,7 @@
-"""Tensors and arrays made one by copying, at the call.
+"""Joining of tensors and arrays by copying their elements at the call.
 
-A kernel for each piece is what large ones want, and a few that are pending. But each costs tens of microseconds, and a
-plan with thousands of them takes longer to make than NumPy takes to copy what they would write.
+A kernel for each piece pays for large pieces, and for a few pending ones. Each kernel costs tens of microseconds, and planning thousands
+takes longer than a copy by NumPy.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from .core import Core, check_count
 joining, seen = [Late(f"tenxor.derivatives.{name}") for name in ("joining", "seen")]
 
 Array = np.ndarray[Any, Any]
-Piece = Core | Array  # an array as `are_arrays` wants it
+Piece = Core | Array  # an array that satisfies `are_arrays`
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
-FEWEST = 1 << 14  # bytes of a result that is sooner copied than written by kernels, where its pieces go the short way
-FEW = 16  # pieces, some of them pending, each of which is computed straight into its place
-BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
-SPARSE = 1 << 12  # elements without strides up to which their offsets are quicker than a kernel
+FEWEST = 1 << 14  # bytes of a result, up to which copying is faster than kernels if the fast path evaluates the pieces
+FEW = 16  # pieces, some pending, each of which is computed directly into its place
+BATCH = 256  # pieces that NumPy copies in one call, and of which temporary copies may exist
+SPARSE = 1 << 12  # elements of a layout without strides, up to which reading by offsets is faster than a kernel
 _POSITIVE = OPS["positive"]
 
 
 def are_arrays(items: Sequence[Any]) -> bool:
-    """Whether these are arrays that can be read as they are: of no derived type, and of dtypes that we have."""
+    """Return whether all items are NumPy arrays of no subclass and of supported dtypes."""
     types = set(map(type, items))
     return not types or (types == {np.ndarray} and set(dtypes_of(items)) <= OF_NUMPY.keys())
 
 
 def have_past(pieces: Sequence[Piece]) -> bool:
-    """Whether derivatives ask how one of the pieces was made, or it has no value, in a function that is traced: then so of what is made
-    of it.
-    """
+    """Return whether the joined tensor needs a tape node, or has no value since a piece reads an argument of a traced function."""
     nodes = [p.storage.node for p in pieces if isinstance(p, Core) and p._has_past()]
     return any([node.traced for node in nodes]) or (bool(nodes) and bool(tracking.get()))
 
 
 def is_followed(pieces: Sequence[Piece]) -> bool:
-    """Whether what is put together of these is one step for derivatives: not where a piece has no value, in a function that is traced."""
+    """Return whether the tape records a join of the pieces as a single step. A join with a traced piece is not recorded so."""
     return have_past(pieces) and not any([isinstance(p, Core) and p.node.traced for p in pieces])
 
 
 def followed(pieces: Sequence[Piece], make: Callable[[], _T], places: Callable[[_T], Sequence[Layout]]) -> _T:
-    """What `make` puts together of pieces, as one step for derivatives, which ask: `places` says where each went."""
+    """Return the tensor that `make` joins of pieces, recorded on the tape as a single step. `places` returns the layouts of the pieces in
+    the result.
+    """
     with untracked():
         found = make()
     each = [(seen.Seen(p.node, p.layout), place) for p, place in zip(pieces, places(found), strict=True) if isinstance(p, Core)]
@@ -68,7 +68,7 @@ def followed(pieces: Sequence[Piece], make: Callable[[], _T], places: Callable[[
 
 
 def places_of(pieces: Sequence[Piece], axis: int | None, whole: Layout) -> Sequence[Layout]:
-    """Where pieces go in a whole: as `moves_of`, each in its own shape."""
+    """Return the layout of each piece, in its own shape, in a joined tensor of layout `whole`; see `moves_of`."""
     return _places_of(tuple([piece.layout.shape if isinstance(piece, Core) else piece.shape for piece in pieces]), axis, whole)
 
 
@@ -80,7 +80,7 @@ def _places_of(shapes: tuple[Shape, ...], axis: int | None, whole: Layout) -> Se
 
 
 def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
-    """Whether kernels should write the pieces of a result of `nbytes` bytes, when its values are asked for."""
+    """Return whether kernels should write the pieces of a result of `nbytes` bytes when it is evaluated."""
     if have_past(pieces):
         return True
     if is_shared(nbytes, len(pieces)):
@@ -93,8 +93,10 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
 def joined_quickly(
     cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
 ) -> _T | None:
-    """What `joined_alike` gives, or the same of tensors without gaps along their first axis, and of arrays, whose dtypes promote,
-    and which may differ in their sizes along the axis.
+    """Return the joined pieces, or None if no fast method applies.
+
+    Methods besides `joined_alike` join contiguous tensors along their first axis, and arrays. They promote dtypes, and allow different
+    sizes along the axis.
     """
     if types == {cls}:
         together: _T | None = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
@@ -113,18 +115,20 @@ def joined_quickly(
 
 
 def _computed(tensors: Sequence[Core]) -> bool:
-    """Compute those of many that are pending, if that is not to be written straight into its place; whether there were any."""
+    """Evaluate the pending tensors among many, and return True; return False without pending ones, or if kernels should write them into
+    their places.
+    """
     left = [t.storage.node for t in tensors if t.storage.node.buffer is None]
     if not left or max([node.recipe.nbytes for node in left]) >= LARGE or have_past(tensors):
         return False
     with lock:
-        for node in left:  # one by one, as they are often alike: then one plan serves all
+        for node in left:  # one by one: they are often alike, and then one plan serves all
             realize(node)
     return True
 
 
 def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
-    """The arrays one after another along an axis, flattened for None; None unless they fit, and have dtypes of ours."""
+    """Return arrays joined along an axis, or flattened for None. Return None unless they fit and have supported dtypes."""
     one, dtypes = arrays[0], dtypes_of(arrays)
     if not OF_NUMPY.keys() >= set(dtypes):
         return None
@@ -139,19 +143,20 @@ def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | 
     buffer = allocate(total * dtype.itemsize, op, shape, dtype)
     try:
         np.concatenate(arrays, axis, out=buffer.typed(dtype)[:total].reshape(shape), casting="unsafe")
-    except ValueError:  # they do not fit, which is told elsewhere
+    except ValueError:  # the arrays do not fit; the caller raises the error
         return None
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
 
 
 def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
-    """The tensors one after another along their first axis, `stacked` along a new one, or flattened for `axis` None;
-    None unless they fit and all are in memory without gaps.
+    """Return tensors joined along their first axis, along a new first axis if `stacked`, or flattened for `axis` None.
+
+    Return None unless they fit and all are contiguous and in memory.
     """
     row = tensors[0].layout.shape[not stacked :]
     with lock:
         seen, dtypes = _rows(tensors, None if axis is None else row, stacked)
-        if not seen or (len(dtypes) > 1 and bfloat16 in dtypes):  # NumPy sees it as integers
+        if not seen or (len(dtypes) > 1 and bfloat16 in dtypes):  # NumPy sees bfloat16 as integers
             return None
         dtype = result_type(*dtypes)
         total = sum(map(len, seen))
@@ -169,13 +174,14 @@ def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None
 
 
 def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
-    """The elements of tensors, and their dtypes; nothing unless all are in memory without gaps, and have the shape `row`
-    (any for None), after a first axis unless they are to be `stacked`.
+    """Return the elements of tensors as flat arrays, and their distinct dtypes. Both lists are empty if the tensors do not fit.
+
+    Each tensor must be contiguous and in memory, and have the shape `row` (no condition for None), after a first axis unless `stacked`.
     """
     seen: list[Any] = []
     dtypes: dict[int, DType] = {}
     own: DType | None = None
-    fitting: set[int] = set()  # layouts
+    fitting: set[int] = set()  # ids of layouts that fit
     for t in tensors:
         layout, dtype, buffer = t.layout, t.dtype, t.storage.node.buffer
         if buffer is None:
@@ -196,16 +202,16 @@ def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[li
 
 
 def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
-    """New tensor of this shape and dtype: the pieces one after another along an axis of theirs, or along a new last one if
-    `axis` is the number of their axes, or flattened for None.
+    """Return a new tensor of this shape and dtype, with the pieces evaluated and copied now.
 
-    They are read now. Where the shape has more axes than that gives, the joined one is split. Their dtypes promote to the
-    given one, or NumPy casts to it as we do.
+    The pieces are joined along their axis `axis`, along a new last axis if `axis` is the number of their axes, or flattened for None. A
+    `shape` with more axes splits the joined axis. The dtypes of the pieces must promote to `dtype`, or NumPy must cast to it as Tenxor
+    does.
     """
     check_count(op, shape)
     size = prod(shape)
     with lock:
-        for piece in pieces:  # one by one, as they are often alike: then one plan serves all
+        for piece in pieces:  # one by one: they are often alike, and then one plan serves all
             if type(piece) is not np.ndarray and piece.storage.node.buffer is None:  # type: ignore[union-attr]
                 realize(piece.storage.node)  # type: ignore[union-attr]
         buffer = allocate(size * dtype.itemsize, op, shape, dtype)
@@ -215,13 +221,16 @@ def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, sh
 
 
 def written(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
-    """The same, with each piece computed straight into its place when the result is asked for."""
+    """Return a new pending tensor of this shape and dtype. Kernels compute each piece directly into its place when the result is evaluated.
+
+    The pieces are joined as by `joined`.
+    """
     tensors: list[Any] = [cls._from_numpy(p) if type(p) is np.ndarray else p for p in pieces]  # type: ignore[attr-defined]
     return _stored(cls, op, tensors, moves_of(tensors, axis, Layout.contiguous(shape)), shape, dtype)
 
 
 def _stored(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[Move], shape: Shape, dtype: DType) -> _T:
-    """New tensor of what kernels write to its places when it is asked for."""
+    """Return a new pending tensor of writes: each move reads a tensor through a layout and writes through another layout."""
     found: Any = cls._of(Node.of(EMPTY, shape, dtype))
     for k, read, place in moves:
         found._view(place)._write(tensors[k]._view(read), op)
@@ -229,8 +238,9 @@ def _stored(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[Move
 
 
 def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
-    """New tensor of this shape: boxes of another, each of which goes somewhere, and which fill it. Large ones are written by kernels when
-    it is asked for.
+    """Return a new tensor of this shape, filled with boxes of `x`. Large boxes are written by kernels when the result is evaluated.
+
+    Each move has the layout of a box in `x` and the layout of the box in the result.
     """
     check_count(op, shape)
     if not is_followed([x]):
@@ -240,6 +250,7 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
 
 
 def _moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
+    """Return the boxes of `moved` as pending writes if they are large or have tape nodes; otherwise copy them now."""
     nbytes = prod(shape) * x.dtype.itemsize
     if have_past([x]) or is_shared(nbytes, len(moves)):
         return _stored(cls, op, [x], moves, shape, x.dtype)
@@ -253,7 +264,7 @@ def _moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -
 
 
 def moves_of(pieces: Sequence[Any], axis: int | None, whole: Layout) -> Iterator[Move]:
-    """Where pieces go in a whole: one after another along an axis of it, flattened for None."""
+    """Return the copies that join pieces along an axis of a tensor of layout `whole`, or flattened for None."""
     return _moves_of((piece.layout for piece in pieces), axis, whole)
 
 
@@ -270,8 +281,8 @@ def _moves_of(layouts: Iterable[Layout], axis: int | None, whole: Layout) -> Ite
 
 
 def _copy(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:
-    """Put the pieces into `out`, which has one axis."""
-    inner: Shape = ()  # axes that the pieces have not
+    """Copy the pieces into the 1-D array `out`, joined along their axis `axis`, along a new last axis, or flattened for None."""
+    inner: Shape = ()  # further axes of the result, beyond those of the pieces
     before: tuple[slice, ...] = ()
     if axis is not None:
         shape = pieces[0].shape
@@ -296,11 +307,12 @@ def _copy(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -
 
 
 def _seen(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Array]:
-    """The elements of pieces in memory as NumPy sees them, where they lie if it can, to be copied to memory of `dtype`; with
-    axes of size 1 as the last ones.
+    """Return the elements of pieces in memory as NumPy arrays, to be copied to memory of `dtype`. `inner` are further axes, of size 1.
+
+    They are views of the memory if NumPy can represent them.
     """
     found: list[Array] = []
-    known: dict[tuple[DType, Shape], Shape] = {}  # strides in bytes
+    known: dict[tuple[DType, Shape], Shape] = {}  # strides in bytes, by dtype and strides in elements
     for piece in pieces:
         if type(piece) is np.ndarray:
             elements = piece if dtype is not bfloat16 else encoded(piece, dtype)
@@ -325,18 +337,18 @@ def _seen(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Arra
 
 
 def _strided(buffer: Buffer, layout: Layout, dtype: DType) -> Array:
-    """What a layout with strides shows of a buffer, as NumPy sees it."""
+    """Return a NumPy view of a buffer through a layout with strides."""
     strides = [s * dtype.itemsize for s in layout.strides]
     return np.ndarray(layout.shape, dtype.numpy, buffer.typed(dtype), layout.offset * dtype.itemsize, strides)
 
 
 def _apart(piece: Core) -> Array:
-    """A copy of elements that have no strides."""
+    """Return a copy of the elements of a tensor whose layout has no strides."""
     layout, dtype = piece.layout, piece.dtype
     if layout.size == 0:
         return np.empty(layout.shape, dtype.numpy)
     if layout.size > SPARSE:
         copied = piece._compute(_POSITIVE, piece).realize()
-        return _seen([copied], dtype)[0].copy()  # as its own memory is handed on when it dies
+        return _seen([copied], dtype)[0].copy()  # copied, since the memory of `copied` is reused when it is freed
     elements: Array = piece.storage.node.buffer.typed(dtype)[layout.offsets()]  # type: ignore[union-attr]
     return elements

@@ -1,4 +1,4 @@
-"""Protocols: what Python asks of a container, NumPy of an operand, and notebooks of an object."""
+"""Protocols of Python, NumPy, Arrow and notebooks, as methods of `Tensor`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .exchange import UFUNCS, is_of_numpy
 
 
 class Protocols(Differentiating):
-    """What Python, NumPy and notebooks ask of an object."""
+    """The special methods of `Tensor` for Python, NumPy, Arrow and notebooks."""
 
     __slots__ = ()
 
     # NumPy
 
-    __array_priority__ = 10.0  # between NumPy's arrays and those of Dask, whose chunks tensors are
+    __array_priority__ = 10.0  # between NumPy arrays and Dask arrays, whose chunks may be tensors
 
     def _namespace(self) -> Any:
         import sys
@@ -30,8 +30,10 @@ class Protocols(Differentiating):
         return sys.modules["tenxor"]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
-        """`array + tensor`, `np.sin(tensor)` and `np.add.reduce(tensor)` are tensors, `np.add.at(tensor, key, values)` and
-        `np.add(x, y, out=tensor)` work in place.
+        """Apply a NumPy ufunc to tensors.
+
+        `array + tensor`, `np.sin(tensor)` and `np.add.reduce(tensor)` return tensors. `np.add.at(tensor, key, values)` and `np.add(x, y,
+        out=tensor)` work in place.
         """
         ours = UFUNCS.get(ufunc)
         if ours is not None and method == "__call__" and not out and not options:
@@ -43,20 +45,22 @@ class Protocols(Differentiating):
         return applied(self._namespace(), ufunc, method, inputs, out, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """NumPy's functions on tensors are ours, and give tensors; DTypeError names one that we have not."""
+        """Call our function in place of a NumPy function on tensors, and return a tensor. Raise DTypeError for a function without a
+        counterpart here.
+        """
         return self._namespace()._for_numpy(function, types, args, kwargs)
 
     # Arrow
 
     def __arrow_array__(self, type: Any = None) -> Any:
-        """What `pyarrow.array` makes of a tensor: an array of its numbers, or of lists of them."""
+        """Return the tensor as a pyarrow array, for `pyarrow.array`: an array of numbers, or of lists of them."""
         from .arrow import arrow_array
 
         found = arrow_array("__arrow_array__", self.__array__())
         return found if type is None else found.cast(type)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """The same for whoever speaks Arrow's C interface, such as polars: capsules of a schema and an array."""
+        """Return the capsules of a schema and an array for Arrow's C interface, which polars uses, for example."""
         from .arrow import arrow_array
 
         capsules: tuple[Any, Any] = arrow_array("__arrow_c_array__", self.__array__()).__arrow_c_array__(requested_schema)
@@ -81,8 +85,10 @@ class Protocols(Differentiating):
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Elements in row-major order go into pickles, large ones in pieces; from protocol 5 on they may go beside, as this very memory.
-        What requires a gradient, and was computed from nothing that does, still does when it is read.
+        """Return the tensor for pickle, with the elements in row-major order.
+
+        Large tensors are pickled in pieces. From protocol 5 on, the memory itself may travel out of band. A leaf that requires a gradient
+        still requires one after unpickling.
         """
         own = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
         elements = own._shown()
@@ -97,7 +103,8 @@ class Protocols(Differentiating):
         return (_unpickled_leaf if self._is_parameter() else _unpickled), given
 
     def __sizeof__(self) -> int:
-        """The memory of the elements that it sees, in bytes, with its own; as much as its storage has, where it sees some several times."""
+        """Return the bytes of the object and of the visible elements. For repeated elements, no more than the storage's bytes are counted.
+        """
         return object.__sizeof__(self) + min(self.nbytes, self.storage.nbytes)
 
     def __copy__(self) -> Any:
@@ -107,7 +114,7 @@ class Protocols(Differentiating):
         return self.detach().copy().requires_grad_() if self._is_parameter() else self.copy()
 
     def _is_parameter(self) -> bool:
-        """Whether it requires a gradient itself, as nothing that it was computed from does."""
+        """Return whether the tensor is a leaf that requires a gradient."""
         return self._has_past() and self.requires_grad and self.is_leaf
 
     # Text and pictures
@@ -123,7 +130,7 @@ class Protocols(Differentiating):
         return self._traced_text() or show.format_repr(self)
 
     def _traced_text(self) -> str | None:
-        """The text of a tensor that has no values, as a function is being traced; None for any other."""
+        """Return the text of a tensor without values in a traced function; None for a tensor with values."""
         if not is_initialized(self):
             raise AttributeError(UNINITIALIZED)
         if is_traced(self):
@@ -147,10 +154,10 @@ class Protocols(Differentiating):
         threshold: int | None = 1000,
         width: int | None = 80,
     ) -> str:
-        """The elements as text: rows on lines, matrices apart by `---`, cubes by `===`, and so on for any rank.
+        """Return the elements as text: rows on lines, matrices separated by `---`, 3-D blocks by `===`, and so on for any rank.
 
-        `dims` picks a slice (an int or None an axis) and `fmt` formats an element, as `"%7.2f"`. Where an axis has more than `threshold`
-        elements there are `edge` of each end; lines are `width` characters at the most. See `tx.show.to_string`.
+        `dims` selects a slice, with an int or None for each axis. `fmt` formats an element, for example `"%7.2f"`. Of an axis with more
+        than `threshold` elements, `edge` elements of each end are shown. Lines have at most `width` characters. See `tx.show.to_string`.
 
         >>> import tenxor as tx
         >>> tx.arange(4).reshape(2, 2).to_string(fmt="%2d")
@@ -167,19 +174,19 @@ class Protocols(Differentiating):
 
 
 class _Piece:
-    """Some bytes of a large tensor, to be pickled: between two of them signals are heard."""
+    """A piece of a large tensor, pickled separately so that signals are handled between two pieces."""
 
     __slots__ = ("array", "owner")
 
     def __init__(self, array: np.ndarray[Any, Any], owner: object) -> None:
-        self.array, self.owner = array, owner  # which has the memory
+        self.array, self.owner = array, owner  # the owner keeps the memory of the array alive
 
     def __reduce__(self) -> Any:
         return _piece, (bytes(self.array),)
 
 
 def _piece(content: bytes) -> bytes:
-    """The bytes of a piece, by a function of Python's: so signals are heard when pickles are read, too."""
+    """Return the bytes of a piece. As a Python function, it lets signals be handled while a pickle is read."""
     return content
 
 
@@ -188,7 +195,7 @@ def _unpickled_leaf(*given: Any) -> Any:
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:
-    """A tensor over memory that came beside a pickle; of what was in it, or lies at no multiple of an element, a copy."""
+    """Return a tensor over memory that came out of band with a pickle. Bytes in the pickle, and misaligned memory, are copied."""
     d = dtype_of(dtype)
     if isinstance(content, tuple):
         joined, end = bytearray(sum(map(len, content))), 0
@@ -197,5 +204,5 @@ def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> An
             end += len(piece)
         content = joined
     elements = np.frombuffer(content, d.numpy).reshape(shape) if 0 not in shape else np.empty(shape, d.numpy)
-    its_own = isinstance(content, bytearray) or not elements.flags.aligned  # what came over a wire may lie anywhere
+    its_own = isinstance(content, bytearray) or not elements.flags.aligned  # memory received over a network may have any alignment
     return cls._copied(elements, d) if its_own else cls._shared(elements, d)

@@ -1,8 +1,8 @@
-"""Reductions over any axes, and running ones along one. Every result is a new, pending tensor.
+"""Reductions over axes, and cumulative reductions along an axis. Every result is a new, pending tensor.
 
-`axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1 (PyTorch's `dim` and `keepdim` work
-too). `where` is a bool tensor that says which elements count, `initial` one more, and `out` a tensor to write the result into, which is
-given back.
+`axis` is an int, a tuple, or None for every axis; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where`
+is a bool tensor that selects the elements to reduce. `initial` is a further element. `out` is a tensor to write the result into, and is
+returned.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from .arguments import Axes, axes_of, axis_of, left_to, truth
 from .arithmetic import Arithmetic
 from .core import Core, Operand
 
-_scan = cache(Scan)  # the same object each time, as recipes are compared by it
+_scan = cache(Scan)  # cached, since recipes compare operations by identity
 
 
 def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The order in which some axes lie in memory, if it is another: a result lies there alike."""
+    """Return the memory order of the `kept` axes of a layout, or None if they are in row-major order. A result is stored in the same order.
+    """
     if layout.base is not None or layout.tables is not None:
         return None
     steps = [abs(layout.strides[axis]) for axis in kept]
@@ -37,7 +38,7 @@ def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 class Reducing(Arithmetic):
-    """Many elements become one."""
+    """The reduction methods of `Tensor`."""
 
     __slots__ = ()
 
@@ -70,7 +71,7 @@ class Reducing(Arithmetic):
         )
 
     def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
-        """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
+        """Return the reduction of this storage, seen through `source`, over all axes but the first `kept`."""
         return self._of(Node.of(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
     def _typed(self, dtype: DTypeLike | None) -> Self:
@@ -90,7 +91,7 @@ class Reducing(Arithmetic):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New tensor: the sum over `axis`; integers add up in 64 bits. The sum of nothing is 0.
+        """Return a new tensor: the sum over `axis`. Integers are summed in 64 bits. The sum of no elements is 0.
 
         >>> import tenxor as tx
         >>> tx.arange(24).reshape(4, 3, 2).sum(axis=0).tolist()
@@ -112,7 +113,7 @@ class Reducing(Arithmetic):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New tensor: the product over `axis`; integers multiply in 64 bits. The product of nothing is 1."""
+        """Return a new tensor: the product over `axis`. Integers are multiplied in 64 bits. The product of no elements is 1."""
         return self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims)._typed(dtype)
 
     @left_to("max")
@@ -128,7 +129,7 @@ class Reducing(Arithmetic):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New tensor: the largest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
+        """Return a new tensor: the largest element over `axis`, or NaN if an element is NaN. Raise ShapeError without elements."""
         return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
 
     @left_to("min")
@@ -144,7 +145,7 @@ class Reducing(Arithmetic):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New tensor: the smallest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
+        """Return a new tensor: the smallest element over `axis`, or NaN if an element is NaN. Raise ShapeError without elements."""
         return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
 
     amax, amin = max, min
@@ -161,7 +162,7 @@ class Reducing(Arithmetic):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New bool tensor: whether any element over `axis` is true (not zero)."""
+        """Return a new bool tensor: whether any element over `axis` is true (not zero)."""
         return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
 
     @left_to("all")
@@ -176,14 +177,14 @@ class Reducing(Arithmetic):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New bool tensor: whether all elements over `axis` are true (not zero)."""
+        """Return a new bool tensor: whether all elements over `axis` are true (not zero)."""
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
 
     @spelled
     def count_nonzero(
         self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
     ) -> Self:
-        """New int64 tensor: how many elements over `axis` are not zero."""
+        """Return a new int64 tensor: the number of elements over `axis` that are not zero."""
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
 
     @left_to("argmax")
@@ -197,8 +198,9 @@ class Reducing(Arithmetic):
         keepdim: bool | None = None,
         out: Self | None = None,
     ) -> Self:
-        """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first; NaN
-        counts as largest.
+        """Return a new int64 tensor: the first position of the largest element along `axis`, or in the flattened tensor for None.
+
+        NaN counts as the largest.
         """
         return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims)
 
@@ -213,15 +215,16 @@ class Reducing(Arithmetic):
         keepdim: bool | None = None,
         out: Self | None = None,
     ) -> Self:
-        """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first; NaN
-        counts as smallest.
+        """Return a new int64 tensor: the first position of the smallest element along `axis`, or in the flattened tensor for None.
+
+        NaN counts as the smallest.
         """
         return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims)
 
-    # Averages: sums in float32 at least, divided once
+    # Averages: sums in float32 or wider, divided once
 
     def _averaging(self, op: str) -> tuple[Self, DType]:
-        """The tensor in the float or complex type that its average is computed in, and the type of the result."""
+        """Return the tensor in the dtype for computing its average, and the dtype of the result."""
         result = self.dtype if self.dtype.is_float or self.dtype.is_complex else DEFAULT_FLOAT
         if self.dtype is boolean and op != "mean":
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
@@ -240,7 +243,7 @@ class Reducing(Arithmetic):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New float tensor: the mean over `axis`, computed in `dtype` if one is given; NaN for nothing.
+        """Return a new float tensor: the mean over `axis`, computed in `dtype` if one is given. The mean of no elements is NaN.
 
         >>> import tenxor as tx
         >>> tx.asarray([1, 2, 3, 4]).mean().item()
@@ -271,10 +274,10 @@ class Reducing(Arithmetic):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
+        """Return a new float tensor: the mean squared distance from the mean over `axis`, with the divisor `count - correction`.
 
-        The distance of complex numbers is the magnitude of their difference. Where the `mean` is known, as `mean(axis, keepdims=True)`,
-        it may be given.
+        For complex numbers, the distance is the magnitude of the difference. A known `mean`, computed as `mean(axis, keepdims=True)`, may
+        be given.
         """
         found, result = self._variance("var", axis, correction, keepdims, mean)
         return found._typed(result)
@@ -282,7 +285,7 @@ class Reducing(Arithmetic):
     def _variance(
         self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None
     ) -> tuple[Self, DType]:
-        """The variance as it is computed, and the type of the result."""
+        """Return the variance in the dtype of the computation, and the dtype of the result."""
         if not isinstance(correction, (int, float)):
             raise ArgumentError(f"{op}: correction is a number, not {described(correction)}")
         wide, result = self._averaging(op)
@@ -296,15 +299,18 @@ class Reducing(Arithmetic):
             )
         total = self._compute(squared, away)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
         if mean is None:
-            rest = (wide - centre)._reduce(REDUCTIONS["sum"], op, axis, keepdims)  # a node of its own, as `away` would be stored for two
+            # a separate node: with two readers, `away` would be stored
+            rest = (wide - centre)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
             total = total._less_rounded_mean(rest, self._count(op, axis))
         exactly = int(correction) if isfinite(correction) and correction == int(correction) else correction
         divisor = max(self._count(op, axis) - exactly, 0)
         return total._with(OPS["divide"], as_float(divisor)), result.part
 
     def _less_rounded_mean(self, rest: Self, count: int | Self) -> Self:
-        """Return the sums of squared distances from the mean, where this holds those from a rounded mean, and `rest` the sums of these
-        distances, which would be 0: the two differ by `rest ** 2 / count` (the corrected two-pass algorithm).
+        """Return the sums of squared distances from the exact mean; this tensor holds the sums of squared distances from a rounded mean.
+
+        `rest` are the sums of the distances, 0 in exact arithmetic. The correction is `rest ** 2 / count` (the corrected two-pass
+        algorithm).
 
         T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
         """
@@ -327,7 +333,7 @@ class Reducing(Arithmetic):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """New float tensor: the square root of `var`."""
+        """Return a new float tensor: the square root of `var`."""
         found, result = self._variance("std", axis, correction, keepdims, mean)
         return found._compute(OPS["deviation"], found)._typed(result)
 
@@ -337,10 +343,12 @@ class Reducing(Arithmetic):
             count *= self.layout.shape[a]
         return count
 
-    # Running reductions
+    # Cumulative reductions
 
     def _scan(self, how: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
-        """A running reduction along an axis, or of the flattened tensor for None: one of those that have names, or a user's own."""
+        """Return a cumulative reduction along an axis, or of the flattened tensor for None. `how` is the name of a reduction or a
+        reduction.
+        """
         t = self._typed(dtype)
         if axis is None:
             if t.layout.ndim != 1:
@@ -360,7 +368,7 @@ class Reducing(Arithmetic):
         return found._view(found.layout.permute(back))._typed(dtype)
 
     def _extremes(self, how: str, op: str, axis: int) -> tuple[Self, Self]:
-        """The largest or smallest of elements `0..i` along an axis, and where it is last; from the first NaN on all are NaN."""
+        """Return the largest or smallest of elements `0..i` along an axis, and its last position. From the first NaN on, values are NaN."""
         axis = axis_of(op, axis, self.ndim)
         values = self._scan(how, op, axis, None)
         here: Any = self == values
@@ -380,7 +388,7 @@ class Reducing(Arithmetic):
         dim: int | None = None,
         out: Self | None = None,
     ) -> Self:
-        """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).
+        """Return a new tensor whose element `i` is the sum of elements `0..i` along `axis`, or of the flattened tensor for None.
 
         >>> import tenxor as tx
         >>> tx.arange(5).cumulative_sum().tolist()
@@ -398,7 +406,7 @@ class Reducing(Arithmetic):
         dim: int | None = None,
         out: Self | None = None,
     ) -> Self:
-        """New tensor: element `i` is the product of elements `0..i` along `axis` (of the flattened tensor for None)."""
+        """Return a new tensor whose element `i` is the product of elements `0..i` along `axis`, or of the flattened tensor for None."""
         return self._scan("prod", "cumulative_prod", axis, dtype)
 
     cumsum, cumprod = cumulative_sum, cumulative_prod

@@ -1,7 +1,7 @@
-"""Writes at indices: in place, or into new tensors; the last value for an element stays, or all are reduced into it.
+"""Writes at indices, in place or into new tensors. Several values for an element are reduced into the element, or the last value stays.
 
-Values are taken in their order, so that results never depend on how many threads there are. Indices of what is written at
-once are looked at before anything is; others as those of a gather.
+Values are taken in order, so results do not depend on the number of threads. If memory is overwritten at once, the indices are checked
+first; otherwise they are checked as for a gather.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from .writing import Places, broadcast_layout
 
 wrong_index = Late("tenxor.plans.indices").wrong_index
 
-# Where many values meet at few elements, so many parts of them are reduced on their own; there are so many for an element.
+# Many values for few elements are reduced in PARTS separate parts, if there are at least MANY values and FAR_MORE for each element.
 PARTS, MANY, FAR_MORE = 16, 1 << 18, 256
-MORE_PARTS, HUGE = 1024, 1 << 28  # of so many values: between two parts signals are heard
+MORE_PARTS, HUGE = 1024, 1 << 28  # parts of more than HUGE values; signals are handled between two parts
 _OF_BOOLEANS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 _IN_WIDTH = {"sum": "sum_in_width", "prod": "prod", "max": "max", "min": "min"}
 
 
 class Scattering(Gathering):
-    """Elements written at indices."""
+    """The base methods of `Tensor` that write at indices."""
 
     __slots__ = ()
 
     def _scatter(self, op: str, selection: Selection, value: Core | Number, reduce: str | None = None) -> None:
-        """Write a value to a selection of this storage. With `reduce`, a reduction's name, it is reduced into what is there."""
+        """Write a value to a selection of this storage, in place. With `reduce`, the name of a reduction, reduce it into the elements."""
         reduction = self._reduction(op, reduce, value)
         if reduction is None:
             self._check_writable(value, op)
         source, through = self._source_of(value, op, selection.shape)
         layout = self.layout
-        with lock:  # or indices could change after they were looked at
+        with lock:  # the indices must not change after they were checked
             at_once = self.storage.node.buffer is not None
             checked = self._look(selection, many=at_once, pending=at_once)
             if 0 in selection.shape:
@@ -54,7 +54,8 @@ class Scattering(Gathering):
             self._store(source, through, self._pinned(), _places(selection, reduction, checked))
 
     def _scattered(self, op: str, selection: Selection, value: Core | Number, reduce: str | None = None) -> Self:
-        """New tensor: this one's elements, with a value written as `_scatter` does; the selection is of a row-major copy."""
+        """Return a new tensor: this tensor with a value written as by `_scatter`. The selection refers to a row-major copy of this tensor.
+        """
         reduction = self._reduction(op, reduce, value)
         axis = None if reduction is None else _meeting_axis(selection, self.layout.size)
         if reduction is None or axis is None:
@@ -82,19 +83,21 @@ class Scattering(Gathering):
     def _scattered_in_order(
         self, op: str, selection: Selection, value: Core | Number, reduction: Reduction | None
     ) -> Self:
-        """The same, with each element taking its values one after the other."""
+        """Return a new tensor: this tensor with a value written at a selection. Each element takes its values in order."""
         source, through = self._source_of(value, op, selection.shape)
         with lock:
             fresh = self.storage.node.buffer is None
             found = self.copy()  # type: ignore[attr-defined]
-            checked = self._look(selection, many=fresh, pending=False)  # what is fresh may be written itself
+            checked = self._look(selection, many=fresh, pending=False)  # the update may overwrite the operand's memory
             if 0 in selection.shape:
                 return found  # type: ignore[no-any-return]
             node = found._stored(source, through, False, _places(selection, reduction, checked))
             return self._of(node)._view(found.layout)
 
     def _reduction(self, op: str, reduce: str | None, value: Core | Number) -> Reduction | None:
-        """How values are reduced into elements of this dtype, which must be able to hold what comes of it."""
+        """Return the reduction called `reduce` for elements of this dtype; None for None. Raise DTypeError if the dtype cannot hold the
+        values.
+        """
         if reduce is None:
             return None
         given = value.dtype if isinstance(value, Core) else of_number(value)
@@ -107,13 +110,14 @@ class Scattering(Gathering):
         return found
 
     def _look(self, selection: Selection, *, many: bool, pending: bool) -> bool:
-        """Whether the indices are known to be in range; one that is found not to be raises an error. Few that are in memory are
-        looked at in any case, and `many`, and those that are `pending`, if that is asked for. Traced indices have no values: the kernel
-        looks at those of the batch.
+        """Return whether the indices are known to be in range. Raise IndexOutOfRange for an index found out of range.
+
+        Few indices in memory are always checked. `many` extends the check to any number in memory, `pending` to pending indices. Traced
+        indices have no values: the kernel checks the indices of the batch.
         """
         if selection.known:
             return True
-        known, never = True, 0 in selection.shape  # written, so they are looked at now
+        known, never = True, 0 in selection.shape  # an empty selection is never evaluated, so the indices are checked now
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
             few = index.layout.size <= FEW
             if index.node.traced or not (never or ((few or many) and (pending or index.storage.node.buffer is not None))):
@@ -126,7 +130,7 @@ class Scattering(Gathering):
 
 
 def identity_of(reduction: Reduction, dtype: DType) -> Number:
-    """The identity of a reduction, as an element of a dtype."""
+    """Return the identity of a reduction, as an element of a dtype."""
     if reduction.name in ("max", "min"):
         least = reduction.name == "max"
         return (-inf if least else inf) if dtype.is_float else dtype.lowest if least else dtype.highest
@@ -134,13 +138,16 @@ def identity_of(reduction: Reduction, dtype: DType) -> Number:
 
 
 def _places(selection: Selection, reduction: Reduction | None, known: bool) -> Places:
-    """What is written, with indices that are `known` to be in range or not."""
+    """Return a description of a write at a selection, whose indices are `known` to be in range or not."""
     how = scatter(selection.op, reduction, selection.axes, known)
     return Places(how, selection.layout, selection.indices, selection.throughs)
 
 
 def _meeting_axis(selection: Selection, size: int) -> int | None:
-    """The longest axis whose values all meet at the same elements, of `size`, if there are very many for each of these."""
+    """Return the longest axis along which the target elements do not change, or None.
+
+    None is returned unless there are very many values for each of the `size` elements.
+    """
     layout, shape = selection.layout, selection.shape
     if layout.base is not None or layout.tables is not None or prod(shape) < max(MANY, FAR_MORE * size):
         return None
@@ -149,7 +156,7 @@ def _meeting_axis(selection: Selection, size: int) -> int | None:
 
 
 def _cut(selection: Selection, value: Any, axis: int, part: slice) -> tuple[Selection, Any]:
-    """Some of a selection, and the values for it."""
+    """Return a slice of a selection along an axis, with the values for it."""
     key = (*[slice(None)] * axis, part)
     throughs = tuple([x.index(key) for x in selection.throughs])
     cut = selection._replace(layout=selection.layout.index(key), throughs=throughs)
@@ -157,7 +164,7 @@ def _cut(selection: Selection, value: Any, axis: int, part: slice) -> tuple[Sele
 
 
 def _apart(selection: Selection, axis: int, parts: int, size: int) -> Selection:
-    """The selection when so many elements are there once for each of the parts of an axis."""
+    """Return the selection into a larger tensor that has the `size` elements once for each of `parts` parts of an axis."""
     layout = selection.layout.unflatten(axis, (parts, -1))
     strides = tuple([size if k == axis else step for k, step in enumerate(layout.strides)])
     throughs = tuple([x.unflatten(axis, (parts, -1)) for x in selection.throughs])
@@ -165,7 +172,7 @@ def _apart(selection: Selection, axis: int, parts: int, size: int) -> Selection:
 
 
 def _first_outside(index: Any, size: int) -> int | None:
-    """The first of many indices that is out of range, if there is one: a kernel looks at them."""
+    """Return the first out-of-range index, or None. A kernel tests the indices, since they are many."""
     realize(index.storage.node)
     beyond = index._compute(OPS["greater_equal"], index, size)
     if index.dtype.kind == "int":

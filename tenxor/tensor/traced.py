@@ -1,4 +1,4 @@
-"""Tensors without values, in a function that is traced: what they are told when they are asked for one, and keys that are made of them."""
+"""Tensors without values in a traced function: errors for uses of their values, and keys made of such tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ADVICE = {
 
 
 def refuse_values(op: str, t: Core) -> NoReturn:
-    """Raise TraceError for a tensor without values."""
+    """Raise TraceError for an operation that needs the values of a traced tensor."""
     raise TraceError(
         f"{op}: needs the value of an element, but this tensor of shape {t.layout.shape} is traced and has none;"
         f" {_ADVICE.get(op, _COMPUTE)}. A tensor from outside that a traced function wrote to has none afterwards, either: return what"
@@ -36,7 +36,7 @@ def refuse_values(op: str, t: Core) -> NoReturn:
 
 
 def refuse_mask(op: str, mask: Core) -> NoReturn:
-    """Raise TraceError for a traced mask that is to select elements."""
+    """Raise TraceError for a traced mask that should select elements."""
     raise TraceError(
         f"{op}: how many elements a traced mask of shape {mask.layout.shape} selects is not known; write tx.where(mask, x, other), which"
         " keeps the shape of x, and reduce that"
@@ -44,7 +44,10 @@ def refuse_mask(op: str, mask: Core) -> NoReturn:
 
 
 def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
-    """Write to `t[key]`, in which one part is a traced mask, by a choice for each element: `where(mask, value, t)`."""
+    """Write to `t[key]`, where a part of the key is a traced mask, as `where(mask, value, t)`.
+
+    Raise TraceError for a key with further arrays.
+    """
     (at, *more) = [k for k, part in enumerate(key) if is_traced(part) and part.dtype.kind == "bool"]
     mask = key[at]
     others = (*key[:at], *key[at + 1 :])
@@ -68,7 +71,7 @@ def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
 
 
 def _for_all_selected(t: Any, value: Any, mask: Core, after: int, has_ints: bool) -> Any:
-    """Return a value for the elements that a mask selects, which has the same for all of them, with the axes of the mask."""
+    """Return a value that is equal for every selected element, reshaped to the axes of the mask. Raise TraceError for separate values."""
     value = value.astype(t.dtype, copy=False)
     shape = value.shape
     if len(shape) > after:
@@ -83,7 +86,7 @@ def _for_all_selected(t: Any, value: Any, mask: Core, after: int, has_ints: bool
 
 
 def open_mesh(shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
-    """Return indices for each axis that, broadcast together, select what an orthogonal key with traced indices does."""
+    """Return index arrays for every axis. They broadcast to the selection of an orthogonal key with traced indices."""
     each: list[Any] = []
     for axis, (item, size) in enumerate(zip(per_axis(key, shape), shape, strict=True)):
         if is_traced(item):

@@ -1,6 +1,6 @@
-"""NumPy's ufuncs on tensors: their calls, and `reduce`, `accumulate`, `outer`, `at` and `reduceat`, by our functions where we have them.
+"""NumPy ufuncs on tensors: calls, and `reduce`, `accumulate`, `outer`, `at` and `reduceat`, by our functions where we have a counterpart.
 
-Others (`np.cbrt`, SciPy's `special`) compute on the same memory, and what they give becomes a tensor.
+The remaining ufuncs (`np.cbrt`, SciPy's `special`) compute on the same memory, and their results become tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..ops import OPS
 from .core import Core
 from .exchange import UFUNCS, has_own_meaning
 
-# NumPy's names that have another here.
+# Our names of NumPy's ufuncs, where they differ.
 _NAMES = {
     "absolute": "abs",
     "conjugate": "conj",
@@ -33,7 +33,7 @@ _NAMES = {
     "arccosh": "acosh",
     "arctanh": "atanh",
 }
-_MORE = frozenset(("divmod", "fmod", "matmul", "vecdot"))  # our functions that are no entries of the op table
+_MORE = frozenset(("divmod", "fmod", "matmul", "vecdot"))  # our functions that are not in the op table
 _REDUCED = {
     "add": "sum",
     "multiply": "prod",
@@ -49,25 +49,28 @@ _ARRAYS = frozenset((np.ndarray, list, tuple))
 
 
 def applied(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What a ufunc's method gives, a tensor or some, or NotImplemented where another library's arrays take part, which decide."""
+    """Return the result of a ufunc's method, a tensor or a tuple of tensors.
+
+    Return NotImplemented if an operand belongs to another library that overrides ufuncs.
+    """
     if any([_decides(x) for x in (*inputs, *out)]):
         return NotImplemented
-    if any([isinstance(o, np.ndarray) for o in out]):  # an array that is written stays an array
+    if any([isinstance(o, np.ndarray) for o in out]):  # an array that is written to stays an array
         return getattr(ufunc, method)(*for_numpy(inputs), out=for_numpy(out), **for_numpy(options))
-    if any([has_own_meaning(x) for x in inputs]) and not out:  # NumPy makes the result an array of that class
+    if any([has_own_meaning(x) for x in inputs]) and not out:  # NumPy gives the result the class of this array
         return getattr(ufunc, method)(*for_numpy(inputs), **for_numpy(options))
     options = {key: value for key, value in options.items() if key not in ("order", "subok")}
     return _METHODS[method](tx, ufunc, inputs, out, options)
 
 
 def _decides(x: Any) -> bool:
-    """Whether `x` is of another library, or of a class of its own, that has its word about ufuncs."""
+    """Return whether `x` is of another class that overrides ufuncs."""
     its = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
     return its is not np.ndarray.__array_ufunc__ and not isinstance(x, Core)
 
 
 def for_numpy(x: Any) -> Any:
-    """Arguments with arrays in place of tensors: over the same memory, or a read-only copy where NumPy cannot see it."""
+    """Return arguments with arrays in place of tensors: over the same memory, or read-only copies where NumPy cannot share it."""
     if isinstance(x, Core):
         return x.__array__()  # type: ignore[attr-defined]  # what np.asarray finds after it has asked for other protocols
     if type(x) in (list, tuple):
@@ -78,13 +81,13 @@ def for_numpy(x: Any) -> Any:
 
 
 def _ours(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
-    """Our function that does what a ufunc does, if there is one."""
+    """Return our function for a ufunc, or None."""
     known = UFUNCS.get(ufunc)
     if known is not None:
         return known
     name = ufunc.__name__
     of_numpy: Any = getattr(np, name, None)
-    if of_numpy is not ufunc:  # another library's, of the same name
+    if of_numpy is not ufunc:  # a ufunc of another library with the same name
         return None
     name = _NAMES.get(name, name)
     if name not in OPS and name not in _MORE:
@@ -95,6 +98,7 @@ def _ours(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
 
 
 def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of a ufunc's call, or write the result into `out`."""
     where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
     if where is not True and not out:
         raise ArgumentError(f"np.{ufunc.__name__}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
@@ -109,7 +113,7 @@ def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
     results = found if isinstance(found, tuple) else (found,)
     for target, result in zip(out, results, strict=True):
         if target is not None:
-            if casting != "same_kind" and not can_cast(result.dtype, target.dtype, casting):  # that is what `_receive` looks at
+            if casting != "same_kind" and not can_cast(result.dtype, target.dtype, casting):  # `_receive` tests "same_kind" itself
                 raise DTypeError(
                     f"np.{ufunc.__name__}: the result is {result.dtype}, which with casting={casting!r} out of {target.dtype} cannot hold;"
                     f" give one of {result.dtype}, or casting='unsafe'"
@@ -121,22 +125,26 @@ def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
 
 
 def _by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What we have no function for: computed on the same memory, and made tensors."""
+    """Return the result of a ufunc without a counterpart here, computed by NumPy on the same memory, as tensors.
+
+    Raise DerivativeError if an input has a tape node.
+    """
     if any([isinstance(x, Core) and x._has_past() for x in inputs]):
         raise DerivativeError(
             f"np.{ufunc.__name__}: Tenxor has no such function, so there is no derivative; compute it on x.detach() if none is meant"
         )
-    with np.errstate(all="ignore"):  # infinities and NaN are results like others
+    with np.errstate(all="ignore"):  # infinities and NaN are ordinary results
         found = getattr(ufunc, method)(*for_numpy(inputs), **for_numpy(options))
     return tuple([tx.asarray(x, copy=True) for x in found]) if isinstance(found, tuple) else tx.asarray(found, copy=True)
 
 
 def _truths(name: str, t: Any) -> Any:
-    """Of what is to be joined by a logical operation whether it is true: of one element the operation is never asked."""
+    """Return the operand of a logical reduction as booleans: for a single element, the operation would not be applied."""
     return t != 0 if name.startswith("logical_") and t.dtype.kind != "bool" else t
 
 
 def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.reduce` over axes, by our reductions where possible."""
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
     limits = {key: value for key, value in options.items() if value is not None and value is not True}
@@ -158,6 +166,7 @@ def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...],
 
 
 def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.accumulate` along an axis, by our cumulative functions where possible."""
     t, name = tx.asarray(inputs[0]), ufunc.__name__
     axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
     t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
@@ -174,11 +183,13 @@ def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, .
 
 
 def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.outer` for two arrays."""
     a, b = [tx.asarray(x) for x in inputs]
     return _called(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
 
 
 def _at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Apply `ufunc.at` in place: a scatter for the operations of `_AT`, otherwise NumPy on the same memory."""
     t, key, *values = inputs
     name = f"np.{ufunc.__name__}.at"
     if isinstance(t, Core) and ufunc.__name__ in _AT and len(values) == 1:
@@ -193,6 +204,7 @@ def _at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], opti
 
 
 def _reduced_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the result of `ufunc.reduceat`, computed by NumPy."""
     found = _by_numpy(tx, ufunc, "reduceat", inputs, options)
     return out[0]._receive(f"np.{ufunc.__name__}.reduceat", found) if out else found
 

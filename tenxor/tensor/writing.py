@@ -1,4 +1,4 @@
-"""Writing: what a view is assigned goes into the storage, as a new node or over the old one's memory."""
+"""Writes through a view: into the storage as a new node, or in place over the memory of the old node."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ ownership, waiting = LateModule("tenxor.ownership"), LateModule("tenxor.pending"
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
-_MOST_MET = 16  # nodes that are looked at to find out whether a write in place can be one kernel
+_MOST_MET = 16  # nodes that are examined to decide whether a write in place can be one kernel
 _NOTHING = data(allocate(0), (0,), boolean)
 
 
 class Places(NamedTuple):
-    """What a scatter writes: elements of `target`, whose last axes have `indices`, each read through one of the `throughs`."""
+    """A description of the elements that a scatter writes.
+
+    `target` is the layout of the written elements; the last axes of `target` have `indices`, read through the layouts `throughs`.
+    """
 
     op: Scatter
     target: Layout
@@ -48,36 +51,37 @@ class Places(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """The shape of what is written."""
+        """The shape of the written selection."""
         return self.target.shape[: self.target.ndim - len(self.indices)]
 
 
 class Writing(Core):
-    """A storage that is written through a layout."""
+    """The methods of `Tensor` for writes to the storage."""
 
     __slots__ = ()
 
     def _write(self, value: Core | Number, op: str = "assignment", *, spent: bool = False) -> None:
-        """Put `value`, broadcast to this shape and cast to this dtype, into the storage through this layout. One that is `spent`
-        nobody reads afterwards.
+        """Write `value`, broadcast to this shape and cast to this dtype, into the storage through this layout.
+
+        `spent` promises that the value is not read afterwards.
         """
         layout = self.layout
         source, through = self._source_of(value, op)
         if layout.size == 0 and (self.node.size or not isinstance(source, Core) or source.storage.node.past is None):
-            return  # nothing is written, and derivatives need not know
+            return  # nothing is written, and no tape has to record it
         self._check_writable(value, op)
-        with lock:  # threads may write different parts of one storage at once
+        with lock:  # another thread may write a different part of the storage
             pinned = self._pinned()
             if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
                 self._replace(source, through)
             else:
                 self._store(source, through, pinned, spent=spent)
 
-    # Parts of writing. Who else can read what is overwritten is counted, so no local variable holds a node while it is:
-    # what a write reads is known as the storage that holds it.
+    # Parts of a write. The references to the overwritten content are counted meanwhile, so no local variable holds a node. A source of a
+    # write is known by its storage.
 
     def _check_writable(self, value: Core | Number, op: str) -> None:
-        """Raise ReadOnlyError if this view has one element for several that a value has."""
+        """Raise ReadOnlyError if several positions of this view share an element and the value has several elements."""
         layout = self.layout
         if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
             raise ReadOnlyError(
@@ -87,19 +91,20 @@ class Writing(Core):
             )
 
     def _pinned(self) -> bool:
-        """Whether others may write this storage's memory, and we too."""
+        """Return whether this storage's buffer is externally shared and writable. A read-only buffer is first replaced by a copy."""
         storage = self.storage
         if not is_pinned(storage.node):
             return False
         if storage.node.buffer.frozen:  # type: ignore[union-attr]
-            self._part()  # what others may write, but we may not
+            self._part()  # other code may write to it, but we may not
             return False
         return True
 
     def _source_of(
         self, value: Core | Number, op: str, shape: Shape | None = None
     ) -> tuple[Core | Scalar, Layout | None]:
-        """What a write reads: a tensor and its layout over a shape, this one if none is given, or a number."""
+        """Return the source of a write: a tensor with its layout broadcast to `shape` (by default this tensor's), or a `Scalar` and None.
+        """
         if not isinstance(value, Core):
             if type(value) is complex:
                 check_real(op, DEFAULT_COMPLEX, self.dtype)
@@ -113,10 +118,10 @@ class Writing(Core):
         return value, broadcast_layout(value.layout, self.layout.shape if shape is None else shape, op)
 
     def _replace(self, value: Core | Scalar, through: Layout | None) -> None:
-        """A write of the whole storage: a new node, and the old one is forgotten.
+        """Write the whole storage: store a new node and drop the old node.
 
-        If there is no memory to compute what must be computed at once, the storage holds what it held before; if the recipe
-        does not read that it is gone, and then the write may be made again as well as not.
+        If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
+        node, the old node may be freed already; then the write stays pending, and can be repeated.
         """
         new = self._replacement(value, through)
         if new.buffer is not None or new.traced or not (new.count > MAX_PENDING or reads_pinned(new)):
@@ -131,7 +136,7 @@ class Writing(Core):
             raise
 
     def _replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
-        """The content after a write of the whole storage."""
+        """Return the node of the storage after a write of the whole storage."""
         shape, dtype = self.layout.shape, self.dtype
         if type(value) is Scalar:
             return Node.of(_CAST, shape, dtype, (value,), (None,))
@@ -150,7 +155,8 @@ class Writing(Core):
         *,
         spent: bool = False,
     ) -> None:
-        """A write of some elements, at indices if there are `places`: onto the old node, at once if that is in memory."""
+        """Write some elements, at indices if `places` is given, over the old node. Evaluate the write at once if the old node is in memory.
+        """
         storage = self.storage
         read = (value,) if places is None else (value, *places.indices)
         at_once = storage.node.buffer is not None or any(
@@ -160,9 +166,9 @@ class Writing(Core):
             waiting.have_read(storage, value.storage.node if isinstance(value, Core) else None)
         self._put(self._stored(value, through, pinned, places, spent=spent))
         if storage.node.traced:
-            return  # nothing of it has a value
+            return  # a traced node has no value
         if spent and isinstance(value, Core):
-            value.storage.node = _NOTHING  # else it could still be asked for, and what it reads would have to be kept
+            value.storage.node = _NOTHING  # drop the source: as a readable node, it would keep its operands alive
         if at_once or storage.node.count > MAX_PENDING:
             try:
                 realize(storage.node)
@@ -174,7 +180,7 @@ class Writing(Core):
     def _stored(
         self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None, *, spent: bool = False
     ) -> Node:
-        """The content after a write of some elements."""
+        """Return the node of the storage after a write of some elements."""
         old = self.node
         whole = _contiguous((old.size,))
         if places is None:
@@ -186,13 +192,13 @@ class Writing(Core):
         return Node.of(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
 
     def _read(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
-        """What a write reads, a number too, as a node and its layout over the shape written to."""
+        """Return the source of a write as a node, numbers included, and its layout over the shape written to."""
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
         assert isinstance(value, Core) and through is not None
         source, held = value.node, value.storage.node
         same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
-        if same_memory or (pinned and is_pinned(source)):  # it reads what is written: it is read first
+        if same_memory or (pinned and is_pinned(source)):  # the source overlaps with the target, so it is copied first
             source = Node.of(_POSITIVE, shape, source.dtype, (source,), (through,))
             through = _contiguous(shape)
             if pinned:
@@ -200,7 +206,7 @@ class Writing(Core):
         return source, through
 
     def _part(self) -> Buffer:
-        """Move what the storage holds in memory to memory of its own."""
+        """Copy the content of the storage, already in memory, to a separate buffer, and return this buffer."""
         node = self.storage.node
         shared = node.buffer
         assert shared is not None
@@ -212,18 +218,18 @@ class Writing(Core):
         return own
 
     def _just_written(self) -> Node:
-        """What was just written, in its own dtype."""
+        """Return the node just written, in its own dtype."""
         node = self.storage.node
         return node.sources[0] if node.op is REINTERPRET else node  # type: ignore[return-value]
 
     def _restore(self, old: Node | None) -> None:
-        """What was just written could not be computed: the storage holds what it held before, if that is still there."""
+        """Restore the old node, if it still exists, after the evaluation of the write has failed."""
         new = self._just_written()
         if old is not None and new.buffer is None and new.op is not UNFINISHED:
             self._put(old)
 
     def _put(self, node: Node) -> None:
-        """Let the storage hold a node of this dtype."""
+        """Store a node of this dtype in the storage."""
         for look in watchers:
             look(node)
         dtype = self.storage.node.dtype
@@ -231,7 +237,10 @@ class Writing(Core):
 
 
 def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
-    """Whether a value is elementwise, and each element reads of what is written over only what it is written over itself."""
+    """Return whether a write can be a single in-place update.
+
+    The value must be elementwise. Of the overwritten memory, each element of the value may read only the element it overwrites.
+    """
     if value.buffer is not None or old.op is REINTERPRET or not target.is_injective():
         return False
     left, met = [(value, through)], 0
@@ -253,12 +262,12 @@ def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
 
 
 def _reads(node: Node) -> list[tuple[Node, Layout]]:
-    """What a node reads, through which layouts."""
+    """Return the source nodes of a node, with the layouts to read them."""
     return [(s, x) for s, x in zip(node.sources, node.layouts, strict=True) if type(s) is Node and x is not None]
 
 
 def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
-    """A value's layout, broadcast to the shape written to; as in NumPy it may have more axes, of size 1, in front."""
+    """Return a value's layout, broadcast to the shape written to. As in NumPy, it may have extra leading axes of size 1."""
     if layout.shape == shape:
         return layout
     more = len(layout.shape) - len(shape)

@@ -1,4 +1,4 @@
-"""The short way of each method of `Tensor` that has one: what it does first, in machine code, before Python's own is called."""
+"""The fast paths of `Tensor` methods: emitted code that runs first, with the fallback in Python behind it."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
 
 
 def _of_two(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
-    """What an operation gives for a tensor and another or a number, which comes first if the tensor comes `last`."""
+    """Emit a binary operation on the tensor `x` and `y`, a tensor or a number. With `last`, `y` is the first operand."""
     point = of_points(f, op, x, y, last)
     others = lambda: [f.call("binary", POINTER, [x, y, f.the(f"op {op}"), last])]  # noqa: E731
     return f.choose(f.is_null(point), others, lambda: [point])[0]
 
 
 def _binary_named(op: str) -> Callable[[Function], Value]:
-    """The same as a method that may be told its argument by name."""
+    """Return the fast path of a binary operation as a method, like `x.add(y)`. The fast path declines an argument given by name."""
 
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
@@ -101,7 +101,7 @@ def _plain(function: str) -> Callable[[Function], Value]:
 
 
 def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
-    """What a method made before of arguments like these."""
+    """Return the fast path of a method that replays a recorded call, looked up by tensor specs and arguments."""
 
     def short(f: Function) -> Value:
         if kind is Kind.ANY:
@@ -117,7 +117,7 @@ def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
 
 
 def _power(f: Function) -> Value:
-    """The square, which is an operation, of all but truth values; else what the method made before."""
+    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans; otherwise a recorded call is replayed."""
     x, y = f.arguments
     found = f.both(f.is_the(y, "2"), lambda: f.both(f.is_a(x, "Tensor"), lambda: ~f.is_the(f.get(x, "Tensor.dtype"), "bool")))
     (square,) = f.choose(found, lambda: [f.call("unary", POINTER, [x, f.the("op square")])], lambda: [f.nothing()])
@@ -130,12 +130,12 @@ def _power(f: Function) -> Value:
 
 
 def _copied(name: str) -> Callable[[Function], Value]:
-    """A tensor that shares what this holds; else what the method made before."""
+    """Return the fast path of `copy` or `clone`: a new tensor with the same immutable node, or else a recorded call."""
     return lambda f: _copied_or(f, lambda: [_called(name, Kind.NOTHING)(f)])[0]
 
 
 def _as_dtype(name: str) -> Callable[[Function], Value]:
-    """The same where the dtype is its own."""
+    """Return the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, or else a recorded call."""
 
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
@@ -154,7 +154,8 @@ def _copied_or(f: Function, again: Callable[[], list[Value]]) -> list[Value]:
 
 
 def _of_slot(name: str, find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
-    """What is found by what a tensor has in a slot, if somebody has asked for that already."""
+    """Return the fast path of an attribute, computed by `find` from a slot of the tensor. The fast path declines while the slot is unset.
+    """
 
     def short(f: Function) -> Value:
         there = f.get(f.arguments[0], f"Tensor.{name}")
@@ -164,7 +165,7 @@ def _of_slot(name: str, find: Callable[[Function, Value], Value]) -> Callable[[F
 
 
 def _with_two(function: str) -> Callable[[Function], Value]:
-    """A function of the tensor and just two more."""
+    """Return the fast path of a method with two arguments besides the tensor: a call of the emitted function called `function`."""
 
     def short(f: Function) -> Value:
         x, args, count = f.arguments
@@ -175,7 +176,7 @@ def _with_two(function: str) -> Callable[[Function], Value]:
 
 
 def _item(f: Function) -> Value:
-    """The only element, or the one at some coordinates."""
+    """Emit `item`: the only element, or the element at given coordinates, as a Python number."""
     x, args, count = f.arguments
 
     def at() -> list[Value]:
@@ -188,7 +189,7 @@ def _item(f: Function) -> Value:
 
 
 def _index_add(f: Function) -> Value:
-    """What is added to rows at indices along the first axis, and the tensor itself."""
+    """Emit `index_add_(0, index, source)`: add rows to those at indices along the first axis, and return the tensor itself."""
     x, args, count, names = f.arguments
     plain = f.both(count.equals(3), lambda: f.both(f.is_null(names), lambda: f.is_the(args.load(POINTER), "0")))
 
@@ -200,7 +201,7 @@ def _index_add(f: Function) -> Value:
 
 
 def _filled(f: Function) -> Value:
-    """The tensor itself, in which a number is written everywhere."""
+    """Emit `fill_(value)`: write a number to all elements, and return the tensor itself."""
     x, args, count, names = f.arguments
     value = args.load(POINTER)
     is_number = lambda: f.either(f.is_a(value, "float"), lambda: f.is_a(value, "int"))  # noqa: E731
@@ -219,7 +220,7 @@ def _instead(f: Function, found: Value, x: Value) -> Value:
 
 
 def _rounded(f: Function) -> Value:
-    """The nearest integers, which is an operation; with digits a method like others."""
+    """Emit `round`: without digits the operation `round`, with digits a recorded call."""
     x, args, count, names = f.arguments
     plain = f.both(count.equals(0), lambda: f.is_null(names))
     to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.the("'round'")])]  # noqa: E731
@@ -227,7 +228,7 @@ def _rounded(f: Function) -> Value:
 
 
 def _with(f: Function) -> Value:
-    """An operation, which comes first, on the tensor and what comes then."""
+    """Emit `_with(op, *others)`: apply an operation to the tensor and the other operands."""
     x, args, count = f.arguments
 
     def given(k: int) -> Value:
@@ -247,12 +248,12 @@ def _with(f: Function) -> Value:
 
 
 def _ufunc(f: Function) -> None:
-    """What our function gives that does what a ufunc of NumPy's does, if that is called with tensors and numbers alone."""
+    """Emit `ufunc_called`: `__array_ufunc__` for a NumPy ufunc that has a counterpart here and gets only tensors and numbers."""
     _, args, count, names = f.arguments
     f.require(f.both(count > 2, lambda: f.is_null(names)))
     method = args.at(1, POINTER).load(POINTER)
     f.require(f.is_a(method, "str"))
-    f.require(f.call("PyUnicode_Compare", I32, [method, f.the("'__call__'")]).equals(0))  # NumPy's is another text
+    f.require(f.call("PyUnicode_Compare", I32, [method, f.the("'__call__'")]).equals(0))  # NumPy passes another string object
     ours = f.found_in(f.the("ufuncs"), args.load(POINTER))
     f.refuse(f.is_null(ours))
     inputs = args.at(2, POINTER)
@@ -281,7 +282,7 @@ _OWN: dict[str, Callable[[Function], Value]] = {
 
 
 def _short(method: Method) -> Callable[[Function], Value]:
-    """What writes the short way of a method: what that gives, as a function of the machine code's own arguments."""
+    """Return the emitter of a method's fast path. The emitter maps the emitted function to the result value, null if the path declines."""
     if method.in_place:
         return _in_place(method.in_place)
     if method.op and method.kind is Kind.ANY:
@@ -301,7 +302,7 @@ _PARAMETERS = {
 
 
 def module(objects: Objects, made: Module) -> Module:
-    """The whole short way."""
+    """Emit all functions of the fast path into the LLVM module `made`, and return this module."""
     computing = (compute, launching, walk, looks, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, specs, tables, record, working, kinds, rules)
     in_place = (looping, factoring, ordering, searching, finding)
@@ -328,7 +329,7 @@ def module(objects: Objects, made: Module) -> Module:
 
 
 def _method(f: Function, method: Method) -> None:
-    """The short way, and where that declines Python's own."""
+    """Emit the entry of a method: the fast path, then, if it declines, a call of the fallback in Python."""
     found = _short(method)(f)
     f.when_giving(~f.is_null(found), lambda: found)
     own, null = f.the(f"own {method.name}"), f.nothing()
@@ -341,7 +342,7 @@ def _method(f: Function, method: Method) -> None:
 
 
 def _ask_python_briefly(f: Function) -> None:
-    """Call Python's own method with the tensor and one argument, or none if that is null."""
+    """Emit `ask_python_briefly(own, x, argument)`: call the fallback in Python with the tensor, and with the argument unless it is null."""
     own, x, argument = f.arguments
     f.tell_what_was_met()
     f.raise_if_uninitialized(x)
@@ -354,7 +355,7 @@ def _ask_python_briefly(f: Function) -> None:
 
 
 def _ask_python(f: Function) -> None:
-    """Call Python's own method with the tensor and the arguments that there are."""
+    """Emit `ask_python(own, x, given, count, names)`: call the fallback in Python with the tensor and an array of arguments."""
     own, x, given, count, names = f.arguments
     f.tell_what_was_met()
     f.raise_if_uninitialized(x)
@@ -370,7 +371,10 @@ def _ask_python(f: Function) -> None:
 
 
 def _held(f: Function) -> None:
-    """The tensor itself, through which the result of an operation is written; it may be a `point` that is known."""
+    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`, and return `x`.
+
+    `point` is the result if already known as a scalar, else null.
+    """
     x, y, op, point = f.arguments
 
     def result() -> list[Value]:
@@ -386,7 +390,7 @@ def _held(f: Function) -> None:
 
 
 def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value:
-    """An element that is known, whose number is now that of a result, which is held."""
+    """Emit the update of a 0-d tensor with a known scalar: store the scalar of `found` in its storage, and return the tensor."""
     held = list(f._held)
     spec = f.get(x, "Tensor.spec")
     f.require(f.get(found, "Tensor.spec").equals(spec))
@@ -396,7 +400,7 @@ def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value
     f.require(f.get(spec, "Spec.shape").equals(f.the("()")))
     f.require(f.get(storage, "Element._dtype").equals(f.get(spec, "Spec.dtype")))
     number = f.made(f.call("only", POINTER, [found]))
-    before = f.get(storage, "Element._number")  # only now, as Python may have run
+    before = f.get(storage, "Element._number")  # read late: Python code may have run and changed the scalar
     f.refuse(f.is_the(before, "None"))
     f.set(storage, "Element._number", number)
     f.keeps(number, found)

@@ -1,4 +1,4 @@
-"""Numbers that are known are computed with at once: float64 as C's doubles, int64 as long as nothing overflows."""
+"""Arithmetic on known scalars, computed at once: float64 as C doubles, and int64 as long as nothing overflows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POINTWISE = (*_OF_FLOATS, *_COMPARED)
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     for op in POINTWISE:
         _of_points(Function(module, objects, f"{op}_of_points", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op)
     _of_numbers(Function(module, objects, "of_numbers", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")]))
@@ -35,8 +35,9 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def of_points(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
-    """What an operation gives for an element that is known and what stands beside it, if it is one of the commonest; null if it is not
-    known.
+    """Emit an operation on `x`, if its storage is a known scalar, and `y`. Null if the operands or the operation are not covered.
+
+    With `last`, `y` is the first operand.
     """
     if op not in POINTWISE:
         return f.nothing()
@@ -52,7 +53,7 @@ def of_points(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
 
 
 def element(f: Function, number: Value, spec: Value) -> Value:
-    """A new tensor of one element, a number that is held; it is held no more."""
+    """Emit a new tensor of one known scalar. The reference `number` is consumed."""
     dtype = f.get(spec, "Spec.dtype")
     made = f.new("Element", _number=number, _dtype=f.own(dtype))
     found = f.new("Tensor", storage=made, spec=f.own(spec), dtype=f.own(dtype), offset=f.own(f.the("0")))
@@ -61,15 +62,16 @@ def element(f: Function, number: Value, spec: Value) -> Value:
 
 
 def _of_points(f: Function, op: str) -> None:
-    """The tensor of what one of the commonest operations gives for an element that is known, without axes, and another or a Python number,
-    which comes first if the element comes `last`. Of these it need not be looked up what it makes.
+    """Emit `OP_of_points(x, y, comes_last)`: apply an operation of `POINTWISE` to known scalars, without a lookup of the result template.
+
+    `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand.
     """
     x, y, last = f.arguments
     spec = f.get(x, "Tensor.spec")
     f.require(is_eager(f))
 
     def number_of(t: Value, dtype: str, kind: str) -> Value:
-        """The number that such a tensor is known to be, which is Python's of that kind."""
+        """Return the known scalar of a 0-d tensor, borrowed; decline unless it has this dtype and Python type."""
         f.require(f.is_the(f.get(t, "Tensor.spec"), f"point {dtype}"))
         element = f.get(t, "Tensor.storage")
         f.require(f.is_a(element, "Element"))
@@ -117,14 +119,16 @@ def _of_points(f: Function, op: str) -> None:
 
 
 def _exact(f: Function, number: Value) -> Value:
-    """A Python integer that is a float, too; declines for others."""
+    """Emit the value of a Python integer with an exact float64 representation. The code declines other integers."""
     value, fits = f.bounded(number)
     f.require(f.both(fits, lambda: f.both(value <= EXACT, lambda: value >= -EXACT)))
     return value
 
 
 def _of_numbers(f: Function) -> None:
-    """The same for two Python numbers, with the operation's recipe and the spec of its result."""
+    """Emit `of_numbers(op, recipe, spec, one, other)`: apply an operation to two Python numbers, given the recipe and the spec of its
+    result.
+    """
     op, recipe, spec, one, other = f.arguments
     dtypes = f.get(recipe, "Recipe.dtypes")
     dtype = f.item(dtypes, 0)
@@ -136,7 +140,7 @@ def _of_numbers(f: Function) -> None:
 
 
 def _is_one(f: Function, spec: Value) -> None:
-    """Decline unless tensors like this have one element: one that is repeated gives more, or none."""
+    """Emit code to decline unless tensors of a spec have one element. A broadcast scalar has more, or no element."""
     f.require(f.get(spec, "Spec.size").equals(f.the("1")))
 
 
@@ -145,7 +149,7 @@ def _truth(f: Function, holds: Value, spec: Value) -> Value:
 
 
 def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """The tensor of what an operation gives for two floats, with this spec; or nothing."""
+    """Emit an operation on two floats: a new tensor of this spec, or null if the operation is not covered."""
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_OF_FLOATS, *_COMPARED):
         f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _float(f, name, a, b, spec, spec))  # type: ignore[misc]
@@ -153,7 +157,7 @@ def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value) ->
 
 
 def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
-    """The tensor of what one operation gives for two floats, with this spec, or that of a comparison."""
+    """Emit the operation called `name` on two doubles: a new tensor of spec `spec`, or of spec `of_truth` for a comparison."""
     if name in _COMPARED:
         return _truth(f, a.compare(_COMPARED[name][0], b), of_truth)
     number = f.made(f.call("PyFloat_FromDouble", POINTER, [f.binary(_OF_FLOATS[name], a, b)]))
@@ -161,7 +165,7 @@ def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Va
 
 
 def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """The same for two integers."""
+    """Emit an operation on two Python integers: a new tensor of this spec, or null if the operation is not covered."""
     one, other = numbers
     for name in (*_OF_INTEGERS, *_COMPARED):
         f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _integer(f, name, one, other, spec, spec))  # type: ignore[misc]
@@ -169,19 +173,24 @@ def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) 
 
 
 def _integer(f: Function, name: str, one: Value, other: Value, spec: Value, of_truth: Value) -> Value:
-    """The same for two integers."""
+    """Emit the operation called `name` on two Python integers: a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
+
+    The code declines if an operand or the result does not fit in 64 bits.
+    """
     (a, fits), (b, fits_too) = (f.bounded(x) for x in (one, other))
     f.require(fits & fits_too)
     if name in _COMPARED:
         return _truth(f, a.compare(_COMPARED[name][1], b), of_truth)
-    pair = Type("pair", "{ i64, i1 }")  # the result, and whether it is beyond 64 bits
+    pair = Type("pair", "{ i64, i1 }")  # the result, and whether it overflows 64 bits
     both = f.call(f"llvm.s{_OF_INTEGERS[name]}.with.overflow.i64", pair, [a, b])
     f.refuse(f.define(I1, f"extractvalue {both!r}, 1"))
     return element(f, f.as_object(f.define(I64, f"extractvalue {both!r}, 0")), spec)
 
 
 def _of_number(f: Function) -> None:
-    """The same for one number, and operations on one."""
+    """Emit `of_number(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, given the recipe and the spec of its
+    result.
+    """
     op, recipe, spec, number = f.arguments
     dtype = f.item(f.get(recipe, "Recipe.dtypes"), 0)
     is_abs, is_negative = (f.is_the(op, f"op {name}") for name in ("abs", "negative"))
@@ -203,7 +212,10 @@ def _of_number(f: Function) -> None:
 
 
 def _number_in_memory(f: Function) -> None:
-    """The number that a node has in memory, which is seen by a spec and an offset."""
+    """Emit `number_in_memory(node, spec, offset)`: return the element at an offset of a node in memory, as a Python number.
+
+    The function declines a pending node, and a node with a tape node.
+    """
     node, spec, offset = f.arguments
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))

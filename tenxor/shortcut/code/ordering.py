@@ -1,4 +1,5 @@
-"""Rows of tensors put in order, as a program (`programs.py`) says."""
+"""Sorting of rows, by values or by positions, and selection of their extreme elements, as bytecode programs (`programs.py`) ask for them.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from ..programs import ARGSORT, BEST, LEXSORT, SORT
 from .function import Function
 from .looping import WAYS, operand_at, result_at
 
-LANES = 8  # of floats that are looked at side by side
+LANES = 8  # floats examined together
 _FLOATS = (DOUBLE, FLOAT)
 KINDS = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64": I64, "int32": I32, "uint32": I32}
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     given = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for kind in _FLOATS:
         _is_odd(Function(module, objects, f"is_odd_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)
@@ -35,7 +36,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_odd(f: Function, kind: Type) -> None:
-    """Whether there is NaN among some floats, or a zero below 0."""
+    """Emit `is_odd_TYPE(start, count)`: return whether some contiguous floats contain NaN or a negative zero."""
     start, count = f.arguments
 
     def odd_at(k: Value, lanes: int) -> Value:
@@ -50,7 +51,11 @@ def _is_odd(f: Function, kind: Type) -> None:
 
 
 def _sort(f: Function) -> None:
-    """Copy rows to where they are to be, and sort each there."""
+    """Emit `sort_rows`: copy rows to the result, and sort each there.
+
+    Rows with NaN or a negative zero need the stable function of NumPy if the program keeps their bits; otherwise the function declines
+    them.
+    """
     program, nodes, starts, found = f.arguments
     stable, quick, rows, n, item, looked_at, keeps = (f.word(program, 8 * k) for k in range(1, 8))
     to = result_at(f, found, 0)
@@ -64,7 +69,7 @@ def _sort(f: Function) -> None:
 
 
 def _sort_places(f: Function) -> None:
-    """Sort the places of the elements of rows, which are copied first where they lie apart."""
+    """Emit `sort_places`: sort the positions of the elements of each row (argsort). Rows that are not contiguous are copied first."""
     program, nodes, starts, found = f.arguments
     stable, rows, n, item, is_direct = (f.word(program, 8 * k) for k in range(1, 6))
     box, to = f.at(program, 6 * 8), result_at(f, found, 0)
@@ -90,7 +95,7 @@ def _sort_places(f: Function) -> None:
 
 
 def _sort_by_keys(f: Function) -> None:
-    """Sort the places of the elements of several keys, one key after the other."""
+    """Emit `sort_by_keys`: sort positions by several keys in turn (lexsort)."""
     program, nodes, starts, found = f.arguments
     keys, n = f.word(program, 8), f.word(program, 16)
     to = result_at(f, found, 0)
@@ -105,12 +110,12 @@ def _sort_by_keys(f: Function) -> None:
 
 
 def _copy(f: Function, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Copy the elements of an operand."""
+    """Emit the copy of an operand's elements, as described by a box (`boxes.py`)."""
     f.call("copy_box", I1, [operand_at(f, nodes, starts, f.word(box, PIECE), f.word(box, FROM)), to, box])
 
 
 def _call(f: Function, function: Value, given: Sequence[Value]) -> None:
-    """Call a function of NumPy's that sorts, without an array; what had no memory for that is left to Python."""
+    """Emit a call of a sorting function of NumPy, with null for the array. The code declines if the function runs out of memory."""
     arguments = ", ".join([*map(repr, given), "ptr null"])
     f.require(f.define(I32, f"call i32 {function.text}({arguments})").equals(0))
 
@@ -120,9 +125,10 @@ def _name_of_best(dtype: DType, largest: bool) -> str:
 
 
 def _best(f: Function, dtype: DType, largest: bool) -> None:
-    """The best of a row, in order, and their places; it declines where more than `most` of them would be moved on the way.
+    """Emit `largest_DTYPE` or `smallest_DTYPE`: write the `count` extreme elements of a row, in order, and their positions.
 
-    Each is put where it belongs among the best of those before it. What is no better than the last of those is passed over, some at a time.
+    Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time. The
+    function declines after more than `most` moves.
     """
     row, size, between, values, places, count, most = f.arguments
     kind, moved = KINDS[dtype.name], f.local(I64, f.number(0))
@@ -133,7 +139,7 @@ def _best(f: Function, dtype: DType, largest: bool) -> None:
         return found & ~(y if largest else x).is_nan() if dtype.is_float else found
 
     def put(x: Value, k: Value, last: Value) -> None:
-        """Put an element among so many."""
+        """Insert an element among the first `last` elements."""
         at = f.local(I64, last)
         is_before = lambda: is_better(x, values.at(at.load(I64) - 1, kind).load(kind))  # noqa: E731
 
@@ -172,7 +178,7 @@ def _best(f: Function, dtype: DType, largest: bool) -> None:
 
 
 def _best_of_any(f: Function) -> None:
-    """The best of each row, for the dtype of a program."""
+    """Emit `best_of_rows`, which runs a program for the extreme elements of each row (topk)."""
     program, nodes, starts, found = f.arguments
     number, largest, which, start, rows, step, n, between, count, most = (f.word(program, 8 * k) for k in range(1, 11))
     first, values, places = operand_at(f, nodes, starts, which, start), result_at(f, found, 0), result_at(f, found, 1)

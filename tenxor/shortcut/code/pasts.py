@@ -1,6 +1,6 @@
-"""The pasts that lead to some nodes, and what a stretch of them consists of: as `derivatives/reverse.py` and `derivatives/walk.py` say.
+"""Tape nodes that lead to given nodes, and the signature of a tape segment, as in `derivatives/reverse.py` and `derivatives/outline.py`.
 
-Both are walks as in `walk.py`, in the same tables; so nothing of Python's runs until their results are put together.
+Both are walks in the tables of `walk.py`. So no Python code runs until their results are put together.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from ..objects import SIZE, Objects
 from .function import Function
 from .walk import MANY_NODES, WORD, append, is_met, meet, number_of, recipe_number, words
 
-NOT_KEPT, NODE_KEPT, SCALAR_KEPT, PAST_KEPT, DEPENDS = 0, 1, 2, 3, 4  # what a past keeps of a source; with the last, it matters
+# what a tape node keeps of a source; DEPENDS is added if derivatives depend on this source
+NOT_KEPT, NODE_KEPT, SCALAR_KEPT, PAST_KEPT, DEPENDS = 0, 1, 2, 3, 4
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     given = [("args", POINTER)]
     _past_of(Function(module, objects, "past_of", [("kept", POINTER)]))
     _known(Function(module, objects, "known_pasts", given))
@@ -27,17 +28,22 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _past_of(f: Function) -> None:
-    """The past that something kept has, or is; or anything else."""
+    """Emit `past_of(kept)`: return the tape node of a kept node; a kept tape node, or another object, is returned unchanged. Borrowed."""
     (kept,) = f.arguments
     f.when_giving(f.is_a(kept, "Node"), lambda: f.get(kept, "Node.past"))
     f.give(kept)
 
 
 def _known(f: Function) -> None:
-    """What `Known` consists of, in no order, of a list of nodes and the number of the first past that is looked for."""
+    """Emit `known_pasts(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first` on.
+
+    The result is a tuple: the list of tape nodes; a dictionary from a tape node to its node, where the derivative reads the node's value;
+    whether the walk met older tape nodes.
+    """
     (args,) = f.arguments
     roots, first = (args.at(k, POINTER).load(POINTER) for k in range(2))
-    order = f.made(f.call("PyList_New", POINTER, [f.number(0)]))  # before the walk, as a collection runs anything
+    # before the walk, since an allocation can start a collection, which runs finalizers
+    order = f.made(f.call("PyList_New", POINTER, [f.number(0)]))
     nodes = f.made(f.call("PyDict_New", POINTER, []))
     at, goes_on, lowest = f.local(I64, f.number(0)), f.local(I64, f.number(0)), f.integer(first)
     f.call("begin_walk", VOID, [f.number(MANY_NODES)])
@@ -70,7 +76,12 @@ def _known(f: Function) -> None:
 
 
 def _outlined(f: Function) -> None:
-    """The key of a stretch, as bytes; what is given to it but for what was given before; and the pasts that it passes something on to."""
+    """Emit `outline_of_pasts(args)`: return the signature of a tape segment as bytes, the new inputs of the segment, and its outer tape
+    nodes.
+
+    `args` are the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values read by a
+    derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
+    """
     (args,) = f.arguments
     stretch, depends, asked, nodes, before = (args.at(k, POINTER).load(POINTER) for k in range(5))
     given, outer = (f.made(f.call("PyList_New", POINTER, [f.number(0)])) for _ in range(2))
@@ -128,7 +139,7 @@ def _outlined(f: Function) -> None:
 
 
 def _contains(f: Function, those: Value, x: Value) -> Value:
-    """Whether something is in a set: 0 or 1."""
+    """Emit 1 if an object is in a set, else 0. The code declines on an error."""
     found = f.call("PySet_Contains", I32, [those, x])
     f.require(found >= 0)
     return found.cast("sext", I64)

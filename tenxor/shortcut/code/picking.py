@@ -1,8 +1,8 @@
-"""What is read at a mask, or at indices along the first axis; and how rows are moved, also to there (`placing.py`).
+"""Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`placing.py`).
 
-How keys and rows lie is known from specs, and written down as integers (`moves.py`). Where the rows lie that indices select is found out
-first, as one may be out of range; then they are copied. Of a mask it is not known how many rows it selects, so what they are together is
-looked up when they have been counted; they are copied 64 at a time, as the bits of a word say.
+The layouts of key and rows follow from the specs, as copy descriptors of integers (`moves.py`). For indices, the row offsets are computed
+first, since an index may be out of range; then the rows are copied. A mask's true elements are counted first, and the result template for
+so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .rules import new_made, recipe_of_data
 from .specs import in_rows, nbytes_of, no_numbers, spec_with
 from .tables import found_at, table
 
-ABREAST = 8  # indices
-RUN = 4  # rows that a mask selects one after another, on average, from which on each run is copied at once
-WIDTHS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # bytes that are copied by one load and one store
+ABREAST = 8  # indices checked together in a vector
+RUN = 4  # average length of runs of true mask elements from which on each run is copied at once
+WIDTHS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # row widths, in bytes, copied by a single load and store
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     places = [("size", I64), ("step", I64), ("places", POINTER)]
     for dtype in INDICES:
         lie = [("start", POINTER), ("count", I64), ("between", I64), *places]
@@ -54,12 +54,13 @@ def write(module: Module, objects: Objects) -> None:
     _add(Function(module, objects, "add_rows", [*rows, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
 
 
-# Where rows lie, in bytes from the first on
+# Row offsets, in bytes from the first row
 
 
 def _at_indices(f: Function, kind: Type, extend: str) -> None:
-    """Write down where the rows lie that indices of a dtype select; how many there are, which is none if one is out of range. Those
-    that are neighbours are looked at side by side.
+    """Emit `at_DTYPE(...)`: write the row offsets for indices of a dtype, and return the number of rows; 0 if an index is out of range.
+
+    Contiguous indices are checked `ABREAST` at a time.
     """
     start, count, between, size, step, places = f.arguments
     is_row, sizes, steps = between.equals(alignment(kind)), size.splat(ABREAST), step.splat(ABREAST)
@@ -85,7 +86,10 @@ def _at_indices(f: Function, kind: Type, extend: str) -> None:
 
 
 def _at_list(f: Function) -> None:
-    """The same for a list of Python integers."""
+    """Emit `at_list(key, size, step, places)`: write the row offsets for a list of Python integers, and return the number of rows.
+
+    The function returns 0 if an index is out of range or an item is not an integer.
+    """
     key, size, step, places = f.arguments
     count = f.length(key)
 
@@ -101,14 +105,15 @@ def _at_list(f: Function) -> None:
 
 
 def _place(f: Function, index: Value, k: Value, size: Value, step: Value, places: Value) -> None:
-    """Write down where the row of an index lies; negative ones count from the end."""
+    """Emit code that writes the offset of row `index` to `places[k]`. Negative indices count from the end. Out of range the code declines.
+    """
     index = f.selected(index < 0, index + size, index)
     f.require(f.both(index >= 0, lambda: index < size))
     places.at(k, I64).store(index * step)
 
 
 def _selected(f: Function) -> None:
-    """Which of the last elements of a mask, fewer than 64, are true, as the bits of a word."""
+    """Emit `selected(mask, first, count)`: return a word with the elements `first` to `count - 1` of a mask as bits, fewer than 64."""
     mask, first, count = f.arguments
     start = mask.at(first, I8)
 
@@ -119,7 +124,10 @@ def _selected(f: Function) -> None:
 
 
 def _words_of_mask(f: Function, mask: Value, count: Value, begin: Value, each: Callable[[Value, Value, Value], Value]) -> Value:
-    """What becomes of `begin` by the words of a mask, each with its number and the bits of 64 elements, those that are true."""
+    """Emit a loop over a mask in words of 64 elements, and return the last result of `each`, which starts with `begin`.
+
+    `each` is called with the number of a word, its bits and the result so far.
+    """
     wholes = count.shifted_right(6)
     found = f.fold(
         wholes, begin, lambda k, so_far: each(k, mask.at(k * 64, I8).load(vector(I8, 64), align=1).differs(0).bitcast(I64), so_far)
@@ -129,13 +137,16 @@ def _words_of_mask(f: Function, mask: Value, count: Value, begin: Value, each: C
 
 
 def _count_selected(f: Function) -> None:
-    """How many elements of a mask are true."""
+    """Emit `count_selected(mask, count)`: return the number of true elements of a mask."""
     mask, count = f.arguments
     f.give(_words_of_mask(f, mask, count, f.number(0), lambda _, bits, found: found + intrinsic("ctpop", bits)))
 
 
 def _select(f: Function) -> None:
-    """How many rows a key selects, whose elements are in a node's memory, and for indices where they lie; none if one is out of range."""
+    """Emit `select_rows(key, node, frame, places)`: return the number of rows that a key selects; 0 if an index is out of range.
+
+    For indices the function writes the row offsets to `places`. `node` holds the elements of a key that is a tensor.
+    """
     key, node, frame, places = f.arguments
     program = f.at(frame, BYTES)
     own = [f.word(program, OF_KEY), f.word(program, STEP), places]
@@ -149,12 +160,12 @@ def _select(f: Function) -> None:
 
 
 def _start_of_key(f: Function, key: Value, node: Value, program: Value) -> Value:
-    """Where the elements of a key begin."""
+    """Emit the address of the first element of a key."""
     offset = f.integer(f.get(key, "Tensor.offset")) * f.word(program, KEY_ITEM)
     return address_of(f, f.get(node, "Node.buffer")).at(offset, I8)
 
 
-# Copying: `near` are rows that lie `along` each other, `start` is where those lie from or to which they are copied
+# Copying: `near` are rows `along` bytes apart; `start` is the address of the rows that the offsets refer to
 
 
 def _read(far: Value, near: Value) -> tuple[Value, Value]:
@@ -166,11 +177,14 @@ def _write(far: Value, near: Value) -> tuple[Value, Value]:
 
 
 _TOWARDS = {"read": _read, "write": _write}
-Towards = Callable[[Value, Value], tuple[Value, Value]]  # which of the two is written, and which read
+Towards = Callable[[Value, Value], tuple[Value, Value]]  # the pair (written, read)
 
 
 def copied_by_width(f: Function, width: Value, loop: Callable[[Callable[[Value, Value], object]], object]) -> None:
-    """A loop with what copies a row of so many bytes, for each width that one load and one store copy, and for all others."""
+    """Emit `loop` once for each row width in `WIDTHS` and once for other widths, and return true.
+
+    `loop` gets a function that copies a row of `width` bytes, given the two addresses.
+    """
 
     def done(copy: Callable[[Value, Value], object]) -> Value:
         loop(copy)
@@ -183,7 +197,7 @@ def copied_by_width(f: Function, width: Value, loop: Callable[[Callable[[Value, 
 
 
 def _move(f: Function, name: str, towards: Towards) -> None:
-    """Copy the rows that a mask selects if there is one, else those at some places."""
+    """Emit `read_rows` or `write_rows`: copy the rows selected by a mask, or without a mask (null) the rows at the offsets in `places`."""
     near, start, places, mask, frame, count, along = f.arguments
     program = f.at(frame, BYTES)
     step, width = f.word(program, STEP), f.word(program, WIDTH)
@@ -207,7 +221,8 @@ def _move(f: Function, name: str, towards: Towards) -> None:
 
 
 def _add(f: Function) -> None:
-    """Add rows to those at some places, one after the other: of float64 or int64."""
+    """Emit `add_rows(...)`: add rows to the rows at the offsets in `places`, in order, so repeated rows accumulate. Float64 or int64 only.
+    """
     near, start, places, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
     width = f.word(f.at(frame, BYTES), WIDTH).shifted_right(3)
@@ -226,7 +241,7 @@ def _add(f: Function) -> None:
 
 
 def _move_some(f: Function, towards: Towards) -> None:
-    """Copy those of 64 rows that the bits of a word say: some, at least."""
+    """Emit `read_selected` or `write_selected`: copy the rows, out of 64, with a set bit. At least one bit must be set."""
     near, start, step, width, along, bits = f.arguments
 
     def in_runs() -> Value:
@@ -259,7 +274,11 @@ def _move_some(f: Function, towards: Towards) -> None:
 
 
 def _of_rows(f: Function) -> None:
-    """What is known of so many rows together, owned: of those that a mask selects Python says it the first time."""
+    """Emit `of_rows(made, count)`: return the result template of `count` rows, as a new reference.
+
+    For indices it is `made` itself. For a mask it is cached by the number of rows; on a miss the fallback in Python builds templates of
+    many rows.
+    """
     made, count = f.arguments
     f.hold(made)
     is_mask = f.word(f.at(f.get(made, "Made.frame"), BYTES), KIND).equals(MASK)
@@ -279,7 +298,7 @@ def _of_rows(f: Function) -> None:
 
 
 def _rows_anew(f: Function) -> None:
-    """Write down what so many rows like these are together: whether they are few enough."""
+    """Emit `rows_anew(rest, number)`: cache the result template of `number` rows of the spec `rest`. Decline if they are too many."""
     rest, number = f.arguments
     count, ndim, numbers = f.integer(number), f.word(f.get(rest, "Spec.shape"), SIZE), no_numbers(f)
     f.require(ndim < MOST_AXES)
@@ -298,8 +317,9 @@ def _rows_anew(f: Function) -> None:
 
 
 def _content(f: Function) -> None:
-    """The node that a tensor's storage holds, computed, of its dtype, which nobody follows; owned. Where all of it is needed anyway Python
-    computes what is much.
+    """Emit `content(x, is_needed)`: return the evaluated node of a tensor's storage, as a new reference.
+
+    The function declines a node of another dtype or with a tape node. If `is_needed`, a large node is evaluated by Python code.
     """
     x, is_needed = f.arguments
     storage = f.get(x, "Tensor.storage")
@@ -321,7 +341,10 @@ def _content(f: Function) -> None:
 
 
 def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
-    """What is known of a tensor and a key, which is held; declines if that is nothing. Indices may be `pending` if that is said."""
+    """Emit a lookup of the result template for tensor `x` and `key`; the code declines on a miss.
+
+    Indices may be pending only if `pending` is true. The new reference is dropped if the function declines.
+    """
     f.require(f.is_a(x, "Tensor"))
     ask_all(f, x, key)
 
@@ -340,7 +363,7 @@ def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Va
     f.let_go(by)
 
     def is_known() -> None:
-        """Indices that wait are looked at when they are used, and till then nothing is computed for them."""
+        """Decline pending indices: they are checked when they are used, and are not evaluated early for this."""
         storage = f.get(key, "Tensor.storage")
         f.require(f.is_a(storage, "Storage"))
         waits = f.is_the(f.get(f.get(storage, "Storage.node"), "Node.buffer"), "None")
@@ -352,30 +375,31 @@ def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Va
 
 
 def start_of(f: Function, x: Value, buffer: Value, program: Value) -> Value:
-    """Where a tensor's first element lies."""
+    """Emit the address of a tensor's first element in a buffer."""
     return address_of(f, buffer).at(f.integer(f.get(x, "Tensor.offset")) * f.word(program, ITEM), I8)
 
 
 def content_of_key(f: Function, key: Value, instead: Value) -> Value:
-    """The node of a key that is a tensor, or for a list another, held."""
+    """Emit the evaluated node of a key that is a tensor; for a list, `instead`. The reference is dropped if the function declines."""
     is_list = f.is_a(key, "list")
     return f.made(f.choose(is_list, lambda: [f.own(instead)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0])
 
 
 def places_for(f: Function, program: Value) -> Value:
-    """Memory for the places of as many rows as there are indices, held; there is little for a mask."""
+    """Emit an allocation for the row offsets of a key's indices; for a mask it is empty. The reference is dropped if the function declines.
+    """
     size = f.selected(f.word(program, KIND).equals(MASK), f.number(0), f.word(program, COUNT) * 8)
     return f.made(f.call("lend", POINTER, [size]))
 
 
 def mask_of(f: Function, key: Value, node: Value, program: Value) -> Value:
-    """Where a mask begins; nothing for indices."""
+    """Emit the address of a mask's first element; null for indices."""
     is_mask = f.word(program, KIND).equals(MASK)
     return f.choose(is_mask, lambda: [_start_of_key(f, key, node, program)], lambda: [f.nothing()])[0]
 
 
 def _picked(f: Function) -> None:
-    """`x[key]`: a new tensor of the rows that a key selects."""
+    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that a key selects."""
     x, key = f.arguments
     made = found_picked(f, x, key)
     frame = f.get(made, "Made.frame")

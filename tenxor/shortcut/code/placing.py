@@ -1,4 +1,4 @@
-"""What is written at a mask, or at indices along the first axis: rows, or one row, or a number, for each that is selected."""
+"""Writes at a mask or at indices along the first axis (`x[key] = value`): a value is rows, a single row for each index, or a number."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from .write import compute_storage, number_for, own_memory
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     for name, adds in (("set_picked", False), ("add_picked", True)):
         _set_picked(Function(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 
 
 def _set_picked(f: Function, adds: bool) -> None:
-    """`x[key] = value`, where a value is as many rows as the key selects, or one row, or a number, for each: None, if it was written; or
-    the same with values that are added up.
+    """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
+
+    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or declines.
     """
     x, key, value = f.arguments
     made = found_picked(f, x, key, pending=adds)
@@ -62,7 +63,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [node, start_of(f, value, f.get(node, "Node.buffer"), program), width]
 
     def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """A row of our own, into which is put what the source has."""
+        """Allocate a row, fill the row by `put`, and drop the source."""
         row = f.made(f.call("lend", POINTER, [width]))
         start = data_of(f, row)
         put(start)
@@ -71,7 +72,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [row, start, f.number(0)]
 
     def of_row() -> list[Value]:
-        """A copy of it, as it may be among those that are written."""
+        """Copy the row, since it may be among the written rows."""
         node = of_tensor()
         first = start_of(f, value, f.get(node, "Node.buffer"), program)
         return one_row(node, lambda start: f.call("memcpy", POINTER, [start, first, width]))
@@ -110,7 +111,7 @@ def _set_picked(f: Function, adds: bool) -> None:
 
 
 def _is_row(f: Function, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Whether a value is a vector, one after another in memory, as each of the rows is that a key selects of a tensor."""
+    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`."""
 
     def ndim(y: Value) -> Value:
         return f.word(f.get(f.get(y, "Tensor.spec"), "Spec.shape"), SIZE)
@@ -123,7 +124,7 @@ def _is_row(f: Function, x: Value, key: Value, value: Value, program: Value) -> 
 
 
 def _fill(f: Function, start: Value, item: Value, width: Value) -> None:
-    """Have the first item stand in all of a row."""
+    """Emit code to repeat the first `item` bytes at `start` over a row of `width` bytes."""
 
     def double(now: Sequence[Value]) -> list[Value]:
         (filled,) = now

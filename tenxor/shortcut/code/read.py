@@ -1,4 +1,4 @@
-"""Elements as Python numbers, and what Python asks of a tensor of one."""
+"""Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .function import Function
 from .record import asked
 from .specs import nbytes_of
 
-VIEW = 10  # words of a `Py_buffer`, at the beginning of which stands where the bytes begin; and LENGTH further on how many they are
+VIEW = 10  # words of a `Py_buffer`, which begins with the address of its data; its byte count stands at offset LENGTH
 LENGTH = 16
-WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # as C's PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
-MOST_LISTED = 256  # elements whose numbers are made one by one: NumPy makes many sooner
+WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
+MOST_LISTED = 256  # elements converted singly to Python numbers: NumPy converts more elements faster
 _INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     _number_at(Function(module, objects, "number_at", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
     _only(Function(module, objects, "only", [("x", POINTER)]))
     _realized(Function(module, objects, "realized", [("x", POINTER)]))
@@ -38,18 +38,19 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def address_of(f: Function, buffer: Value) -> Value:
-    """Where a buffer begins."""
+    """Emit the address of a buffer's data."""
     return f.address(f.get(buffer, "Buffer.address")).cast("inttoptr", POINTER)
 
 
 def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
-    """Whether the buffer of another object has so many bytes, in C's order, which others may write; and if so what is written to use them.
+    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes. The code declines an object without such a
+    buffer.
 
-    No Python may run there.
+    If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code.
     """
     view = f.local(array(I64, VIEW))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
-    f.when(failed, lambda: f.call("PyErr_Clear", VOID, []))  # that it is none is no error of whoever called this
+    f.when(failed, lambda: f.call("PyErr_Clear", VOID, []))  # a missing buffer is no error for the caller
     f.refuse(failed)
     alike = f.at(view, LENGTH).load(I64).equals(nbytes)
     f.when(alike, lambda: use(view.load(POINTER)))
@@ -58,7 +59,7 @@ def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], obje
 
 
 def _number_at(f: Function) -> None:
-    """An element of a buffer as a Python number."""
+    """Emit `number_at(buffer, dtype, offset)`: return an element of a buffer as a Python number. Decline a dtype that is not covered."""
     buffer, dtype, offset = f.arguments
     start = address_of(f, buffer)
 
@@ -82,15 +83,17 @@ def _number_at(f: Function) -> None:
 
 
 def node_of(f: Function, x: Value) -> Value:
-    """The node that a tensor's storage holds, of its dtype, in memory; it is held. Of an element of what waits Python's own methods know
-    better what else to compute.
+    """Emit the evaluated node of a tensor's storage, of the tensor's dtype. The reference is dropped if the function declines.
+
+    If single kernels cannot evaluate the node, the code declines the operation `positive`: the node is probably an element of a pending
+    tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
     node = f.hold(f.get(storage, "Storage.node"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
     is_pending = f.is_the(f.get(node, "Node.buffer"), "None")
-    f.refuse(f.both(is_pending, lambda: has_no_value(f, f.get(node, "Node.past"))))  # Python's own methods say what to write instead
+    f.refuse(f.both(is_pending, lambda: has_no_value(f, f.get(node, "Node.past"))))  # the fallback raises an error with advice
     done = f.call("computed_alone", I1, [node])
 
     def whole() -> None:
@@ -103,7 +106,7 @@ def node_of(f: Function, x: Value) -> Value:
 
 
 def _realized(f: Function) -> None:
-    """The tensor itself, computed."""
+    """Emit `realized(x)`: evaluate a tensor and return it."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
@@ -116,7 +119,7 @@ def _realized(f: Function) -> None:
 
 
 def _only(f: Function) -> None:
-    """The only element as a Python number."""
+    """Emit `only(x)`: return the only element as a Python number. Decline a tensor with more elements, or without elements."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
@@ -142,13 +145,13 @@ def _only(f: Function) -> None:
 
 
 def _to_numpy(f: Function) -> None:
-    """A new array of NumPy's with the elements, where these lie in memory as there."""
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
     dtype, nbytes = f.get(spec, "Spec.dtype"), nbytes_of(f, spec)
     f.require(f.is_the(f.get(spec, "Spec.gapless"), "True"))
-    f.require((nbytes > 0) & (nbytes <= LARGEST))  # no element is a matter of its own
+    f.require((nbytes > 0) & (nbytes <= LARGEST))  # the fallback handles tensors without elements
     f.refuse(f.is_the(dtype, "bfloat16"))
     skipped = f.integer(offset) * f.integer(f.get(dtype, "DType.itemsize"))
     node = node_of(f, x)
@@ -164,8 +167,9 @@ def _to_numpy(f: Function) -> None:
 
 
 def _lists(f: Function) -> None:
-    """The elements of all axes from one on in nested lists, or of none as a number; null for a dtype of whose elements machine code makes
-    no numbers.
+    """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
+
+    Without further axes the function returns a number; for a dtype that is not covered, null.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 
@@ -190,12 +194,12 @@ def _lists(f: Function) -> None:
 
 
 def _listed(f: Function) -> None:
-    """The elements in nested lists: those that NumPy makes of an array, where machine code does not."""
+    """Emit `listed(x)`: return the elements as nested lists. Where `lists` does not apply, NumPy converts an array."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
     nbytes, strides = nbytes_of(f, spec), f.get(spec, "Spec.strides")
-    f.require((nbytes > 0) & (nbytes <= LARGEST))  # no element is a matter of its own
+    f.require((nbytes > 0) & (nbytes <= LARGEST))  # the fallback handles tensors without elements
     f.refuse(f.is_the(strides, "None"))
     node = node_of(f, x)
     parts = [f.get(node, "Node.buffer"), f.get(spec, "Spec.dtype"), f.get(spec, "Spec.shape"), strides]
@@ -214,7 +218,7 @@ def _listed(f: Function) -> None:
 
 
 def _length(f: Function) -> None:
-    """The size of the first axis."""
+    """Emit `length(x)`: return the size of the first axis."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     shape = f.get(asked(f, x, "spec"), "Spec.shape")
@@ -223,7 +227,7 @@ def _length(f: Function) -> None:
 
 
 def _iterated(f: Function) -> None:
-    """What gives `x[0]`, `x[1]`, ... as long as there are any."""
+    """Emit `iterated(x)`: return an iterator over `x[0]`, `x[1]`, and so on."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.word(f.get(asked(f, x, "spec"), "Spec.shape"), SIZE).equals(0))
@@ -231,7 +235,7 @@ def _iterated(f: Function) -> None:
 
 
 def _truth(f: Function) -> None:
-    """Whether the only element is true."""
+    """Emit `truth(x)`: return whether the only element is true, as a Python bool."""
     (x,) = f.arguments
     number = f.made(f.call("only", POINTER, [x]))
     found = f.call("PyObject_IsTrue", I32, [number])
@@ -242,7 +246,7 @@ def _truth(f: Function) -> None:
 
 
 def _converted(f: Function, convert: str, kind: str) -> None:
-    """The only element as a float or an int."""
+    """Emit `as_float(x)` or `as_int(x)`: return the only element as a Python float or int."""
     (x,) = f.arguments
     number = f.made(f.call("only", POINTER, [x]))
     is_one = f.is_a(number, kind)

@@ -1,4 +1,4 @@
-"""Operations are written down: a pending node, in a storage of its own, seen as a tensor."""
+"""Recording of operations: a pending node in a new storage, seen as a tensor."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .follow import has_no_value, have_followed
 from .function import Function
 from .tables import Table, found_at, table
 
-NUMBERED = ("node", "recipe")  # of which each has a number, in order
-MOST_OPERANDS = 8  # of what is made by rule
-LESS_OR_EQUAL, GREATER_OR_EQUAL = 1, 5  # how Python compares
-FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
-LITTLE = 1 << 14  # elements of such a one: of more, longer graphs are worth more, as less of them is stored
+NUMBERED = ("node", "recipe")  # kinds of objects with serial numbers
+MOST_OPERANDS = 8  # operands of a call, for a rule
+LESS_OR_EQUAL, GREATER_OR_EQUAL = 1, 5  # Py_LE and Py_GE
+FEW, MANY = 16, 32  # least and most nodes of a pending graph that is evaluated as a whole because it keeps memory alive
+LITTLE = 1 << 14  # elements of the result of such a graph: with more, longer graphs pay, as fewer of their intermediates are stored
 
 
 class Operand(NamedTuple):
-    """What an operation reads: by what it is known in `Made` tables, the node, or the number if it is one, and the offset."""
+    """An operand of an operation: the key in cache tables, the node or number, whether it is a node, and the offset."""
 
     key: Value
     thing: Value
@@ -32,13 +32,13 @@ class Operand(NamedTuple):
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     for kind in NUMBERED:
         module.variable(f"number_of_{kind}", "global i64 0")
         _next(Function(module, objects, f"next_{kind}", [], I64), kind)
         _number(Function(module, objects, f"{kind}_number", [("self", POINTER), ("unused", POINTER)], exported=True), kind)
     module.variable("pinned_reads", "internal global i64 0")
-    module.variable("patience", "global ptr null")  # where it is told that nothing is computed at once
+    module.variable("patience", "global ptr null")  # address of the counter that is not 0 while nothing is evaluated early
     parts = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
     _pending(Function(module, objects, "pending", [*parts, ("is_followed", I1)]))
     _node_of(Function(module, objects, "node_of", [*parts, ("is_bounded", I1), ("is_followed", I1)]))
@@ -50,13 +50,13 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _number(f: Function, kind: str) -> None:
-    """The number of the next node, or recipe."""
+    """Emit `node_number` or `recipe_number`, the entry for Python of `next_node` or `next_recipe`."""
     found = f.call(f"next_{kind}", I64, [])
     f.give(f.call("PyLong_FromLongLong", POINTER, [found]))
 
 
 def _next(f: Function, kind: str) -> None:
-    """The same for machine code."""
+    """Emit `next_node()` or `next_recipe()`: return the serial number of the next node or recipe."""
     place = f.define(POINTER, f"getelementptr i64, ptr @number_of_{kind}, i64 0")
     found = place.load(I64)
     place.store(found + 1)
@@ -64,21 +64,21 @@ def _next(f: Function, kind: str) -> None:
 
 
 def asked(f: Function, x: Value, name: str) -> Value:
-    """The spec or the offset of a tensor, which is found out if nobody has asked yet."""
+    """Emit a load of the spec or the offset of a tensor (`name`). If the slot is unset, Python code computes it first. Borrowed."""
     slot = f"Tensor.{name}"
     there = f.get(x, slot)
 
     def ask() -> list[Value]:
         found = f.call("PyObject_GetAttr", POINTER, [x, f.the(f"'{name}'")])
         f.refuse(f.is_null(found))
-        f.drop(found)  # the slot has it now
+        f.drop(found)  # the slot refers to the object now
         return [f.get(x, slot)]
 
     return f.choose(f.is_null(there), ask, lambda: [there])[0]
 
 
 def operand(f: Function, x: Value) -> Operand:
-    """A tensor as an operand: a node that nobody else may write, or the number that it is known to be."""
+    """Emit the reading of a tensor as an operand: a node of the tensor's dtype, or a known scalar."""
     spec, offset, storage = asked(f, x, "spec"), asked(f, x, "offset"), f.get(x, "Tensor.storage")
     dtype = f.get(spec, "Spec.dtype")
 
@@ -89,7 +89,7 @@ def operand(f: Function, x: Value) -> Operand:
 
     def a_number() -> list[Value]:
         f.require(f.is_a(storage, "Element"))
-        f.require(is_eager(f))  # who learns is to see that it is read
+        f.require(is_eager(f))  # while a call is recorded, the fallback in Python must see that the scalar is read
         number, key = f.get(storage, "Element._number"), f.get(spec, "Spec.known")
         f.refuse(f.is_the(number, "None"))
         f.require(f.get(storage, "Element._dtype").equals(dtype))
@@ -98,7 +98,7 @@ def operand(f: Function, x: Value) -> Operand:
         return [key, number, f.constant(I1, False), f.the("0")]
 
     def was_a_number() -> Value:
-        """An element for which somebody asked for a node."""
+        """Test for an element storage whose scalar was already replaced by a node."""
         is_element = f.is_a(storage, "Element")
         return f.both(is_element, lambda: f.is_the(f.get(storage, "Element._number"), "None"))
 
@@ -107,12 +107,13 @@ def operand(f: Function, x: Value) -> Operand:
 
 
 def holds_a_node(f: Function, storage: Value) -> Value:
-    """Whether this is the storage of a node: of an element there may be none."""
+    """Emit a test whether a storage holds a node. An element storage may hold a scalar instead."""
     return f.either(f.is_a(storage, "Storage"), lambda: f.is_a(storage, "Watched"))
 
 
 def found_made(f: Function, table: Table, name: Value, beside: Value, given: Callable[[], Sequence[Value]]) -> Value:
-    """What a table says is made, or what is by rule of what is given, as its kind has it (`by_kind`). Python may run."""
+    """Emit a lookup of a result template in a cache table; on a miss, a rule builds it. Python code may run. `given` returns the operands
+    as the signature of the call sees them (`by_kind`). The template is borrowed."""
 
     def by_rule() -> list[Value]:
         its = given()
@@ -125,9 +126,8 @@ def found_made(f: Function, table: Table, name: Value, beside: Value, given: Cal
 
 
 def by_kind(f: Function, x: Value, its: Operand) -> Value:
-    """What an operand is in the kind of a call: a tensor itself, but of one without axes that is known as a number its dtype, and of a
-    number its type.
-    """
+    """Emit an operand as the signature of a call represents it. A node, or a known scalar with axes, is the tensor `x`; a known scalar
+    without axes is its dtype; a Python number is its type."""
 
     def element() -> list[Value]:
         return [f.selected(f.is_the(f.get(its.key, "Spec.shape"), "()"), f.get(x, "Tensor.dtype"), x)]
@@ -137,7 +137,7 @@ def by_kind(f: Function, x: Value, its: Operand) -> Value:
 
 
 def made_or_by_rule(f: Function, table: Table, op: Value, beside: Value, by_rule: Callable[[], Sequence[Value]]) -> Value:
-    """What a table has, or what is made by rule."""
+    """Emit a lookup of a result template in a cache table; on a miss, emit the code of `by_rule`. The code declines if both give none."""
     known = found_at(f, table, op, beside)
     (made,) = f.choose(f.is_null(known), by_rule, lambda: [known], (1, 1000))
     f.refuse(f.is_null(made))
@@ -145,7 +145,7 @@ def made_or_by_rule(f: Function, table: Table, op: Value, beside: Value, by_rule
 
 
 def _unary(f: Function) -> None:
-    """The pending result of an operation on one tensor."""
+    """Emit `unary(x, op)`: return the pending result of an operation on one tensor."""
     x, op = f.arguments
     f.require(f.is_a(x, "Tensor"))
     key, thing, is_node, offset = operand(f, x)
@@ -160,7 +160,8 @@ def _unary(f: Function) -> None:
 
 
 def _binary(f: Function) -> None:
-    """The pending result of an operation on a tensor and another or a number, which comes first if the tensor comes `after`."""
+    """Emit `binary(x, y, op, comes_last)`: return the pending result of an operation on the tensor `x` and `y`, a tensor or a number. With
+    `comes_last`, the number `y` is the first operand."""
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.both(after, lambda: f.has_type(y, "Tensor")))
@@ -190,7 +191,8 @@ def _binary(f: Function) -> None:
 
 
 def _offsets(f: Function, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """A tuple of offsets, which is held: mostly of zeros, which are borrowed as they are."""
+    """Emit a tuple of offsets; if they are zeros, the shared object called `zeros`. The new reference is dropped if the function declines.
+    """
     held = list(f._held)
 
     def others() -> list[Value]:
@@ -202,18 +204,20 @@ def _offsets(f: Function, are_zeros: Value, zeros: str, *offsets: Value) -> Valu
 
 
 def _is_point(f: Function, x: Operand) -> Value:
-    """Whether an operand is a number, or a tensor without axes."""
+    """Emit a test whether an operand is a number or a tensor without axes."""
     return f.either(~x.is_node, lambda: f.is_the(f.get(x.key, "Spec.shape"), "()"))
 
 
 def _number_of(f: Function, x: Operand) -> Value:
-    """The number that such an operand is known to be, or that lies in memory; owned, or null."""
+    """Emit the scalar of an operand without axes, known or in memory. A new reference, or null if the scalar is not available."""
     lying = lambda: [f.call("number_in_memory", POINTER, [x.thing, x.key, x.offset])]  # noqa: E731
     return f.choose(x.is_node, lying, lambda: [f.own(x.thing)])[0]
 
 
 def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operand], after: Value | None = None) -> None:
-    """Return the result of an operation, which is told with its recipe and spec, on numbers that are known; all of that is held."""
+    """Emit an early return of the result of an operation on known scalars, as a known scalar. `made` is the operation, recipe and spec.
+    With `after`, the operands are in reverse order. The held references to the recipe, the spec and the operands are dropped before the
+    return."""
     held, last = list(f._held), operands[-1]
     are_points = _is_point(f, operands[0]) if len(operands) == 1 else f.both(_is_point(f, operands[0]), lambda: _is_point(f, last))
     are_points = f.both(are_points, lambda: is_eager(f))
@@ -241,13 +245,14 @@ def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operan
 
 
 def ask_all(f: Function, *operands: Value) -> None:
-    """Find out what is not known of tensors among them: Python may run for it, so nothing borrowed lasts."""
+    """Emit code to compute the spec and the offset of each tensor among `operands`. Python code may run, so borrowed references are invalid
+    afterwards."""
     for x in operands:
         f.when(f.has_type(x, "Tensor"), lambda x=x: (asked(f, x, "spec"), asked(f, x, "offset")))  # type: ignore[misc]
 
 
 def beside_of(f: Function, y: Value) -> Operand:
-    """What stands beside a tensor: another, or a Python float or integer."""
+    """Emit the second operand of an operation: a tensor, or a Python float or int. The code declines other objects."""
     kind = f.type_of(y)
 
     def number() -> list[Value]:
@@ -258,7 +263,7 @@ def beside_of(f: Function, y: Value) -> Operand:
 
 
 def _applied(f: Function) -> None:
-    """The pending result of an operation on a tensor and some more, each a tensor or a number."""
+    """Emit `applied(op, x, others, count)`: return the pending result of an operation on a tensor and an array of tensors or numbers."""
     op, x, others, count = f.arguments
     f.require(f.is_a(x, "Tensor"))
     ask_all(f, x)
@@ -286,7 +291,7 @@ def _applied(f: Function) -> None:
     sources, offsets = (f.made(f.call("PyTuple_New", POINTER, [count + 1])) for _ in range(2))
 
     def read(its: Operand, k: Value, key: Value) -> None:
-        """Making the one before may have had Python run, which may have made this another."""
+        """Read operand `k`. Python code may have run while the previous operand was built, so the operand's key is checked again."""
         f.require(its.key.equals(key))
         f.at(offsets, ITEMS).at(k, POINTER).store(f.own(its.offset))
         source = as_source(f, f.hold(its.thing), its.is_node, f.item(dtypes, k))
@@ -300,11 +305,11 @@ def _applied(f: Function) -> None:
 
 
 def within(f: Function, number: Value, made: Value) -> None:
-    """Decline unless a Python integer is one for which something is made so."""
+    """Emit code to decline a Python integer outside of the range for which a result template is valid."""
     low, high = f.get(made, "Made.low"), f.get(made, "Made.high")
 
     def look() -> None:
-        """Of all numbers, as they compare in Python: some are too large for an integer of C."""
+        """Compare with both bounds as Python does: some integers do not fit in 64 bits."""
         for bound, how in ((low, GREATER_OR_EQUAL), (high, LESS_OR_EQUAL)):
             f.require(f.call("PyObject_RichCompareBool", I32, [number, bound, f.constant(I32, how)]).equals(1))
 
@@ -312,7 +317,7 @@ def within(f: Function, number: Value, made: Value) -> None:
 
 
 def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
-    """A held node as it is, a held number as a `Scalar`; what that gives is held instead."""
+    """Emit a source of a recipe: a node as it is, or a number as a new `Scalar`. The source replaces `thing` among the held references."""
     f.keeps(thing)
     others = list(f._held)
 
@@ -327,7 +332,7 @@ def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
 
 
 def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
-    """The tensor of a recipe, all of which is held."""
+    """Emit the tensor of a new pending node. The held references to the recipe, sources, offsets and spec are consumed."""
     f.keeps(recipe, sources, offsets)
     before = pinned_reads(f)
     node = f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, True)])
@@ -337,7 +342,7 @@ def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Val
 
 
 def pinned_reads(f: Function) -> Value:
-    """How many nodes were made that read what others may write. Who makes one has what comes of it computed at once."""
+    """Emit the number of nodes made so far with an externally shared buffer as a source. Their results must be evaluated at the call."""
     return _pinned_reads(f).load(I64)
 
 
@@ -346,7 +351,8 @@ def _pinned_reads(f: Function) -> Value:
 
 
 def _pending(f: Function) -> None:
-    """The node of a recipe that a program makes. It takes over what it is given."""
+    """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node of the user's program. The function consumes the references.
+    It declines under memory pressure, and where `node_of` declines a bounded node."""
     *parts, is_followed = f.arguments
     for x in parts:
         f.holding(x)
@@ -356,15 +362,16 @@ def _pending(f: Function) -> None:
 
 
 def _node_of(f: Function) -> None:
-    """The node of a recipe. It takes over what it is given. If it is bounded, this declines what Python would compute, or look at, and
-    what has no value. It gets no past unless derivatives follow it.
-    """
+    """Emit `node_of(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node. The function consumes the references.
+    If `is_bounded`, it declines a traced argument among the sources, and a graph that the fallback in Python would evaluate or examine.
+    Only with `is_followed` does the node get a tape node."""
     *parts, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
     count, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0))
     number = f.call("next_node", I64, [])
     heavy, first = f.local(I64, f.number(0)), f.local(I64, number)
-    heaviest, earliest = f.local(POINTER, f.the("0")), f.local(POINTER, f.nothing())  # the same numbers, as somebody has them
+    # the same two numbers as Python integers that some node has
+    heaviest, earliest = f.local(POINTER, f.the("0")), f.local(POINTER, f.nothing())
 
     def one(k: Value) -> None:
         source = f.item(sources, k)
@@ -430,17 +437,15 @@ def _node_of(f: Function) -> None:
 
 
 def is_eager(f: Function) -> Value:
-    """Whether what can be is computed at once: not while a method is learned from."""
+    """Emit a test whether results may be evaluated early. While a call is recorded, they stay pending."""
     return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
 
 
 def _given(f: Function) -> None:
-    """The tensor of a new node, for the user. It takes over what it is given.
-
-    A small result that much memory would wait for is computed at once, if it is a reduction's or has no more than one axis: then all add
-    it in the order in which they would add what it is made of. Of any other that much waits for note is taken, and of one that
-    may be computed in the midst of what takes it. What must be is computed `at_once`, or declined.
-    """
+    """Emit `given(node, spec, at_once)`: return the tensor of a new node for the user. The function consumes the references. With
+    `at_once`, the node must be evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or has at
+    most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`take_note`), and so are
+    sums that the kernel of their reader may compute."""
     *own, at_once = f.arguments
     node, spec = [f.holding(x) for x in own]
     f.when(at_once, lambda: f.require(f.call("computed", I1, [node])))
@@ -450,10 +455,9 @@ def _given(f: Function) -> None:
     waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: is_eager(f)))
 
     def compute() -> None:
-        """Node by node; or else as a whole, when there are some nodes that have not become one kernel, but no more than are often
-        found together again, and it is little. What is not as with more would be refused then, as others mostly have what it is made
-        of. Else Python takes note of it.
-        """
+        """Evaluate the node by single kernels, or a graph of `FEW` to `MANY` nodes with a small result as a whole. Failing both, note the
+        node. Whole evaluation needs reductions that add in the same order as in a larger graph, since the operands probably have other
+        readers."""
         is_long = f.both((nodes >= FEW) & (nodes <= MANY), lambda: size_of(f, node) <= LITTLE)
         keeps_order = f.either(is_line, lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
 
@@ -478,7 +482,7 @@ def _given(f: Function) -> None:
 
 
 def take_note(f: Function, node: Value) -> None:
-    """Take note of a node whose recipe keeps much memory, as `pending.remember` does."""
+    """Emit code to note a pending node with much memory kept alive, as `pending.remember` does."""
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
     f.append(f.the("waiting"), reference)
@@ -487,7 +491,7 @@ def take_note(f: Function, node: Value) -> None:
 
 
 def _tensor(f: Function) -> None:
-    """A tensor of its own that holds a node. It takes over what it is given."""
+    """Emit `tensor(node, spec)`: return a new tensor with its own storage. The function consumes the references."""
     node, spec = [f.holding(x) for x in f.arguments]
     storage = f.new("Storage", node=node)
     f.give(f.new("Tensor", storage=storage, spec=spec, dtype=f.own(f.get(spec, "Spec.dtype")), offset=f.own(f.the("0"))))

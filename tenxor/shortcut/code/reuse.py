@@ -1,9 +1,9 @@
-"""What becomes of small objects of ours when they die: some of each class are kept, and used again.
+"""Free lists for small objects: a deallocated object of the classes `REUSED` is kept, and becomes the next new object of the same class.
 
-Python's own way to make an object and to let it go takes as long as all else that an operation does. So machine code stands in the place of
-what the interpreter calls when the last reference to one has gone (`tp_dealloc`). It does the same: it has the collector forget the object,
-tells those who refer to it weakly, and lets go of what is in its slots. Then it keeps the memory, with all slots empty, for the next one.
-Of a subclass the interpreter has done its part before, and expects that the memory is given back.
+CPython's own allocation and deallocation take as long as the rest of an operation. So an emitted function replaces the deallocator of each
+class (`tp_dealloc`). Like CPython, this function untracks the object in the collector, clears the weak references and drops the slots. Then
+it keeps the memory, with empty slots. For an instance of a subclass, the interpreter has already done its own part and expects the memory
+to be freed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ...backend.llvm.types import I64, POINTER, VOID
 from ..objects import REFERENCES, REUSED, UNSEEN, Objects
 from .function import Function
 
-KEPT = 2048  # of each class
+KEPT = 2048  # objects of each class
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     for cls in REUSED:
         module.variable(f"dead_{cls}", f"internal global [{1 + KEPT} x i64] zeroinitializer, align 64")
         _new(Function(module, objects, f"new_{cls}", []), cls)
@@ -29,13 +29,13 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _kept(f: Function, cls: str) -> tuple[Value, Value]:
-    """Where it is said how many are kept, and the places for them."""
+    """Return the addresses of the length and of the items of a class's free list."""
     place = f.define(POINTER, f'getelementptr i64, ptr @dead_{cls}, i64 0')
     return place, place.at(1, I64)
 
 
 def _new(f: Function, cls: str) -> None:
-    """A new object, all of whose slots are empty."""
+    """Emit `new_CLASS()`: return an object with empty slots, from the free list or newly allocated."""
     place, kept = _kept(f, cls)
     count = place.load(I64)
     f.when_giving(count.equals(0), lambda: f.allocated(cls))
@@ -49,7 +49,7 @@ def _new(f: Function, cls: str) -> None:
 
 
 def _dies(f: Function, cls: str) -> None:
-    """The last reference to an object has gone."""
+    """Emit `CLASS_dies(x)`: deallocate an object after its last reference is gone, or put it on the free list."""
     (x,) = f.arguments
     f.call("PyObject_GC_UnTrack", VOID, [x])
     if f.objects.weakly(cls):
@@ -61,7 +61,7 @@ def _dies(f: Function, cls: str) -> None:
         place.store(f.nothing())
         f.when(~f.is_null(had), lambda had=had: f.drop(had))  # type: ignore[misc]
     place, kept = _kept(f, cls)
-    count = place.load(I64)  # only now, as whatever died may have had others die
+    count = place.load(I64)  # read late: dropping the slots may have deallocated more objects of the class
 
     def keep() -> list[Value]:
         kept.at(count, I64).store(x)
@@ -74,5 +74,5 @@ def _dies(f: Function, cls: str) -> None:
 
     kind = f.type_of(x)
     f.choose(f.both(f.is_the(kind, cls), lambda: count < KEPT), keep, give_back)
-    f.drop(kind)  # which only those that live refer to
+    f.drop(kind)  # only live objects refer to their type
     f.do("ret void")

@@ -1,6 +1,7 @@
-"""Rules: what was made of tensors of some sizes is made of others, with the recipes and frames that it is computed by.
+"""Rules: result templates for tensors of new sizes, with the recipes and launch records that compute the results.
 
-A rule (`rule.py`) is found by the kind of a call, and what it makes is remembered as if Python's own method had made it.
+A rule (`rule.py`) is a size-generic result template, found by the signature of a call (`kinds.py`). The rule's size program gives a
+concrete result template (`Made`). The template is cached as if the fallback in Python had recorded it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from .function import Function
 from .specs import in_rows, nbytes_of, no_numbers, read_integers
 from .working import following, next_word, numbers_of
 
-LARGEST = 1 << 58  # elements of which all bytes are an integer of C
+LARGEST = 1 << 58  # elements; the byte count of so many elements fits a signed 64-bit integer
 OF_A_STEP = 7  # items of a step of a rule
 _OF_A_RECIPE = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     _data(Function(module, objects, "data_of", [("spec", POINTER)]))
     _data_of_python(Function(module, objects, "data_of_python", [(name, POINTER) for name in ("dtype", "shape", "recipe")]))
     of_python = [("self", POINTER), ("args", POINTER), ("count", I64)]
@@ -50,8 +51,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _recipe(f: Function) -> None:
-    """A recipe that gives what lies in memory in a row as this spec says, owned. What it reads through are specs, which are asked for their
-    forms when it is planned with.
+    """Emit `recipe_like(...)`: return a new recipe with a contiguous result of `spec`. Its layout forms are derived from specs on demand.
     """
     op, spec, dtypes, through, which, keeps_order, needs = f.arguments
     done = recipe_of_data(f, spec)
@@ -65,7 +65,9 @@ def _recipe(f: Function) -> None:
 
 
 def _known(f: Function) -> None:
-    """The same, or the one made before: nothing else remembers it."""
+    """Emit `recipe_through(...)`: return the recipe of the given parts, with a contiguous result, from the cache `spec._through` or newly
+    built. No further cache has the recipe. A full cache is cleared, with every result cache, before the insertion. The function returns a
+    new reference."""
     recipes = f.the("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.tuple_of(*[f.own(x) for x in (op, shape, dtype, dtypes, through)])
@@ -82,7 +84,8 @@ def _known(f: Function) -> None:
 
 
 def _spec(f: Function) -> None:
-    """The spec of a dtype and the next numbers, a shape and as many strides, owned."""
+    """Emit `spec_at(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The
+    function advances the cursor and returns a new reference."""
     dtype, ndim, cursor = f.arguments
     place, numbers = following(cursor, ndim * 2), no_numbers(f)
 
@@ -95,7 +98,8 @@ def _spec(f: Function) -> None:
 
 
 def _tuple(f: Function) -> None:
-    """A tuple of the next numbers, which mostly are zeros."""
+    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers. Most are zeros, so `(0,)` and `(0, 0)` are shared
+    objects."""
     count, cursor = f.arguments
     numbers = following(cursor, count)
     for name, size in (("(0,)", 1), ("(0, 0)", 2)):
@@ -111,7 +115,9 @@ def _tuple(f: Function) -> None:
 
 
 def _sources(f: Function) -> None:
-    """What a step reads: where a dtype stands, a number of that dtype, which is the next; where a pair does, what is divided by that."""
+    """Emit `sources_like(sources, cursor)`: return the sources of a step, with the placeholders of scalars filled in. A dtype among
+    `sources` stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the dividend divided
+    by the next integer. The other items are taken as they are. The function returns a new reference."""
     sources, cursor = f.arguments
 
     def is_number(k: Value) -> Value:
@@ -147,7 +153,8 @@ def _sources(f: Function) -> None:
 
 
 def _recipe_of_step(f: Function) -> None:
-    """The recipe of a step like one before, owned."""
+    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`Rule.steps`), which reads and writes through `specs`.
+    """
     step, specs = f.arguments
     op, dtypes, keeps_order, own, which, only, needs = (f.item(step, k) for k in range(OF_A_STEP))
 
@@ -171,7 +178,8 @@ def _recipe_of_step(f: Function) -> None:
 
 
 def _read(f: Function) -> None:
-    """What a step reads, as `Made` has that, like one before."""
+    """Emit `read_like(read, cursor)`: return an item of `Made.reads`: the sources, offsets and derivative flag of a step, with the next
+    integers."""
     read, cursor = f.arguments
     sources, starts, follows = (f.item(read, k) for k in range(3))
     begins = f.made(f.call("integers_at", POINTER, [f.integer(starts), cursor]))
@@ -183,7 +191,8 @@ def _read(f: Function) -> None:
 
 
 def _frame(f: Function) -> None:
-    """The words of a frame, like one before but for some, which are the next; if there are none, that one."""
+    """Emit `frame_like(words, places, cursor)`: return a copy of a launch record with the next integers at `places`. Without places, the
+    record does not depend on sizes, and the function returns the record itself."""
     words, places, cursor = f.arguments
     f.when_giving(f.word(places, SIZE).equals(0), lambda: f.own(words))
     found = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.at(words, BYTES), f.word(words, SIZE)]))
@@ -193,7 +202,9 @@ def _frame(f: Function) -> None:
 
 
 def _give_frame(f: Function) -> None:
-    """Write down a frame with a recipe, or with that of a product that is summed, unless there is one, and keep its kernel."""
+    """Emit `give_frame(recipe, product, frame, plan)`: store a launch record and retain the plan, which owns the kernel. The record belongs
+    to `recipe`; if `product` is not None, it belongs to the sum `recipe` over `product` and is stored with `product`. An earlier record
+    stays. The function returns true, or false if it declines."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_the(product, "None")
 
@@ -202,7 +213,7 @@ def _give_frame(f: Function) -> None:
         f.choose(is_alone, alone, summed)
 
     def keep_kernel() -> None:
-        """First, as frames have none without; and before the recipe, so that it is there as long as that."""
+        """Retain the plan first, since a record holds only the kernel's address; being first in the list, the plan is released last."""
         for x in (plan, f.selected(is_alone, recipe, product)):
             f.append(f.the("with frames"), x)
 
@@ -217,15 +228,16 @@ def _give_frame(f: Function) -> None:
         return []
 
     def one_more() -> None:
-        """Behind the pair that there was, in a dictionary."""
+        """Store a further sum's record in a dictionary, together with the earlier pair."""
         f.when(f.is_a(f.get(product, "Recipe.summed"), "tuple"), lambda: instead(f.made(f.call("PyDict_New", POINTER, [])), as_well=True))
         known = f.get(product, "Recipe.summed")
         f.require(f.call("PyDict_SetItem", I32, [known, recipe, frame]).equals(0))
         f.unseen(known)
 
     def instead(made: Value, *, as_well: bool = False) -> None:
-        """Put this where what is known of sums stands, with what stands there `as_well`, if that is a pair."""
-        before = f.get(product, "Recipe.summed")  # only now, as Python may have run
+        """Replace `Recipe.summed` of the product by `made`. With `as_well`, first copy the old pair into `made`; decline if the old value
+        is no pair."""
+        before = f.get(product, "Recipe.summed")  # read late: Python code may have run since and changed the slot
         if as_well:
             f.require(f.is_a(before, "tuple"))
             f.require(f.call("PyDict_SetItem", I32, [made, f.item(before, 0), f.item(before, 1)]).equals(0))
@@ -244,7 +256,7 @@ def _give_frame(f: Function) -> None:
 
 
 def new_made(f: Function, **slots: Value) -> Value:
-    """A `Made`, held, with this in its slots, and nothing in the others."""
+    """Emit a new result template (`Made`) with these slots and defaults elsewhere. The reference is dropped if the function declines."""
     made = f.new("Made")
     nothing = {"parts": "()", "recipes": "()", "reads": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
     nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan", "operation", "beside"), "None")
@@ -254,12 +266,12 @@ def new_made(f: Function, **slots: Value) -> Value:
 
 
 def recipe_of_data(f: Function, spec: Value) -> Value:
-    """The recipe of what is in memory in a row, as it is seen by this spec; held."""
+    """Emit the recipe of contiguous data in memory of `spec`. The new reference is dropped if the function declines."""
     return f.made(f.call("data_of", POINTER, [spec]))
 
 
 def _data(f: Function) -> None:
-    """The same: the one that the spec has, or one that is made now."""
+    """Emit `data_of(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`, as a new reference."""
     (spec,) = f.arguments
     there = f.get(spec, "Spec.data")
     f.when_giving(~f.is_null(there), lambda: f.own(there))
@@ -272,13 +284,15 @@ def _data(f: Function) -> None:
     parts |= dict.fromkeys(("target", "frame", "summed", "needs", "apart"), none)
     for slot, x in parts.items():
         f.set(recipe, f"Recipe.{slot}", f.own(x))
-    f.when(f.is_null(f.get(spec, "Spec.data")), lambda: f.set(spec, "Spec.data", f.own(recipe)))  # unless Python ran
+    # Python code may have run and set the slot
+    f.when(f.is_null(f.get(spec, "Spec.data")), lambda: f.set(spec, "Spec.data", f.own(recipe)))
     f.keeps(recipe)
     f.give(recipe)
 
 
 def _data_of_python(f: Function) -> None:
-    """The same of a dtype and a shape of Python's; what it made before, if there is such, is that of the spec, unless that has one."""
+    """Emit `data_of_python(dtype, shape, recipe)`: return the recipe of contiguous data with a dtype and a shape given by the interpreter.
+    If `recipe` is not None and the spec has no such recipe yet, the spec keeps `recipe`."""
     dtype, shape, recipe = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
     f.require(ndim <= MOST_AXES)
@@ -294,15 +308,15 @@ def _data_of_python(f: Function) -> None:
 
 
 def _data_for_python(f: Function) -> None:
-    """The same for Python: None if it is to make it."""
+    """Emit `data_for_python`, the entry for Python of `data_of_python`. It returns None where Python code must build the recipe."""
     given = f.arguments[1]
     f.give_or_none(f.call("data_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(3)]))
 
 
 def _part(f: Function) -> None:
-    """A part of what is made, which is in memory, or a view."""
+    """Emit `part_like(part, cursor, specs)`: return the template of one element, in memory or a view, of a tuple of results."""
     part, cursor, specs = f.arguments
-    f.when_giving(~f.is_a(part, "tuple"), lambda: f.own(part))  # a table that tells it by size
+    f.when_giving(~f.is_a(part, "tuple"), lambda: f.own(part))  # a table of parts by size
     spec, held = (f.integer(f.item(part, k)) for k in range(2))
     shift = f.as_object(next_word(cursor))
 
@@ -320,9 +334,9 @@ def _part(f: Function) -> None:
 
 
 def _with_specs(f: Function) -> None:
-    """What a rule makes, whose results begin there, of tensors with the given specs, as many as it asks for: these, and then others that
-    it makes, are held as long as it makes the rest.
-    """
+    """Emit `made_like(rule, results, given)`: return the result template of a rule, as a new reference. `results` are the values of the
+    rule's size program and `given` the operands' specs, at least `Rule.given` of them. The given and the newly built specs are kept alive
+    until the template is complete."""
     rule, results, given = f.arguments
     like, first = f.get(rule, "Rule.specs"), f.integer(f.get(rule, "Rule.given"))
     cursor, specs = f.local(POINTER, results), f.local(array(POINTER, MOST_SPECS))
@@ -344,14 +358,15 @@ def _with_specs(f: Function) -> None:
 
 
 def _made(f: Function) -> None:
-    """The same, with these specs."""
+    """Emit `made_with_specs(rule, cursor, specs)`: build the result template of a rule from the specs and the program's remaining values.
+    The function also stores the launch records of the rule's steps with the new recipes."""
     rule, cursor, specs = f.arguments
     like, frames = (f.get(rule, f"Rule.{slot}") for slot in ("steps", "frames"))
     shift = f.as_object(next_word(cursor))
     single = f.is_the(f.get(rule, "Rule.is_single"), "True")
 
     def one_recipe() -> list[Value]:
-        """Who calls has the sources and offsets."""
+        """Build the only recipe. The caller supplies its sources and offsets."""
         found = f.made(f.call("recipe_of_step", POINTER, [f.item(like, 0), specs]))
         f.keeps(found)
         return [f.own(f.the("()")), found]
@@ -415,7 +430,8 @@ def _made(f: Function) -> None:
 
 
 def suiting(f: Function, known: Value, numbers: Value, results: Value) -> Value:
-    """The rule, of those known of a kind, that suits these numbers, whose results are written down; it declines if there is none."""
+    """Emit a search for the first cached rule whose guards hold for `numbers`, and decline without a match. The caller gives the cache
+    (`Known`) of one signature. The results of the rule's size program are written to `results`. The rule is a borrowed reference."""
     rules = f.get(known, "Known.general")
     at, count, found = f.local(I64, f.number(0)), f.length(rules), f.local(POINTER, f.nothing())
 
@@ -434,7 +450,8 @@ def suiting(f: Function, known: Value, numbers: Value, results: Value) -> Value:
 
 
 def _of_kind(f: Function) -> None:
-    """What a rule makes in a call of the kind that is written down, if one suits its numbers."""
+    """Emit `made_of_kind()`: return the result template for a call with the signature recorded last. Decline if no rule matches its sizes.
+    """
     results = f.local(array(I64, MOST_RESULTS))
     rule = f.hold(suiting(f, kinds.known_of_kind(f), kinds.numbers(f)[1], results))
     place, given = kinds.specs(f)
@@ -446,7 +463,8 @@ def _of_kind(f: Function) -> None:
 
 
 def _of_numbers(f: Function) -> None:
-    """What a rule makes of tensors with the numbers of a tuple, and the specs of another."""
+    """Emit `made_of_numbers(rule, numbers, specs)`: return the result template that a rule gives for these sizes and operand specs. Both
+    arguments are tuples. The function declines if the guards of the rule fail."""
     rule, numbers, specs = f.arguments
     program, results = f.get(rule, "Rule.program"), f.local(array(I64, MOST_RESULTS))
     f.require(f.call("work_out", I64, [program, numbers_of(f, program, numbers), results]) > 0)
@@ -455,19 +473,21 @@ def _of_numbers(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """What is made in a call by a rule, which is remembered in a table of a spec from then on: that owns it."""
+    """Emit `made_by_rule(...)`: return the result template that a rule gives for a call, and cache the template in a table of `spec`. The
+    table owns the template; the function returns a borrowed reference. It declines if the call has no signature or no rule matches."""
     spec, slot, name, beside, every, count, names, which = f.arguments
     f.require(kinds.find_kind(f, name, every, count, names, which))
     f.give(f.call("made_of_this_kind", POINTER, [spec, slot, name, beside]))
 
 
 def made_now(f: Function) -> Value:
-    """What a rule makes in a call of the kind that is written down, held."""
+    """Emit a call for the result template of the signature recorded last. The new reference is dropped if the function declines."""
     return f.made(f.call("made_of_kind", POINTER, []))
 
 
 def _of_this_kind(f: Function) -> None:
-    """The same in a call of the kind that is written down."""
+    """Emit `made_of_this_kind(spec, slot, name, beside)`: like `made_by_rule`, but for the signature recorded last. The function caches the
+    result template in a table of `spec` under `name` and `beside`, and returns a borrowed reference."""
     made = made_now(f)
     f.require(f.call("remember", I1, [*f.arguments, made]))
     f.let_go(made)
@@ -475,6 +495,6 @@ def _of_this_kind(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """The same for Python; None if something else is made of them."""
+    """Emit `made_by`, the entry for Python of `made_of_numbers`. It returns None if the guards of the rule fail."""
     given = f.arguments[1]
     f.give_or_none(f.call("made_of_numbers", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(3)]))

@@ -1,6 +1,6 @@
-"""Steps of a plan, run one after the other: each is given memory, its kernel is launched, and its cell settled, as `plans/steps.py` does.
+"""Execution of plan steps: each step gets memory, launches its kernel, and stores the result in its cell, as in `plans/steps.py`.
 
-The caller has the lock of those who compute, and owns what is given. A kernel that takes long runs without Python's lock.
+The caller holds the lock of the runtime and owns the arguments. A kernel that takes long runs without the GIL.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from .blocks import DATA
 from .function import Function
 from .launching import launch_it, number_as
 
-# In the head of a step, in bytes: its kernel, or 0, the extent of the shared loop, how many arguments; the cell that it computes, of how
-# many bytes; whether it runs without Python's lock; the memory that it wants for itself; the cell that it writes over, or -1; that whose
-# memory it takes if nobody else has it, or -1; how many cells nobody needs any more then; and how many are computed beside it. Of each of
-# these follow a cell for its memory, its number, and the cell whose memory it takes.
+# Words of a step's header, as byte offsets: the kernel's address or 0; the extent of the parallel loop; the number of arguments; the cell
+# of the result and its bytes; whether to release the GIL; bytes of scratch memory; the cell to overwrite, or -1; the cell whose memory is
+# reused if nothing else refers to it, or -1; the number of cells that are not needed afterwards; the number of extra outputs. For each
+# extra output follow a cell for its memory, the number of its own cell, and the cell whose memory is reused.
 KERNEL, SPLIT, ARGUMENTS, CELL, NBYTES, RELEASES, WANTED, OVER, TAKES, LAST, BESIDES = (8 * k for k in range(PLANNED))
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     given = [(name, POINTER) for name in ("nodes", "offsets", "scalars")]
     _memory_of_result(Function(module, objects, "memory_of_result", [("step", POINTER), ("takes", I64), given[0]]))
     _run(Function(module, objects, "run_planned", [("step", POINTER), *given], I1))
@@ -29,8 +29,10 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _run_steps(f: Function) -> None:
-    """For Python: run the steps of a frame from one on and up to another, with the nodes, offsets and scalars that are given. The number of
-    the first that was not run.
+    """Emit `run_steps`, the entry for Python: run steps `first` to `last - 1` of a plan's launch record with lists of nodes, offsets and
+    scalars.
+
+    The function returns the number of the first step that was not run.
     """
     _, args, _ = f.arguments
     frame, *given, first, last = (args.at(k, POINTER).load(POINTER) for k in range(6))
@@ -51,7 +53,10 @@ def _run_steps(f: Function) -> None:
 
 
 def _run(f: Function) -> None:
-    """Run one step; false if that is Python's to do, say as there is no more memory of this kind."""
+    """Emit `run_planned(step, nodes, offsets, scalars)`: run one step. Return false if the executor in Python must run the step.
+
+    Reasons are exhausted fast-path memory and an index out of range, for example.
+    """
     step, nodes, offsets, scalars = f.arguments
     cell = f.hold(_item(f, nodes, f.word(step, CELL)))
     f.require(f.either(f.is_a(cell, "Node"), lambda: f.is_a(cell, "Cell")))
@@ -62,7 +67,7 @@ def _run(f: Function) -> None:
     own = lambda: [f.call("memory_of_result", POINTER, [step, f.word(step, TAKES), nodes])]  # noqa: E731
     out = f.made(f.choose(over < 0, own, lambda: [f.own(_nobody_elses(f, nodes, over))])[0])
     scratch = f.made(f.call("lend", POINTER, [f.word(step, WANTED)]))
-    f.require(_waits(f, cell))  # asked after the last allocation: a finalizer may compute it
+    f.require(_waits(f, cell))  # tested after the last allocation: a finalizer may have evaluated the node
     f.each(f.word(step, BESIDES), lambda k: f.require(_waits(f, _item(f, nodes, f.word(besides.at(k * BESIDE, I64), 8)))))
     args, flag = f.local(array(I64, MOST)), f.local(I64, f.number(0))
 
@@ -74,12 +79,13 @@ def _run(f: Function) -> None:
     launch = f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(step, SPLIT).text}, i64 0)"
 
     f.when(~f.is_null(kernel), lambda: launch_it(f, launch, f.word(step, RELEASES).differs(0)))
-    f.require(flag.load(I64).equals(0))  # else Python tells of it: its kernel meets the same index, also where this was written over
+    # an index is out of range: the same kernel called from Python meets it again, also after overwriting, and raises the error
+    f.require(flag.load(I64).equals(0))
     f.let_go(scratch)
     f.keeps(out)
     _put(f, cell, out)
     f.each(f.word(step, BESIDES), lambda k: _put_beside(f, besides.at(k * BESIDE, I64), nodes))
-    _forget_recipe(f, cell)  # when all of them are there: Python may run
+    _forget_recipe(f, cell)  # only when all outputs are stored, since Python code may run
     f.each(f.word(step, BESIDES), lambda k: _forget_recipe(f, _item(f, nodes, f.word(besides.at(k * BESIDE, I64), 8))))
     f.let_go(cell)
     f.each(forgotten, lambda k: _forget(f, nodes, f.at(step, 8 * PLANNED).at(k, I64).load(I64)))
@@ -87,7 +93,8 @@ def _run(f: Function) -> None:
 
 
 def _waits(f: Function, cell: Value) -> Value:
-    """Whether it is a plan's own cell, or a node that is pending, and nobody has begun to write over what it reads."""
+    """Emit a test whether a cell still needs a value: a plan's own cell, or a pending node whose operands no update has begun to overwrite.
+    """
 
     def of_node() -> Value:
         recipe = f.get(cell, "Node.recipe")
@@ -97,20 +104,20 @@ def _waits(f: Function, cell: Value) -> Value:
 
 
 def _nobody_elses(f: Function, nodes: Value, over: Value) -> Value:
-    """The buffer of a cell, borrowed: its content is written over, as nobody else can read it any more."""
+    """Emit the buffer of the cell to overwrite, borrowed. The code declines if anything else refers to the buffer."""
     buffer = _buffer_of(f, _item(f, nodes, over))
     f.require(_is_sole(f, buffer))
     return buffer
 
 
 def _is_sole(f: Function, buffer: Value) -> Value:
-    """Whether a buffer has one owner, and nobody else sees its memory."""
+    """Emit a test whether a buffer has one reference and is not externally shared."""
     hidden = lambda: f.both(f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: f.is_the(f.get(buffer, "Buffer.frozen"), "False"))  # noqa: E731
     return f.both(f.has_one_owner(buffer), hidden)
 
 
 def _buffer_of(f: Function, cell: Value) -> Value:
-    """The buffer of a node, or of a plan's own cell, borrowed."""
+    """Emit the buffer of a node or of a plan's own cell, borrowed."""
     of_node, of_cell = lambda: [f.get(cell, "Node.buffer")], lambda: [f.get(cell, "Cell.buffer")]
     (buffer,) = f.choose(f.is_a(cell, "Node"), of_node, of_cell)
     f.require(f.is_a(buffer, "Buffer"))
@@ -118,14 +125,14 @@ def _buffer_of(f: Function, cell: Value) -> Value:
 
 
 def _item(f: Function, items: Value, k: Value) -> Value:
-    """An item of a list, borrowed."""
+    """Emit an item of a list, borrowed. The code declines if the list is shorter."""
     found = f.listed(items, k)
     f.refuse(f.is_null(found))
     return found
 
 
 def _put(f: Function, cell: Value, out: Value) -> None:
-    """Give a node, or a plan's own cell, its memory."""
+    """Emit code to store a buffer in a node or in a plan's own cell. The reference `out` is consumed."""
 
     def into(slot: str) -> list[Value]:
         before = f.get(cell, slot)
@@ -137,12 +144,15 @@ def _put(f: Function, cell: Value, out: Value) -> None:
 
 
 def _forget_recipe(f: Function, cell: Value) -> None:
-    """Of a node that has its memory now."""
+    """Emit code to drop the recipe of a node after its buffer was stored. A plan's own cell has no recipe."""
     f.when(f.is_a(cell, "Node"), lambda: f.call("forget_recipe", VOID, [cell]))
 
 
 def _memory_of_result(f: Function) -> None:
-    """A buffer for a result: that of a cell which nobody else can read, if it is as large, or a new one."""
+    """Emit `memory_of_result(step, takes, nodes)`: return a buffer for a result, as a new reference.
+
+    The buffer of cell `takes` is reused if it has the right size and no other reference. A negative `takes` means a new buffer.
+    """
     step, takes, nodes = f.arguments
 
     def taken() -> list[Value]:
@@ -161,25 +171,28 @@ def _memory_of_result(f: Function) -> None:
 
 
 def _give_memory(f: Function, step: Value, beside: Value, nodes: Value) -> None:
-    """What is computed beside has memory, in a cell of its own."""
+    """Emit the allocation of an extra output of a step, stored in the cell for its memory."""
     out = f.call("memory_of_result", POINTER, [step, f.word(beside, 16), nodes])
     f.refuse(f.is_null(out))
     _put(f, _item(f, nodes, beside.load(I64)), out)
 
 
 def _put_beside(f: Function, beside: Value, nodes: Value) -> None:
-    """What was computed beside has its memory."""
+    """Emit code to store the memory of an extra output in the output's own cell."""
     out = f.own(f.get(_item(f, nodes, beside.load(I64)), "Cell.buffer"))
     _put(f, _item(f, nodes, f.word(beside, 8)), out)
 
 
 def _forget(f: Function, nodes: Value, k: Value) -> None:
-    """Nobody needs this cell any more."""
+    """Emit code to mark a cell as not needed afterwards, so its memory can be freed."""
     f.call("PyList_SetItem", I32, [nodes, k, f.own(f.the("DONE"))])
 
 
 def _argument(f: Function, row: Value, given: tuple[Value, Value, Value], out: Value, scratch: Value, flag: Value) -> Value:
-    """What a row of a frame stands for. The `flag` tells of an index that is out of range."""
+    """Emit the value of a kernel argument, a 64-bit word, from its row of the launch record.
+
+    The kernel sets the local `flag` if an index is out of range.
+    """
     nodes, offsets, scalars = given
     kind, which, more = row.load(I64), f.word(row, 8), f.word(row, 32)
 

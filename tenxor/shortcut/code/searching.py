@@ -1,4 +1,4 @@
-"""Places found among what is in order, and heights between points, as a program (`programs.py`) says."""
+"""Binary search in sorted arrays, and linear interpolation, as bytecode programs (`programs.py`) ask for them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .function import Function
 from .looping import WAYS, lying, result_at
 from .ordering import KINDS
 
-SIDE_BY_SIDE = 8  # of numbers that are looked for, as each waits for memory and for itself
-LANES, VECTORS = 8, 4  # of those that are compared with each of a few
-MOST_FEW = 64  # that are soonest compared with all
-LOOKED_AT = 1 << 17  # points of a line, whose order is found out each time, as long as that is sooner done than NumPy is asked
+SIDE_BY_SIDE = 8  # values searched for together, to hide the latency of loads and compares
+LANES, VECTORS = 8, 4  # lanes and vectors of values compared with each element of a short sorted array
+MOST_FEW = 64  # elements of a sorted array up to which comparing with each is fastest
+LOOKED_AT = 1 << 17  # points of a line; their order is checked at each call, and up to here that is faster than a call of NumPy
 _LIE = [("sorted", POINTER), ("size", I64), ("between", I64), ("wanted", POINTER), ("count", I64), ("apart", I64), ("to", POINTER)]
 _HEIGHTS = [("heights", POINTER), ("beside", I64), ("has_left", I64), ("left", DOUBLE), ("has_right", I64), ("right", DOUBLE)]
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     given = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for dtype in SEARCHED:
         if dtype.is_float:
@@ -45,12 +45,16 @@ def _name(how: str, dtype: DType, right: bool) -> str:
 
 
 def _kind(dtype: DType) -> tuple[Type, str]:
-    """The type, and the letters with which its order begins."""
+    """Return the LLVM type of a dtype and the first letter of its ordered comparison predicates."""
     return KINDS[dtype.name], {"float": "o", "int": "s", "uint": "u"}[dtype.kind]
 
 
 def _search(f: Function, dtype: DType) -> None:
-    """Before which of some sorted numbers others belong, or after which of those that are equal; NaN comes after all numbers."""
+    """Emit `search_DTYPE(...)`: write the insertion position of each wanted value in a sorted array, as `searchsorted` does. NaN sorts
+    last.
+
+    With `right`, a position is after equal elements, otherwise before them.
+    """
     *lie, right = f.arguments
     ordered, size, between, _, _, apart, _ = lie
     kind, _ = _kind(dtype)
@@ -68,7 +72,10 @@ def _search(f: Function, dtype: DType) -> None:
 
 
 def _search_few(f: Function, dtype: DType, right: bool) -> None:
-    """Neighbours among a few, none of which is NaN: each is compared with all. What is not comparable is NaN, and comes after all."""
+    """Emit the search in a short sorted array without NaN for contiguous wanted values: each value is compared with each element.
+
+    A wanted value that is not comparable is NaN, and gets the last position.
+    """
     ordered, size, between, wanted, count, _, to = f.arguments
     kind, _ = _kind(dtype)
     predicate = {"float": "u", "int": "s", "uint": "u"}[dtype.kind] + ("le" if right else "lt")
@@ -98,18 +105,18 @@ def _search_few(f: Function, dtype: DType, right: bool) -> None:
 
 
 def _search_many(f: Function, dtype: DType, right: bool) -> None:
-    """The same by halves. Half of what is left is passed over by a mask, not a branch, as LLVM would make of a choice, so that nothing is
-    foreseen wrongly. (D. Knuth, The Art of Computer Programming, volume 3, 6.2.1: uniform binary search.)
+    """Emit a uniform binary search for each wanted value. A mask skips half of the rest: LLVM would turn a select into a branch, which is
+    often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3, 6.2.1: uniform binary search.)
     """
     ordered, size, between, wanted, count, apart, to = f.arguments
     kind, letter = _kind(dtype)
 
     def passed(at: Value, y: Value) -> Value:
-        """1 where the place of `y` is after a sorted one, else 0."""
+        """Return 1 if `y` belongs after the sorted element `at`, else 0."""
         return ordered.at(at * between, I8).load(kind).compare(letter + ("le" if right else "lt"), y).cast("zext", I64)
 
     def find(k: Value, many: int) -> None:
-        """The places of some neighbours, side by side."""
+        """Search for `many` neighbouring values together, and write their positions."""
         every = [wanted.at((k + j) * apart, I8).load(kind) for j in range(many)]
 
         def halve(now: Sequence[Value]) -> Sequence[Value]:
@@ -137,7 +144,7 @@ def _numbers_of(f: Function, dtype: DType) -> Value:
 
 
 def _numbers(f: Function, dtype: DType) -> None:
-    """How many of some sorted floats are numbers: NaN comes after them."""
+    """Emit `numbers_DTYPE(sorted, size, between)`: return how many of some sorted floats are not NaN. NaN sorts last."""
     ordered, size, between = f.arguments
 
     def is_number(at: Value) -> Value:
@@ -153,7 +160,7 @@ def _numbers(f: Function, dtype: DType) -> None:
 
 
 def _ascends(f: Function, dtype: DType) -> None:
-    """Whether no number is less than the one before it, nor any NaN."""
+    """Emit `ascends_DTYPE(sorted, size, between)`: return whether the elements ascend, repeats included, without NaN."""
     ordered, size, between = f.arguments
     kind, letter = _kind(dtype)
     count = size - 1
@@ -176,7 +183,7 @@ def _ascends(f: Function, dtype: DType) -> None:
 
 
 def _search_any(f: Function) -> None:
-    """Places for the dtype of a program."""
+    """Emit `search`, which runs a search program for the dtype that the program names."""
     program, _, _, found = f.arguments
     number, right = f.word(program, 8), f.word(program, 16)
     given = [*lying(f, (24, 56)), result_at(f, found, 0), right]
@@ -186,7 +193,7 @@ def _search_any(f: Function) -> None:
 
 
 def _digitize(f: Function) -> None:
-    """The same among edges that ascend, or counted from the end of those that descend; others are left to Python."""
+    """Emit `digitize`, which runs a program to search in edges. Descending edges are searched from the end; unsorted edges are declined."""
     program, _, _, found = f.arguments
     number, right = f.word(program, 8), f.word(program, 16)
     edges, size, between, *wanted = lying(f, (24, 56))
@@ -208,11 +215,15 @@ def _digitize(f: Function) -> None:
 
 
 def _interpolate(f: Function) -> None:
-    """The heights of a line through points, step by step as NumPy has it (`arr_interp`); it declines where points are in no order."""
+    """Emit `interpolate(...)`: write the heights of a line through points, by the same steps as NumPy (`arr_interp`).
+
+    The function declines unless the points ascend and are at least two.
+    """
     points, size, between, wanted, count, apart, to, heights, beside, has_left, left, has_right, right = f.arguments
     f.require(size > 1)
     f.require(f.call(f"ascends_{float64}", I1, [points, size, between]))
-    f.call(f"search_{float64}", I64, [*f.arguments[:7], f.number(1)])  # where heights are to be: each place has as many bytes
+    # the positions are written into the memory of the result, which has as many bytes for each
+    f.call(f"search_{float64}", I64, [*f.arguments[:7], f.number(1)])
 
     def height(k: Value) -> Value:
         return heights.at(k * beside, I8).load(DOUBLE)
@@ -235,7 +246,7 @@ def _interpolate(f: Function) -> None:
             result.store(select(x.equals(x0), y0, found))
 
             def infinite() -> None:
-                """One of both heights is, perhaps."""
+                """Recompute from the right point: one of the two heights may be infinite."""
                 other = slope * (x - x1) + y1
                 result.store(select(other.is_nan() & y0.equals(y1), y0, other))
 
@@ -254,7 +265,7 @@ def _interpolate(f: Function) -> None:
 
 
 def _interpolate_any(f: Function) -> None:
-    """The heights that a program tells of."""
+    """Emit `interpolate_any`, which runs an interpolation program."""
     program, _, _, found = f.arguments
     has_left, left, has_right, right = (f.word(program, 8 * k) for k in range(1, 5))
     memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), f.word(program, 40)]))
@@ -268,7 +279,7 @@ def _interpolate_any(f: Function) -> None:
 
 
 def _doubles(f: Function, first: int, memory: Value) -> list[Value]:
-    """Where an operand begins, how many elements it has, and how far apart: in memory of ours where it is in single precision."""
+    """Emit the address, length and stride in bytes of a float64 operand. A float32 operand is first converted into `memory`."""
     program, *_ = f.arguments
     start, count, step = lying(f, (first,))
     is_single, at = f.word(program, first + 32), f.word(program, first + 40)

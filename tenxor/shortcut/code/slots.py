@@ -1,4 +1,7 @@
-"""What the interpreter calls for operators (`slots.py`): a method's own machine code, or for what is not plain what stood there."""
+"""Functions for the type slots of `Tensor`. The interpreter calls them for operators (`../slots.py`).
+
+Each function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from .record import asked
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     module.variable("stood_there", f"global [{len(ENTRIES)} x ptr] zeroinitializer")
 
     def function(name: str, *parameters: Any, result: Any = POINTER) -> Function:
@@ -34,33 +37,33 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _stood_there(f: Function, name: str, result: Any = POINTER) -> Value:
-    """What the interpreter's own function gives."""
+    """Emit a call, with the same arguments, of the function that was in the slot before."""
     place = f.define(POINTER, f"getelementptr ptr, ptr @stood_there, i64 {BEFORE[name]}")
     given = ", ".join([f"{x.type.text} {x.text}" for x in f.arguments])
     return f.define(result, f"call {result.text} {place.load(POINTER).text}({given})")
 
 
 def _own(f: Function, method: str, *given: Value) -> Value:
-    """What a method's machine code gives, with all that it leaves to Python's."""
+    """Emit a call of the fast path of a `Tensor` method, which falls back to the method in Python itself."""
     return f.call(f"Tensor.{method}", POINTER, list(given))
 
 
 def is_plain(f: Function, y: Value) -> Value:
-    """Whether this is a tensor, a float or an integer, and not of a subclass."""
+    """Emit a test whether the type of `y` is exactly Tensor, float or int, and no subclass."""
     kind = f.type_of(y)
     others = lambda: f.either(f.is_the(kind, "float"), lambda: f.is_the(kind, "int"))  # noqa: E731
     return f.either(f.has_type(y, "Tensor"), others)
 
 
 def _getitem(f: Function) -> None:
-    """`x[key]`"""
+    """Emit the slot function of `x[key]`."""
     x, key = f.arguments
     f.when_giving(f.has_type(x, "Tensor"), lambda: _own(f, "__getitem__", x, key))
     f.give(_stood_there(f, "slot_getitem"))
 
 
 def _setitem(f: Function) -> None:
-    """`x[key] = value`, or `del x[key]` if there is none; 0, or -1 for an error."""
+    """Emit the slot function of `x[key] = value`; a null `value` means `del x[key]`. The function returns 0, or -1 for an error."""
     x, key, value = f.arguments
     plain = f.both(f.has_type(x, "Tensor"), lambda: ~f.is_null(value))
     f.when_giving(~plain, lambda: _stood_there(f, "slot_setitem", I32))
@@ -74,7 +77,8 @@ def _setitem(f: Function) -> None:
 
 
 def _item(f: Function) -> None:
-    """`x[k]` for whoever goes through all of it: beyond the last there is an IndexError, of which nobody reads what it says."""
+    """Emit the slot function of `x[k]` for iteration. Beyond the last element the function raises an IndexError; its message is never read.
+    """
     x, k = f.arguments
     f.when_giving(~f.is_a(x, "Tensor"), lambda: _stood_there(f, "slot_item"))
     shape = f.get(asked(f, x, "spec"), "Spec.shape")
@@ -93,7 +97,7 @@ def _beyond(f: Function) -> Value:
 
 
 def _bool(f: Function) -> None:
-    """Whether it is true; -1 for an error. Mostly it is what a comparison of elements gave."""
+    """Emit the slot function of `bool(x)`: 1, 0, or -1 for an error. The usual operand is the result of comparing two elements."""
     (x,) = f.arguments
     f.when_giving(~f.is_a(x, "Tensor"), lambda: _stood_there(f, "slot_bool", I32))
     is_one = f.both(f.is_the(f.get(x, "Tensor.spec"), "point bool"), lambda: f.is_a(f.get(x, "Tensor.storage"), "Element"))
@@ -106,12 +110,12 @@ def _bool(f: Function) -> None:
     f.when(is_one, known)
     found = _own(f, "__bool__", x, f.nothing())
     f.when_giving(f.is_null(found), lambda: f.constant(I32, -1))
-    f.drop(found)  # there will always be both
+    f.drop(found)  # True and False are never deallocated, so the comparison below is safe
     f.give(f.is_the(found, "True").cast("zext", I32))
 
 
 def _compared(f: Function) -> None:
-    """`x < y` and the like."""
+    """Emit the slot function of the six comparisons, like `x < y`; the argument `which` numbers them in the order of `COMPARED`."""
     x, y, which = f.arguments
     plain = f.both(f.has_type(x, "Tensor"), lambda: is_plain(f, y))
     f.when_giving(~plain, lambda: _stood_there(f, "slot_compared"))
@@ -121,21 +125,24 @@ def _compared(f: Function) -> None:
 
 
 def _in_place(f: Function, name: str) -> None:
-    """`x += y` and the like."""
+    """Emit the slot function of an in-place operator, like `x += y`."""
     x, y = f.arguments
     f.when_giving(f.both(f.has_type(x, "Tensor"), lambda: is_plain(f, y)), lambda: _own(f, f"__{name}__", x, y))
     f.give(_stood_there(f, f"slot_{name}"))
 
 
 def _unary(f: Function, name: str) -> None:
-    """`-x` and the like."""
+    """Emit the slot function of a unary operator, like `-x`."""
     (x,) = f.arguments
     f.when_giving(f.has_type(x, "Tensor"), lambda: _own(f, f"__{name}__", x, f.nothing()))
     f.give(_stood_there(f, f"slot_{name}"))
 
 
 def _binary(f: Function, name: str) -> None:
-    """`x + y` and the like, one of which is a tensor. If both are, the first is asked, which takes tensors of all classes."""
+    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side.
+
+    If `x` is of `Tensor` or of a subclass, the method of `x` is called, otherwise the reflected method of `y`.
+    """
     x, y = f.arguments
     is_first = f.either(f.has_type(x, "Tensor"), lambda: f.call("PyType_IsSubtype", I32, [f.type_of(x), f.the("Tensor")]).differs(0))
     f.when_giving(is_first, lambda: _own(f, f"__{name}__", x, y))

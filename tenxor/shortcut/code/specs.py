@@ -1,8 +1,8 @@
-"""Specs by their numbers: one for each dtype, shape and strides, in a table. What is not in it is made, with little more than those; what
-else a spec has is found out when it is asked for (`spec.py`).
+"""A hash table of specs: one interned spec for each dtype, shape and strides.
 
-The rows of the table are filled one after another, and places, picked by the numbers, say which: so a new spec touches memory where the
-last one did, and not a page that nobody has touched, which the system would have to find and clear.
+A missing spec is built with few slots; further slots are computed when they are read (`spec.py`). The rows of the table are filled in
+order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
+chosen by hash would often lie in a fresh page, which the operating system must find and clear.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from ..objects import SIZE, Objects
 from ..rule import MOST_AXES
 from .function import Function
 
-NUMBERS = 2 * MOST_AXES  # of a view: its shape, and from `MOST_AXES` on its strides; 0 for axes that there are not
-HUGE = 1 << 30  # sizes and strides that are larger, and as many elements, are left to Python: their products are integers of C
-INDEX = (2 * MAX_FORMS - 1).bit_length()  # bits of the number of a place: more than half of them are free, and say 0
-PLACE = I16  # the number of a row; the first is that of all free places, and matches nothing
-ROW = 16  # words: the dtype, how many axes, the numbers, and the spec, which the table owns
-SPEC = 2 + NUMBERS  # where in a row that is
-# What each word of a key is multiplied by: powers of an odd number, as integers of C. The highest bits of their sum pick the place, or the
-# first behind it that is free or tells of the spec.
+NUMBERS = 2 * MOST_AXES  # integers of a view: the shape, and the strides from `MOST_AXES` on; 0 for missing axes
+HUGE = 1 << 30  # larger sizes, strides and element counts are left to the fallback in Python; products of two fit in 64 bits
+INDEX = (2 * MAX_FORMS - 1).bit_length()  # bits of an index position: more than half of the positions stay free and hold 0
+PLACE = I16  # a row number; row 0 is that of every free position, and matches nothing
+ROW = 16  # words of a row: the dtype, the number of axes, the integers, and the spec, which the table owns
+SPEC = 2 + NUMBERS  # position of the spec in a row
+# The hash multiplies each word of a key by a power of an odd number, as a signed 64-bit integer. The highest bits of the sum give the first
+# position; a search goes on from there to the position of the spec, or to a free one.
 MIXED = [(pow(0x9E3779B97F4A7C15, k, 1 << 64) ^ (1 << 63)) - (1 << 63) for k in range(1, 1 + SPEC)]
 
 
 class Through(NamedTuple):
-    """Through what something is read: a view with such a shape and strides."""
+    """The layout through which a source is read: a shape and strides."""
 
     shape: Value
     strides: Value
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     module.variable("specs", f"internal global [{ROW << INDEX} x i64] zeroinitializer, align {8 * ROW}")
     module.variable("spec_places", f"internal global [{1 << INDEX} x {PLACE.text}] zeroinitializer, align 64")
     for name in ("specs_kept", "rows_filled"):
@@ -56,19 +56,24 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
-    """The spec of a dtype and numbers, held. Python may run."""
+    """Emit a call for the spec of a dtype and integers (`NUMBERS`). Python code may run.
+
+    The new reference is dropped if the function declines.
+    """
     return f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
 
 
 def read_through(f: Function, recipe: Value, k: Value) -> Value:
-    """The spec by which a recipe of machine code's reads a source, or behind the last what it writes through; None if there is none."""
+    """Emit the spec through which an emitted recipe reads source `k`; after the last source, the spec of the write target. None without a
+    spec.
+    """
     through, place = f.get(recipe, "Recipe.through"), f.get(recipe, "Recipe.which")
     only = lambda: [f.selected(f.integer(f.item(place, k)) < 0, f.the("None"), through)]  # noqa: E731
     return f.choose(f.is_a(through, "tuple"), lambda: [f.item(through, k)], only)[0]
 
 
 def through_of(f: Function, recipe: Value, k: Value) -> Through:
-    """Through what a recipe reads a node; it declines what has more to it than strides."""
+    """Emit the layout through which a recipe reads node `k`. The code declines view chains and offset tables."""
 
     def of_spec() -> list[Value]:
         spec = read_through(f, recipe, k)
@@ -84,13 +89,17 @@ def through_of(f: Function, recipe: Value, k: Value) -> Through:
 
 
 def lies_as(f: Function, through: Through, spec: Value) -> Value:
-    """Whether what is read so lies as what a spec with strides is of."""
+    """Emit a test whether a layout has the shape and the strides of a spec."""
     strides = lambda: f.call("are_alike", I1, [through.strides, f.get(spec, "Spec.strides")])  # noqa: E731
     return f.both(f.call("are_alike", I1, [through.shape, f.get(spec, "Spec.shape")]), strides)
 
 
 def keeps_order(f: Function, through: Value, plain: Value) -> Value:
-    """Whether a recipe keeps the order of what it reads through these specs, behind which the target's is: see `Recipe`."""
+    """Emit the value of `Recipe.keeps_order`, a new reference to True or False.
+
+    `through` is a tuple of the sources' specs, then the target's spec; `plain` is the contiguous spec of the result. The value is True if
+    each source is a scalar, a single element, or read with the layout of `plain`.
+    """
 
     def does(k: Value, found: Value) -> Value:
         spec = f.item(through, k)
@@ -109,12 +118,12 @@ def keeps_order(f: Function, through: Value, plain: Value) -> Value:
 
 
 def nbytes_of(f: Function, spec: Value) -> Value:
-    """How many bytes the elements of a spec take."""
+    """Emit the number of bytes that the elements of a spec take."""
     return f.integer(f.get(spec, "Spec.size")) * f.integer(f.get(f.get(spec, "Spec.dtype"), "DType.itemsize"))
 
 
 def ends_of(f: Function, spec: Value) -> list[Value]:
-    """The lowest and the highest offset that a view with strides has, unless there are no elements."""
+    """Emit the lowest and the highest element offset of a view with strides, relative to its start. Invalid for a view without elements."""
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
     zero = f.number(0)
 
@@ -126,8 +135,9 @@ def ends_of(f: Function, spec: Value) -> list[Value]:
 
 
 def _has_each_once(f: Function) -> None:
-    """Whether a view is known to have each element once: along each axis it goes further than all axes that go less far do together. It is
-    `writable` from then on.
+    """Emit `has_each_once(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.writable`.
+
+    The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together.
     """
     (spec,) = f.arguments
     before = f.get(spec, "Spec.writable")
@@ -157,7 +167,7 @@ def _has_each_once(f: Function) -> None:
 
 
 def no_numbers(f: Function) -> Value:
-    """A place for the numbers of a view, of which there are none yet."""
+    """Emit a local array for the integers of a view, filled with zeros."""
     place = f.local(array(I64, NUMBERS))
     for k in range(NUMBERS):
         place.at(k, I64).store(f.number(0))
@@ -165,7 +175,7 @@ def no_numbers(f: Function) -> Value:
 
 
 def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
-    """Write down the strides of what lies in memory in a row, of these sizes; it declines what is huge."""
+    """Emit the row-major strides for the `ndim` sizes in `numbers`. The code declines sizes above `HUGE`."""
 
     def axis(j: Value, step: Value) -> Value:
         k = ndim - 1 - j
@@ -178,7 +188,8 @@ def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
 
 
 def read_integers(f: Function, items: Value, count: Value, to: Value) -> None:
-    """Write down so many items of a tuple of Python's; it declines what are no integers of C."""
+    """Emit a copy of `count` items of a Python tuple to an array of 64-bit integers. The code declines other objects and larger integers.
+    """
 
     def one(k: Value) -> None:
         f.require(f.is_a(f.item(items, k), "int"))
@@ -190,7 +201,7 @@ def read_integers(f: Function, items: Value, count: Value, to: Value) -> None:
 
 
 def _row_major(f: Function) -> None:
-    """The spec of what lies in memory in a row, owned."""
+    """Emit `row_major_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference."""
     dtype, shape = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
     f.require(ndim <= MOST_AXES)
@@ -200,12 +211,12 @@ def _row_major(f: Function) -> None:
 
 
 def _words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
-    """What a spec is found by."""
+    """Return the words of a key: the dtype's address, the number of axes, and the integers."""
     return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(NUMBERS)]]
 
 
 def _first(f: Function, words: Sequence[Value]) -> Value:
-    """The number of the place where it is looked for first."""
+    """Emit the hash of a key: the index position at which the search starts."""
     mixed = f.number(0)
     for word, times in zip(words, MIXED, strict=True):
         mixed = mixed + word * times
@@ -213,7 +224,10 @@ def _first(f: Function, words: Sequence[Value]) -> Value:
 
 
 def _spec_with(f: Function) -> None:
-    """The spec of a dtype and numbers, owned."""
+    """Emit `spec_with(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
+
+    The function tries the first position, then the table, then `spec.spec_of_numbers` in Python.
+    """
     words = _words(*f.arguments)
     at = _first(f, words)
     row = _row_at(f, at)
@@ -239,7 +253,7 @@ def _place(f: Function, at: Value) -> Value:
 
 
 def _row_at(f: Function, at: Value) -> Value:
-    """The row that a place tells of."""
+    """Emit the address of the row to which index position `at` refers."""
     return _row(f, _place(f, at).load(PLACE).cast("zext", I64))
 
 
@@ -255,7 +269,7 @@ def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
 
 
 def _place_of(f: Function) -> None:
-    """The place that tells of the spec of these numbers, or is to tell of it, from the one on where it is looked for first."""
+    """Emit `place_of_spec(at, dtype, ndim, numbers)`: search from position `at` for the position of a spec, or for the first free one."""
     first, *parts = f.arguments
     at = f.local(I64, first)
 
@@ -268,19 +282,22 @@ def _place_of(f: Function) -> None:
 
 
 def _known(f: Function, place: Value) -> Value:
-    """The spec that a place tells of, borrowed; null if it is free."""
+    """Emit the spec to which an index position refers, borrowed; null if the position is free."""
     return _row_at(f, place).at(SPEC, POINTER).load(POINTER)
 
 
 def _there(f: Function) -> None:
-    """The spec of these numbers, owned: one that there was before, or else one that is made now, and kept. It declines what is huge."""
+    """Emit `spec_there(at, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
+
+    The function declines sizes above `HUGE`.
+    """
     _, *parts = f.arguments
     known = _known(f, f.call("place_of_spec", I64, f.arguments))
     f.when_giving(~f.is_null(known), lambda: f.own(known))
     f.when(_count(f, "rows_filled").load(I64) >= MAX_FORMS, lambda: f.ask_python("forget forms"))
     made = f.made(f.call("spec_made", POINTER, parts))
     place = f.call("place_of_spec", I64, f.arguments)
-    # One that Python made as well, if it ran meanwhile.
+    # Python code may have run meanwhile and have inserted the same spec.
     f.when(f.is_null(_known(f, place)), lambda: _keep(f, place, _words(*parts), made))
     found = f.own(_known(f, place))
     f.let_go(made)
@@ -288,12 +305,14 @@ def _there(f: Function) -> None:
 
 
 def _count(f: Function, name: str) -> Value:
-    """Where it stands how many specs there are in the table, or how many rows were filled since there was none."""
+    """Return the address of a counter: `specs_kept`, the specs in the table, or `rows_filled`, the rows filled since the table was last
+    empty.
+    """
     return f.define(POINTER, f"getelementptr i64, ptr @{name}, i64 0")
 
 
 def _keep(f: Function, place: Value, words: Sequence[Value], spec: Value) -> None:
-    """Write a spec into the next row, of which a free place is to tell."""
+    """Emit code to write a spec into the next row and make index position `place` refer to this row."""
     filled, kept = _count(f, "rows_filled"), _count(f, "specs_kept")
     f.require(filled.load(I64) < (1 << INDEX) - 1)
     number = filled.load(I64) + 1
@@ -307,7 +326,8 @@ def _keep(f: Function, place: Value, words: Sequence[Value], spec: Value) -> Non
 
 
 def _made(f: Function) -> None:
-    """A spec of these numbers, with what is always asked for; it declines what is huge."""
+    """Emit `spec_made(dtype, ndim, numbers)`: build a spec with the slots that are always read. The function declines sizes above `HUGE`.
+    """
     dtype, ndim, numbers = f.arguments
     size, is_dense = f.local(I64, f.number(1)), f.local(I64, f.number(1))
 
@@ -340,8 +360,10 @@ def _made(f: Function) -> None:
 
 
 def _of_python(f: Function) -> None:
-    """The spec of a dtype, a shape and strides, which are Python's: the one in the table, or else this one, if there is one, which is in it
-    from then on, or one that is made now. None has more axes, larger numbers, or such that are none.
+    """Emit `spec_of_python(dtype, shape, strides, spec)`: return the interned spec for Python objects, as a new reference.
+
+    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function declines more than `MOST_AXES` axes, and items other
+    than 64-bit integers. Where it builds a new spec, it also declines sizes above `HUGE`.
     """
     dtype, shape, strides, spec = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
@@ -360,13 +382,16 @@ def _of_python(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """The same for Python; None if there is none."""
+    """Emit `spec_for_python`, the entry for Python of `spec_of_python`. It returns None if `spec_of_python` declines."""
     given = f.arguments[1]
     f.give_or_none(f.call("spec_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(4)]))
 
 
 def _forget(f: Function) -> None:
-    """For Python, which has forgotten forms: forget all specs of the table, whose rows are filled anew if none was kept meanwhile."""
+    """Emit `forget_specs`: empty the table when Python's cache of layout forms is cleared.
+
+    Rows are filled from the start again, unless a finalizer inserted a spec meanwhile.
+    """
     filled, kept = _count(f, "rows_filled"), _count(f, "specs_kept")
 
     def one(k: Value) -> None:
@@ -387,9 +412,9 @@ def _forget(f: Function) -> None:
 
 
 def _integers(f: Function) -> None:
-    """A tuple of so many integers."""
+    """Emit `integers(numbers, count)`: return a tuple of the first `count` 64-bit integers of an array."""
     numbers, count = f.arguments
     found = f.filled(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
-    f.when(count > 0, lambda: f.unseen(found))  # as the collector would: integers refer to nothing
+    f.when(count > 0, lambda: f.unseen(found))  # the collector would untrack this tuple, too: integers refer to no objects
     f.keeps(found)
     f.give(found)

@@ -1,8 +1,9 @@
-"""What waits for what a mask selects is computed in place, where it is written back by the same mask: `x[mask] = f(x[mask], y[mask])`.
+"""Masked updates computed in place: `x[mask] = f(x[mask], y[mask])` becomes `x = where(mask, f(x, y), x)` over the memory of `x`.
 
-Then nothing is selected. The operations on what is are made again as operations on the tensors themselves, of which the mask chooses in an
-update of `x`: one pass, which passes over what has nothing selected in it. That is right if none but these operations waits, and nobody
-else has any of them; and worth while, unless little is selected. From then on the value is what the mask selects of what was written.
+While `x[mask]` and `y[mask]` are pending, no elements are selected. The operations on them are rebuilt as operations on the whole tensors.
+One kernel does the masked update in one pass, and skips blocks without a true mask element. This is valid if only these operations are
+pending and have no other readers. The update pays unless the mask selects few elements. Afterwards the value is redefined: it selects by
+the mask from the updated `x`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from .record import take_note
 from .specs import keeps_order, lies_as, no_numbers, spec_with, through_of
 from .updating import recipe_over
 
-MOST_NODES = 64  # operations that are written where a mask says so in one go
-COSTLY = 16  # additions that an element is worth, from which on it counts how many are selected
-FEW, FEW_IF_COSTLY = 16, 3  # of so many elements one is selected at least, if those that are not are computed beside
+MOST_NODES = 64  # operations in one masked update
+COSTLY = 16  # cost of an element, in additions, above which the limit `FEW_IF_COSTLY` applies
+FEW, FEW_IF_COSTLY = 16, 3  # the mask must select at least one of so many elements, as the others are computed for nothing
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
 
     def named(*names: str) -> list[tuple[str, Type]]:
         return [(name, POINTER) for name in names]
@@ -44,20 +45,25 @@ def _waits(f: Function, node: Value) -> Value:
 
 
 def _is_begun(f: Function, node: Value) -> Value:
-    """Whether a node is what a mask selects, among those in an order."""
+    """Emit a test whether a node of a list is a pending masked selection, like `x[mask]`."""
     return f.is_the(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "UNFINISHED")
 
 
 def _number_in(f: Function, order: Value, node: Value) -> Value:
-    """Which of those in a list it is; -1 for none."""
+    """Emit the position of a node in a list; -1 if the node is not in it."""
     return f.fold(f.length(order), f.number(-1), lambda k, found: f.selected(f.listed(order, k).equals(node), k, found))
 
 
-# Which operations there are
+# Collect the operations
 
 
 def _order(f: Function) -> None:
-    """Append a node that waits to a list, behind all that it reads of what the mask selects; false if that is not of this kind."""
+    """Emit `order_where(node, x, key, value, old, mask, order)`: append a pending node to the list `order`, behind the pending nodes it
+    reads.
+
+    The operands must be masked selections, scalars, values that are equal for each row, or elementwise operations on these. The function
+    returns false for other graphs. `old` and `mask` are the nodes of the tensors `x` and `key`.
+    """
     node, x, key, value, old, mask, order = f.arguments
     f.require(_waits(f, node))
     f.when_giving(_number_in(f, order, node) >= 0, lambda: f.constant(I1, True))
@@ -94,7 +100,10 @@ def _order(f: Function) -> None:
 
 
 def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: Value, order: Value) -> Value:
-    """The same of what is selected: it has to be by this mask, and of what is overwritten it has to be the very tensor."""
+    """Emit code to append a masked selection to the list `order`. The code declines a selection by another mask.
+
+    A selection from the overwritten node `old` must read the whole tensor `x`, from the same offset.
+    """
     sources = f.get(node, "Node.sources")
     how = f.item(sources, 0)
     f.require(f.is_a(how, "Selected"))
@@ -117,18 +126,21 @@ def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: 
 
 
 def _times_read(f: Function, node: Value, reader: Value) -> Value:
-    """How often one node reads another."""
+    """Emit the number of times that `reader` has `node` as a source."""
     sources = f.get(reader, "Node.sources")
     return f.fold(f.word(sources, SIZE), f.number(0), lambda k, n: n + f.item(sources, k).equals(node).cast("zext", I64))
 
 
 def _times_read_in(f: Function, node: Value, nodes: Value) -> Value:
-    """How often those in a list do."""
+    """Emit the number of times that the nodes of a list have `node` as a source."""
     return f.fold(f.length(nodes), f.number(0), lambda k, n: n + _times_read(f, node, f.listed(nodes, k)))
 
 
 def _are_ours(f: Function) -> None:
-    """Whether nobody has those in a list but the list, others in it, and the storage that holds the last: and there is any."""
+    """Emit `are_ours(order)`: return whether the list is not empty and its nodes have no other references.
+
+    Allowed are references from the list, from nodes of the list, and from the storage of the last node.
+    """
     (order,) = f.arguments
     last = f.length(order) - 1
 
@@ -142,7 +154,7 @@ def _are_ours(f: Function) -> None:
 
 
 def _is_worth_it(f: Function) -> None:
-    """Whether enough is selected, of so many elements, by the mask; and anything is."""
+    """Emit `is_worth_it(order, size)`: return whether the mask selects enough of `size` elements, and the list has a masked selection."""
     order, size = f.arguments
 
     def cost_of(node: Value) -> Value:
@@ -156,13 +168,13 @@ def _is_worth_it(f: Function) -> None:
     f.give((begun > 0) & (chosen * few >= size))
 
 
-# The same of the tensors themselves
+# Rebuild the operations on the whole tensors
 
 
 def _read_of(f: Function, plain: Value, order: Value, spread: Value, k: Value) -> tuple[Value, Value, Value]:
-    """What stands for one in the list, owned: the node, the spec through which that is read, and the offset."""
+    """Emit the replacement of node `k` of the list `order`: the node, the spec through which it is read, and the offset. New references."""
     node = f.listed(order, k)
-    f.require(_waits(f, node))  # as Python may have run
+    f.require(_waits(f, node))  # Python code may have run and evaluated the node
 
     def of_selected() -> list[Value]:
         how = f.item(f.get(node, "Node.sources"), 0)
@@ -176,7 +188,7 @@ def _read_of(f: Function, plain: Value, order: Value, spread: Value, k: Value) -
 
 
 def _spec_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
-    """The spec of a tensor's shape and dtype, with a stride for each axis; owned."""
+    """Emit the spec with the shape and dtype of tensor `x` and `stride(k)` as the stride of axis `k`. A new reference."""
     shape, numbers = f.get(f.get(x, "Tensor.spec"), "Spec.shape"), no_numbers(f)
     ndim = f.word(shape, SIZE)
     f.require(ndim <= MOST_AXES)
@@ -192,7 +204,10 @@ def _spec_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
 
 
 def _spread(f: Function) -> None:
-    """Append what stands for a node to another list, as it was appended to the first: what it is computed of all elements."""
+    """Emit `spread_where(node, x, key, plain, order, spread)`: append the replacement of a node of `order` to the list `spread`.
+
+    A masked selection is replaced by the node it selects from, an operation by the same operation on whole tensors.
+    """
     node, x, key, plain, order, spread = f.arguments
     f.require(_waits(f, node))
     sources = f.hold(f.get(node, "Node.sources"))
@@ -216,7 +231,7 @@ def _spread(f: Function) -> None:
         number = _number_in(f, order, source)
 
         def beside() -> list[Value]:
-            """What is the same for all, or a number."""
+            """Return a source from outside of the list: a scalar, or a node with equal values for each row."""
 
             def for_all() -> list[Value]:
                 strides = through_of(f, recipe, k).strides
@@ -248,8 +263,10 @@ def _spread(f: Function) -> None:
 
 
 def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[Value, Value, Value], plain: Value) -> Value:
-    """The node of an operation that makes what has this shape and dtype, as a plain spec has, of sources with these dtypes; held. What it
-    reads, a tuple of nodes, one of specs, with the target's, and one of offsets, is let go of.
+    """Emit a new pending node. The reference is dropped if the function declines.
+
+    `of` is the shape, dtype and operand dtypes of the operation, and `plain` the contiguous spec of the result. `read` is the tuples of
+    sources, of specs (the target's spec last) and of offsets; their references are consumed.
     """
     shape, dtype, dtypes = of
     sources, through, offsets = read
@@ -261,7 +278,8 @@ def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[V
 
 
 def _chosen(f: Function) -> None:
-    """The node of what a mask chooses between what a tensor was and what stands for the last node in a list."""
+    """Emit `chosen_where(...)`: return the node of `where(mask, value, x)`, with the replacement of the last node of `order` as the value.
+    """
     x, key, old, mask, plain, order, spread = f.arguments
     spec, own, dtype = f.get(x, "Tensor.spec"), f.get(key, "Tensor.spec"), f.get(x, "Tensor.dtype")
     strides, axes = f.get(own, "Spec.strides"), f.word(f.get(own, "Spec.shape"), SIZE)
@@ -286,7 +304,7 @@ def _chosen(f: Function) -> None:
 
 
 def _update(f: Function) -> None:
-    """The node of a write of what was chosen over all of a tensor."""
+    """Emit `update_where(x, old, plain, chosen)`: return the node of a write of `chosen` over all of tensor `x`."""
     x, old, plain, chosen = f.arguments
     zero, recipe = f.the("0"), recipe_over(f, old, plain, f.get(x, "Tensor.spec"))
     sources = f.tuple_of(f.hold(old), f.hold(chosen))
@@ -296,7 +314,7 @@ def _update(f: Function) -> None:
 
 
 def _is_own(f: Function, node: Value) -> Value:
-    """Whether a node is in memory that nobody else may write, and derivatives do not follow it."""
+    """Emit a test whether a node is in memory that is not externally shared, and has no tape node."""
     buffer = f.get(node, "Node.buffer")
     is_unpinned = lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")  # noqa: E731
     in_memory = f.both(~f.is_the(buffer, "None"), is_unpinned)
@@ -304,7 +322,10 @@ def _is_own(f: Function, node: Value) -> Value:
 
 
 def _written(f: Function) -> None:
-    """Whether a value, which waits for what a mask selects, was computed where the mask says so, and written there."""
+    """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place, and return true, or decline.
+
+    `value` is pending and made of masked selections. The function declines if Python code has changed the tensors meanwhile.
+    """
     x, key, value, frame = f.arguments
     storage, its = f.get(x, "Tensor.storage"), f.get(value, "Tensor.storage")
     dtype, spec, rows = f.get(x, "Tensor.dtype"), f.get(x, "Tensor.spec"), f.get(value, "Tensor.spec")
@@ -334,7 +355,7 @@ def _written(f: Function) -> None:
     root = f.listed(order, f.length(order) - 1)
     selected = f.made(f.call("selected_node", POINTER, [x, key, update, mask, frame, f.get(root, "Node.recipe")]))
     reads = _times_read_in(f, old, spread) + _times_read(f, old, chosen) + _times_read(f, old, update)
-    # Python may have run: all is still as it was.
+    # Python code may have run: check that nothing has changed.
     f.require(f.get(storage, "Storage.node").equals(old))
     f.require(f.get(its, "Storage.node").equals(root))
     f.require(_is_own(f, old))
@@ -344,7 +365,7 @@ def _written(f: Function) -> None:
     f.set(its, "Storage.node", selected)
     f.set(storage, "Storage.node", f.own(update))
     f.keeps(selected)
-    for was in (root, old):  # the storages'
+    for was in (root, old):  # the references of the two storages
         f.drop(was)
     note = f.hold(f.get(its, "Storage.node"))
     f.let_go(order, spread, chosen, plain, mask, old)

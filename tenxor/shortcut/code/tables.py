@@ -1,7 +1,7 @@
-"""What specs remember that is made of tensors like them: tables by operation, or method, and in these by what is beside it.
+"""Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments.
 
-What machine code writes down first stands in the spec itself, with what it is found by (`spec.NEAR`): two tables more for each of many
-sizes are more memory than all else.
+The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.NEAR`). With many sizes, two
+dictionaries for each spec would take more memory than everything else.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ..objects import SIZE, Objects
 from .function import Function
 
 EQUAL = 2  # Py_EQ
-SLOTS = {"made": "_made", "called": "_called"}  # of tables for which something may stand in the spec itself
+SLOTS = {"made": "_made", "called": "_called"}  # the tables whose entries may stand in the inline cache
 
 
 class Table(NamedTuple):
-    """A table of a spec, which there may be none of yet: how many bytes from the spec on it says so."""
+    """A cache table of a spec: the spec, and the byte offset of its slot. The slot is null until the table is first filled."""
 
     spec: Value
     slot: Value
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     _table_of(Function(module, objects, "table_of", [("spec", POINTER), ("slot", I64)]))
     module.variable("counted", "internal global i64 0")
     place = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("beside", POINTER)]
@@ -38,23 +38,23 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def table(f: Function, spec: Value, name: str) -> Table:
-    """A table of a spec, by its name."""
+    """Return the cache table of a spec that is called `name`: "made", "made_after" or "called"."""
     return Table(spec, f.number(f.objects.offset_of(f"Spec.{SLOTS.get(name, name)}")))
 
 
 def found_every(f: Function, where: Table, operation: Value) -> Value:
-    """What a table has for an operation, by what is beside; null if nothing."""
+    """Emit a lookup of the entries for an operation, a dictionary by the second operand. Borrowed; null on a miss."""
     there = _place(f, where).load(POINTER)
     return f.choose(f.is_null(there), lambda: [f.nothing()], lambda: [f.found_in(there, operation)])[0]
 
 
 def found_at(f: Function, where: Table, operation: Value, beside: Value) -> Value:
-    """What a table has; null if nothing."""
+    """Emit a lookup of the result template for an operation and the second operand. Borrowed; null on a miss."""
     return f.call("remembered_at", POINTER, [*where, operation, beside])
 
 
 def _at(f: Function) -> None:
-    """The same."""
+    """Emit `remembered_at(spec, slot, operation, beside)`: return a cached result template, borrowed, or null on a miss."""
     spec, slot, operation, beside = f.arguments
     may_be_near = _may_be_near(f, slot)
     for slot_of_one in NEAR:
@@ -71,7 +71,7 @@ def _at(f: Function) -> None:
 
 
 def _may_be_near(f: Function, slot: Value) -> Value:
-    """Whether what is in a table may stand in the spec: of operations on numbers by what comes after them there is a table alone."""
+    """Emit a test whether a table uses the inline cache. The table `made_after`, of operations with a scalar first, does not."""
     return slot.differs(f.objects.offset_of("Spec.made_after"))
 
 
@@ -80,7 +80,7 @@ def _is_same_key(f: Function, key: Value, other: Value) -> Value:
 
 
 def _is_same(f: Function) -> None:
-    """Whether two keys, which are two objects, are equal: integers, or tuples of what keys are made of. No Python runs."""
+    """Emit `is_same_key(key, other)`: return whether two distinct objects are equal keys: integers, or tuples. No Python code runs."""
     key, other = f.arguments
     kind = f.type_of(key)
     f.require(f.type_of(other).equals(kind))
@@ -90,24 +90,24 @@ def _is_same(f: Function) -> None:
 
 
 def _place(f: Function, where: Table) -> Value:
-    """Where it stands which table that is."""
+    """Return the address of the slot that refers to a table."""
     return f.define(POINTER, f"getelementptr i8, ptr {where.spec.text}, i64 {where.slot.text}")
 
 
 def _table_of(f: Function) -> None:
-    """A table of a spec, which is made if there is none; owned."""
+    """Emit `table_of(spec, slot)`: return a table of a spec, created if necessary, as a new reference."""
     place = _place(f, Table(*f.arguments))
     f.when_giving(~f.is_null(place.load(POINTER)), lambda: f.own(place.load(POINTER)))
     made = f.made(f.call("PyDict_New", POINTER, []))
-    f.unseen(made)  # from CPython 3.14 on it looks at empty dictionaries, too
-    f.when(f.is_null(place.load(POINTER)), lambda: place.store(f.own(made)))  # unless Python ran
+    f.unseen(made)  # from CPython 3.14 on, the collector also tracks empty dictionaries
+    f.when(f.is_null(place.load(POINTER)), lambda: place.store(f.own(made)))  # Python code may have run and created the table
     found = f.own(place.load(POINTER))
     f.let_go(made)
     f.give(found)
 
 
 def _remember(f: Function) -> None:
-    """Write down in a table of a spec what is made, as `spec.remember` does."""
+    """Emit `remember(spec, slot, operation, beside, made)`: cache a result template, as `spec.remember` does. Return true, or decline."""
     spec, slot, operation, beside, made = f.arguments
     count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
 
@@ -141,18 +141,21 @@ def _remember(f: Function) -> None:
 
 
 def _has_room(f: Function, spec: Value) -> Value:
-    """Whether there is room in the spec itself."""
+    """Emit a test whether the inline cache of a spec has a free entry."""
     return _is_free(f, spec, NEAR[0]) | _is_free(f, spec, NEAR[1])
 
 
 def _is_free(f: Function, spec: Value, slot: str) -> Value:
-    """Whether nothing stands there, as nothing ever did, or as Python has forgotten it."""
+    """Emit a test whether an inline cache entry is free: never written (null), or cleared by Python code (None)."""
     there = f.get(spec, f"Spec.{slot}")
     return f.is_null(there) | f.is_the(there, "None")
 
 
 def _write_near(f: Function) -> None:
-    """Write what is made down in the spec itself, where there is room; it is forgotten with all tables."""
+    """Emit `write_near(spec, operation, beside, made)`: write a result template into a free inline cache entry. Return true, or decline.
+
+    Clearing the result caches also clears this entry.
+    """
     spec, operation, beside, made = f.arguments
     is_first = _is_free(f, spec, NEAR[0])
     f.when(is_first, lambda: f.append(f.the("tables"), spec))

@@ -1,4 +1,4 @@
-"""Many tensors put together: what is in memory without gaps, and elements that are known, are copied in one go."""
+"""Concatenation of many tensors: contiguous data in memory and known scalars are copied in one call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .record import asked
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     pieces = [("pieces", POINTER), ("table", POINTER)]
     _is_there(Function(module, objects, "is_there", [("storage", POINTER)], I1))
@@ -27,7 +27,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function, function: str, numbers: int) -> None:
-    """Call a function with a tuple, an address and so many numbers; for Python, to which it says whether that was done."""
+    """Emit an entry for Python: call a function with a tuple, an address and `numbers` integers, and return its truth value as a bool."""
     _, args, _ = f.arguments
     pieces, *given = (args.at(k, POINTER).load(POINTER) for k in range(2 + numbers))
     address, *others = (f.integer(x) for x in given)
@@ -37,12 +37,12 @@ def _for_python(f: Function, function: str, numbers: int) -> None:
 
 
 def _is_number(f: Function, storage: Value) -> Value:
-    """Whether a storage is an element that is known, of which nobody asked for more."""
+    """Emit a test whether a storage holds a known scalar and no node."""
     return f.both(f.is_a(storage, "Element"), lambda: ~f.is_the(f.get(storage, "Element._number"), "None"))
 
 
 def _is_there(f: Function) -> None:
-    """Whether the content of a storage is in memory, or a number, and no derivative asks how it was made: none, or none now."""
+    """Emit `is_there(storage)`: return whether the content is in memory or a known scalar, and no tape has to record the copy."""
     (storage,) = f.arguments
     f.when_giving(_is_number(f, storage), lambda: f.constant(I1, True))
     f.require(f.either(f.is_a(storage, "Storage"), lambda: f.is_a(storage, "Element")))
@@ -53,7 +53,10 @@ def _is_there(f: Function) -> None:
 
 
 def _specs(f: Function) -> None:
-    """Write the address of the spec of each of many tensors in memory into the first column of the table."""
+    """Emit `specs_into(pieces, table)`: write the address of each tensor's spec into the first column of a table.
+
+    The function returns false unless each piece is a tensor for which `is_there` holds.
+    """
     pieces, table = f.arguments
 
     def one(k: Value) -> None:
@@ -68,8 +71,10 @@ def _specs(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """Copy tensors that have the specs in the table, each in so many rows, which are `stride` bytes apart where they go. The other
-    columns of the table say where that begins, how many bytes each row has, and how many an element.
+    """Emit `copied_from(pieces, table, rows, stride)`: copy tensors, each in `rows` rows that are `stride` bytes apart in the destination.
+
+    The columns of the table are the spec, the destination, the bytes of a row, and the bytes of an element. The function returns false if a
+    tensor's spec has changed.
     """
     pieces, table, rows, stride = f.arguments
     count = f.word(pieces, SIZE)
@@ -85,7 +90,11 @@ def _copied(f: Function) -> None:
 
 
 def _copied_alike(f: Function) -> None:
-    """The same for tensors of one spec, with rows of `width` bytes, of which those of one tensor follow those of the other."""
+    """Emit `copied_alike(...)`: copy tensors of one spec, each in `rows` rows of `width` bytes that are `stride` bytes apart in the
+    destination.
+
+    In each row of the destination, the tensors' rows stand side by side.
+    """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get(f.item(pieces, 0), "Tensor.spec")
     f.refuse(f.is_null(spec))
@@ -102,7 +111,7 @@ def _copied_alike(f: Function) -> None:
 
 
 def _copy(f: Function, x: Value, to: Value, width: Value, itemsize: Value, rows: Value, stride: Value) -> None:
-    """Copy one tensor."""
+    """Emit the copy of one tensor, in memory or a known scalar."""
     storage = f.get(x, "Tensor.storage")
 
     def a_number() -> list[Value]:

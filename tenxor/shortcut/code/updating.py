@@ -1,8 +1,8 @@
-"""What an operation makes of a part is computed where the part lies, by one kernel: `x[1:] += y`.
+"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part.
 
-Each element is made of the one that it is written over, and of what is beside it. That is in other memory, or waits: then it is made so
-that it reads no memory that is written over. What it reads of that is copied before, if it is little, as the row and the column of which an
-outer product is made. So nobody can tell afterwards, though it still waits.
+Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
+pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
+and the column of an outer product. So `y` keeps its value although it stays pending.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .write import compute_storage
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     part = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
     _updated(Function(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part], I1))
     _recipe(Function(module, objects, "recipe_of_update", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)]))
@@ -32,8 +32,11 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _updated(f: Function) -> None:
-    """Whether a part of a storage, seen as a tensor, was written in place by what computes it. What is beside it, a tensor or a number, is
-    computed before, unless it may wait.
+    """Emit `updated(x, beside, storage, spec, offset, found)`: write the pending result `found` in place over a part. Return true, or
+    decline.
+
+    The tensor `x` is the part, given by `storage`, `spec` and `offset`. The second operand `beside`, a tensor or a number, is evaluated
+    first unless it may stay pending.
     """
     x, beside, storage, spec, offset, found = f.arguments
     compute_storage(f, storage)
@@ -59,7 +62,10 @@ def _updated(f: Function) -> None:
 
 
 def _recipe(f: Function) -> None:
-    """The recipe of a write of what was found over a part, owned; declines if there is none. Python is asked the first time."""
+    """Emit `recipe_of_update(x, storage, spec, found)`: return the recipe of the write of `found` over the part `x`, or decline.
+
+    The recipe is a new reference. On a cache miss that `recipe_of_plain_update` declines, the fallback in Python finds the recipe.
+    """
     x, storage, spec, found = f.arguments
     made = f.get(found, "Tensor.storage")
     f.require(f.is_a(made, "Storage"))
@@ -80,8 +86,10 @@ def _recipe(f: Function) -> None:
 
 
 def _plain(f: Function) -> None:
-    """The same, mostly: of a write of what waits for just what it is written over, each element for its own, and lies in a row. It
-    declines what Python has to look at.
+    """Emit `recipe_of_plain_update(x, storage, found)`: return the recipe of the usual update, as a new reference.
+
+    The result must be pending and contiguous, and must read the part itself, element by element. In other cases the function declines, and
+    the fallback in Python examines them.
     """
     x, storage, found = f.arguments
     spec, new = f.hold(f.get(x, "Tensor.spec")), f.hold(f.get(found, "Tensor.spec"))
@@ -111,7 +119,10 @@ def _plain(f: Function) -> None:
 
 
 def recipe_over(f: Function, old: Value, value: Value, spec: Value) -> Value:
-    """The recipe of an update of what a node holds, through a spec, by what lies as another spec says; held. Python may run."""
+    """Emit the recipe of an update of the node `old` through `spec` with a value whose layout is the spec `value`. Python code may run.
+
+    The new reference is dropped if the function declines.
+    """
     size, dtype = f.hold(f.get(f.get(old, "Node.recipe"), "Recipe.size")), f.get(spec, "Spec.dtype")
     numbers, one = no_numbers(f), f.number(1)
     numbers.store(f.integer(size))
@@ -126,7 +137,10 @@ def recipe_over(f: Function, old: Value, value: Value, spec: Value) -> Value:
 
 
 def _run(f: Function) -> None:
-    """Whether a part of a storage was written in place by what computes it. Where nobody knows yet how, Python is asked."""
+    """Emit `run_update(recipe, storage, spec, offset, found, asks)`: run the launch record of an update in place. Return true, or decline.
+
+    If the launch record is missing and `asks` is true, the function asks the fallback in Python to build it and tries once more.
+    """
     recipe, storage, spec, offset, found, asks = f.arguments
     value = f.hold(f.get(f.get(found, "Tensor.storage"), "Storage.node"))
     f.require(f.is_the(f.get(value, "Node.buffer"), "None"))
@@ -140,10 +154,11 @@ def _run(f: Function) -> None:
     offsets = f.tuple_of(f.own(zero), f.own(zero), f.as_object(offset))
     f.keeps(sources, offsets)
     node = f.made(f.call("pending", POINTER, [f.own(recipe), sources, offsets, f.constant(I1, False)]))
-    old = f.get(storage, "Storage.node")  # Python may have run
+    old = f.get(storage, "Storage.node")  # read again: Python code may have run
     buffer = f.get(old, "Node.buffer")
     f.require(old.equals(f.item(f.get(node, "Node.sources"), 0)))
-    # The storage has it, the value, and the update. The value the tensor has that was just made, the update, and this function.
+    # `old` is referenced by the storage, by `value` and by the update; `value` by the storage of `found`, by the update and by this
+    # function.
     f.require(f.owners(old).equals(3))
     f.require(f.owners(value).equals(3))
     done = give_if_done_over(f, node, buffer, node, value)
@@ -154,8 +169,9 @@ def _run(f: Function) -> None:
 
 
 def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> Value:
-    """Do an update in the buffer that it writes over, if nobody else has that; then return, and let go of what is held. What became of it
-    otherwise.
+    """Emit code to run an update in the buffer it overwrites, if the buffer has no other reference.
+
+    On success the emitted function drops `held` and returns true. Otherwise return the status of the launch, `UNKNOWN` for example.
     """
     f.require(f.has_one_owner(buffer))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
@@ -164,7 +180,7 @@ def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> 
     done = f.call("run_graph", I64, [node, buffer, f.the("updates")])
 
     def is_done() -> Value:
-        f.keeps(buffer)  # it is the update's
+        f.keeps(buffer)  # the update owns it now
         f.let_go(*held)
         return f.constant(I1, True)
 
@@ -176,7 +192,7 @@ def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> 
 
 
 def _reads_once(f: Function, value: Value, old: Value, offset: Value) -> Value:
-    """Whether a node reads another just once, from an offset on."""
+    """Emit a test whether the node `value` reads the node `old` exactly once, at this offset."""
     sources, offsets = f.get(value, "Node.sources"), f.get(value, "Node.offsets")
 
     def more(k: Value, found: Value) -> Value:
@@ -188,14 +204,16 @@ def _reads_once(f: Function, value: Value, old: Value, offset: Value) -> Value:
 
 
 def _may_wait(f: Function) -> None:
-    """Whether a node that is beside a part may go on waiting while that is computed over what a storage holds: a cheap operation, all
-    sources of which are in memory, and none is written over.
+    """Emit `may_wait(node, storage)`: return whether the second operand `node` may stay pending while the storage is overwritten.
+
+    The operation must be cheap. Each source must be in memory or small enough to be evaluated now. Sources in the overwritten memory are
+    replaced by copies.
     """
     node, storage = f.arguments
     most, sources = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")), f.hold(f.get(node, "Node.sources"))
 
     def compute(k: Value) -> None:
-        """What it reads, if that is little."""
+        """Evaluate the source `k` if it is small and pending. Decline a large pending source."""
         source = f.item(sources, k)
 
         def waits() -> None:
@@ -216,7 +234,7 @@ def _may_wait(f: Function) -> None:
 
 
 def _which_reads(f: Function) -> None:
-    """A bit for each source of a pending node that is in the memory of another node."""
+    """Emit `which_reads(node, old)`: return a bit mask of the sources of a pending node that share the buffer of `old`."""
     node, old = f.arguments
     sources, buffer = f.get(node, "Node.sources"), f.get(old, "Node.buffer")
 

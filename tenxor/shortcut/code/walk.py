@@ -1,8 +1,7 @@
-"""A walk through what is pending, which numbers nodes, offsets and scalars as `plans/pattern.py` does, and writes down a key: words that
-are equal if the same plan computes both.
+"""A walk through a pending graph that numbers nodes, offsets and scalars as `plans/pattern.py` does, and writes a cache key.
 
-What is noted are addresses of what others own. So from where a walk begins Python runs nothing, and no object is made that the collector
-knows, until that has been used.
+The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
+until the results have been used, no Python code may run and no object tracked by the collector may be created.
 """
 
 from __future__ import annotations
@@ -15,34 +14,35 @@ from ..objects import SIZE, Objects
 from ..wholes import MOST_NODES, MOST_STEPS
 from .function import Function
 
-MANY_NODES = 1 << 11  # of a graph at the most, of which Python makes a plan; a frame is made of one with `MOST_NODES`
-DEPTH = 320  # of a graph: the walk goes as deep, on the stack of the thread
-READS, NUMBERS = 1 << 12, 1 << 11  # of a graph at the most: what its nodes read, and scalars
-WORDS = MANY_NODES + 2 * READS  # of its key
-PER_NODE, SLOT = 4, 3  # the table of nodes that were met has four slots for each; one has the walk, the node, and its number
+MANY_NODES = 1 << 11  # most nodes of a graph for which Python code makes a plan; a launch record has at most `MOST_NODES`
+DEPTH = 320  # depth of a graph: the walk recurses as deep on the thread's stack
+READS, NUMBERS = 1 << 12, 1 << 11  # most operands of a graph's nodes, and most scalars
+WORDS = MANY_NODES + 2 * READS  # of the cache key
+# the hash table of visited nodes has four slots for each node; a slot holds the walk's number, the node, and the node's number
+PER_NODE, SLOT = 4, 3
 SLOTS = MANY_NODES * PER_NODE
 MIX = -7046029254386353131
-LENT = 2 * MOST_STEPS  # blocks
+LENT = 2 * MOST_STEPS  # memory blocks
 _TABLES = {
     "met": SLOTS * SLOT,
     "key": WORDS,
     "nodes": MANY_NODES,
-    "addresses": MANY_NODES,  # of what is in memory
-    "first_place": MANY_NODES,  # of those that are read of it, or -1
+    "addresses": MANY_NODES,  # of the data of nodes in memory
+    "first_place": MANY_NODES,  # the first of the node's entries in `places`, or -1
     "offsets": READS,
     "scalars": NUMBERS,
-    "places": 2 * READS,  # in memory that are read: from where on, and the next of the same node, or -1
+    "places": 2 * READS,  # reads of memory: the offset, and the next entry of the same node, or -1
     "lent": LENT,
     "walked": 13,
 }
-# In `@walked`: the number of the walk, and how many nodes it may meet, a power of two; how many there are, and how many of the nodes are
-# pending or pinned; a node that others have, which is needed on the way, and one that is finished before; and how many recipes had no
-# number yet, as no other walk met them.
+# Words of `@walked`: the number of the walk; how many nodes it may visit, a power of two; the lengths of the tables; how many nodes are
+# pending, and externally shared; a pending node on the way that has other references; an unfinished node to finish first; and how many
+# recipes had no serial number yet, because no earlier walk visited them.
 WALK, MOST_MET, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN, NEW = (8 * k for k in range(13))
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     for name, words in _TABLES.items():
         module.variable(name, f"internal global [{words} x i64] zeroinitializer, align 64")
     _begin(Function(module, objects, "begin_walk", [("most", I64)], VOID))
@@ -56,14 +56,14 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def recipe_number(f: Function, recipe: Value) -> Value:
-    """The number of a recipe. No Python runs."""
+    """Emit the serial number of a recipe. No Python code runs."""
     found = f.call("number_had_by", I64, [recipe])
     f.require(found > 0)
     return found
 
 
 def _number_had_by(f: Function) -> None:
-    """The same, which it is given when it is asked for first; 0 where there was no memory."""
+    """Emit `number_had_by(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory is exhausted."""
     (recipe,) = f.arguments
     there = f.get(recipe, "Recipe.number")
     f.when_giving(~f.is_null(there), lambda: f.integer(there))
@@ -76,17 +76,17 @@ def _number_had_by(f: Function) -> None:
 
 
 def table(f: Function, name: str, at: int = 0) -> Value:
-    """Where a table begins, or a word of it is."""
+    """Return the address of byte `at` of a table of the walk."""
     return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 {at}")
 
 
 def count(f: Function, which: int) -> Value:
-    """One of the numbers in `@walked`."""
+    """Emit a load of a word of `@walked`, given by its byte offset."""
     return table(f, "walked", which).load(I64)
 
 
 def append(f: Function, name: str, which: int, value: Value, most: Value | None = None) -> Value:
-    """Write a word behind those in a table, where there is room; its number."""
+    """Emit code to append a word to a table, and return the index. The code declines if the table has `most` words."""
     number = count(f, which)
     f.require(number < (_TABLES[name] if most is None else most))
     _add(f, which)
@@ -95,13 +95,13 @@ def append(f: Function, name: str, which: int, value: Value, most: Value | None 
 
 
 def _add(f: Function, which: int) -> None:
-    """One more of these."""
+    """Emit an increment of one of the words of `@walked`."""
     place = table(f, "walked", which)
     place.store(place.load(I64) + 1)
 
 
 def _begin(f: Function) -> None:
-    """A new walk, which may meet so many nodes."""
+    """Emit `begin_walk(most)`: start a new walk, which may visit up to `most` nodes."""
     (most,) = f.arguments
     for which in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN, NEW):
         table(f, "walked", which).store(f.number(0))
@@ -111,7 +111,7 @@ def _begin(f: Function) -> None:
 
 
 def _slot_of(f: Function) -> None:
-    """Where a node stands among those that were met, or belongs: who meets it writes it there."""
+    """Emit `slot_of(node)`: return the hash table slot of a node: the slot of the visited node, or the free slot to write the node to."""
     (node,) = f.arguments
     walk, itself, last = count(f, WALK), node.cast("ptrtoint", I64), count(f, MOST_MET) * PER_NODE - 1
     at = f.local(I64, (itself * MIX).shifted_right(64 - SLOTS.bit_length() + 1) & last)
@@ -127,17 +127,17 @@ def _slot_of(f: Function) -> None:
 
 
 def is_met(f: Function, x: Value) -> Value:
-    """Whether something was met on this walk."""
+    """Emit a test whether a node was visited in this walk."""
     return f.call("slot_of", POINTER, [x]).load(I64).equals(count(f, WALK))
 
 
 def number_of(f: Function, x: Value) -> Value:
-    """The number that it was given then."""
+    """Emit the number of a node that was visited in this walk."""
     return f.call("slot_of", POINTER, [x]).at(2, I64).load(I64)
 
 
 def meet(f: Function, x: Value, number: Value) -> None:
-    """Give something that was not met yet a number."""
+    """Emit code to mark a node as visited, with this number."""
     itself = x.cast("ptrtoint", I64)
     append(f, "nodes", NODE, itself, count(f, MOST_MET))
     slot = f.call("slot_of", POINTER, [x])
@@ -146,12 +146,12 @@ def meet(f: Function, x: Value, number: Value) -> None:
 
 
 def words(f: Function) -> Value:
-    """The key, as bytes; null if there is no memory for it."""
+    """Emit the cache key as a bytes object; null if memory is exhausted."""
     return f.call("PyBytes_FromStringAndSize", POINTER, [table(f, "key"), count(f, WORD) * 8])
 
 
 def _number(f: Function, node: Value, address: Value) -> None:
-    """Give a node the next number."""
+    """Emit code to give a node the next number. `address` is the address of the node's data, or 0 for a pending node."""
     number = count(f, NODE)
     meet(f, node, number)
     table(f, "addresses").at(number, I64).store(address)
@@ -159,7 +159,9 @@ def _number(f: Function, node: Value, address: Value) -> None:
 
 
 def _place_of(f: Function) -> None:
-    """Which of the places in memory that are read one is: a node's, from an offset on."""
+    """Emit `place_of(number, offset)`: return the index of the entry in `places` for a node in memory and an offset, added on the first
+    call.
+    """
     number, offset = f.arguments
     first = table(f, "first_place").at(number, I64)
     at = f.local(I64, first.load(I64))
@@ -172,7 +174,7 @@ def _place_of(f: Function) -> None:
 
     f.as_long_as(is_another, lambda: at.store(row(at.load(I64)).at(1, I64).load(I64)))
     f.when_giving(at.load(I64) >= 0, lambda: at.load(I64))
-    found = count(f, PLACE)  # there is room for one for each read
+    found = count(f, PLACE)  # the table has room for an entry for each read
     row(found).store(offset)
     row(found).at(1, I64).store(first.load(I64))
     first.store(found)
@@ -181,14 +183,15 @@ def _place_of(f: Function) -> None:
 
 
 def _visited(f: Function) -> None:
-    """Number a node that was not met yet, after all that it reads; false if the graph is none for this way."""
+    """Emit `visited(node, depth)`: visit the sources of a node, then number the node. Return false if the fast path cannot run the graph.
+    """
     node, depth = f.arguments
     f.require(depth < DEPTH)
     buffer = f.get(node, "Node.buffer")
 
     def in_memory() -> Value:
         f.when(~f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: _add(f, PINNED))
-        append(f, "key", WORD, f.number(0))  # no recipe: so this is told from what waits, whatever reads the two
+        append(f, "key", WORD, f.number(0))  # no recipe number: distinguishes a node in memory from a pending node with the same readers
         _number(f, node, f.address(f.get(buffer, "Buffer.address")))
         return f.constant(I1, True)
 
@@ -234,7 +237,7 @@ def _visited(f: Function) -> None:
 
 
 def _key_of(f: Function) -> None:
-    """The key of a graph; nothing if it is none for this way."""
+    """Emit `key_of_graph(root)`: return the cache key of a graph, or decline if the fast path cannot run the graph."""
     (root,) = f.arguments
     f.call("begin_walk", VOID, [f.number(MOST_NODES)])
     f.require(f.call("visited", I1, [root, f.number(0)]))
@@ -242,15 +245,19 @@ def _key_of(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """For Python: what a `Pattern` of pending nodes is made of; None if they are too many."""
+    """Emit `take_pattern`, the entry for Python: return the parts of a graph signature (`Pattern`), or None if the graph is too large."""
     _, roots, many = f.arguments
     f.give_or_none(f.call("pattern_of", POINTER, [roots, many]))
 
 
 def _pattern_of(f: Function) -> None:
-    """The key of what these roots need, their numbers, nodes, scalars, offsets, and how many nodes are pending."""
+    """Emit `pattern_of(roots, count)`: return a tuple for the graph below an array of roots.
+
+    It holds the cache key, the numbers of the roots, the nodes, the scalars, the offsets, and the number of pending nodes.
+    """
     roots, many = f.arguments
-    lists = [f.made(f.call("PyList_New", POINTER, [f.number(0)])) for _ in range(4)]  # before the walk, as a collection runs anything
+    # before the walk, since an allocation can start a collection, which runs finalizers
+    lists = [f.made(f.call("PyList_New", POINTER, [f.number(0)])) for _ in range(4)]
     numbers, nodes, scalars, offsets = lists
     f.call("begin_walk", VOID, [f.number(MANY_NODES)])
 
@@ -265,7 +272,7 @@ def _pattern_of(f: Function) -> None:
         f.each(count(f, which), lambda k: _put(f, items, made_of(table(f, name).at(k, I64))))
 
     f.each(many, visit)
-    append(f, "key", WORD, many)  # so roots are told from nodes
+    append(f, "key", WORD, many)  # this separates the roots from the nodes in the key
     put_all("nodes", NODE, nodes, lambda place: f.hold(place.load(POINTER)))
     put_all("scalars", SCALAR, scalars, lambda place: f.hold(place.load(POINTER)))
     put_all("offsets", OFFSET, offsets, lambda place: f.as_object(place.load(I64)))
@@ -276,6 +283,6 @@ def _pattern_of(f: Function) -> None:
 
 
 def _put(f: Function, items: Value, item: Value) -> None:
-    """Append an item, which is held no more, to a list."""
+    """Emit code to append an item to a list. The reference is consumed."""
     f.append(items, item)
     f.let_go(item)

@@ -1,4 +1,8 @@
-"""Functions of numbers that are written in words (`Trace.words`): sums of products, of which some are compared with 0 or divided."""
+"""The evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words.
+
+The grammar is written by `sizes.Trace.words` and read also in Python by `known.holds`. A cursor in emitted code is three 64-bit words: the
+address of the next word, whether an intermediate value overflowed, and the number of atoms so far.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ from ..objects import BYTES, SIZE, Objects
 from ..rule import MOST_ATOMS, MOST_NUMBERS, MOST_RESULTS
 from .function import Function
 
-_CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it is beyond 64 bits
+_CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it overflows 64 bits
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     _sum(Function(module, objects, "sum_at", [("cursor", POINTER), ("atoms", POINTER)], I64))
     _divide(Function(module, objects, "divide_at", [("cursor", POINTER), ("atoms", POINTER)], I1))
     _work_out(Function(module, objects, "work_out", [(name, POINTER) for name in ("program", "numbers", "results")], I64))
@@ -24,19 +28,19 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def next_word(cursor: Value) -> Value:
-    """The word that a cursor is at, which goes on."""
+    """Emit a load of the word at a cursor, and advance the cursor by one word."""
     return following(cursor, 1).load(I64)
 
 
 def following(cursor: Value, count: Value | int) -> Value:
-    """Where the next words begin, so many, behind which the cursor is then."""
+    """Return the address of the next words, and emit code that advances the cursor by `count` words."""
     place = cursor.load(POINTER)
     cursor.store(place.at(count, I64))
     return place
 
 
 def _without_overflow(f: Function, how: str, a: Value, b: Value, failed: Value) -> Value:
-    """A sum or a product; what is beyond 64 bits is noted."""
+    """Emit a signed addition (`how` is "add") or multiplication ("mul"). An overflow of 64 bits sets the flag at `failed`."""
     both = f.call(f"llvm.s{how}.with.overflow.i64", _CHECKED, [a, b])
     is_beyond = f.define(I1, f"extractvalue {both!r}, 1")
     failed.store(failed.load(I64) | is_beyond.cast("zext", I64))
@@ -44,12 +48,12 @@ def _without_overflow(f: Function, how: str, a: Value, b: Value, failed: Value) 
 
 
 def _failed(cursor: Value) -> Value:
-    """Where it stands whether some number on the way was too large."""
+    """Return the address of the overflow flag of a cursor."""
     return cursor.at(1, I64)
 
 
 def _sum(f: Function) -> None:
-    """A sum of products of atoms."""
+    """Emit `sum_at(cursor, atoms)`: return the sum of products of atoms that is encoded at the cursor."""
     cursor, atoms = f.arguments
     failed = _failed(cursor)
 
@@ -65,13 +69,16 @@ def _sum(f: Function) -> None:
 
 
 def _divide(f: Function) -> None:
-    """Two sums, divided as Python does: quotient and remainder are the next atoms."""
+    """Emit `divide_at(cursor, atoms)`: divide two sums as Python does, and append the quotient and the remainder to the atoms.
+
+    The function returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
+    """
     cursor, atoms = f.arguments
     over, by = (f.call("sum_at", I64, [cursor, atoms]) for _ in range(2))
     f.refuse(by.equals(0) | over.equals(-(1 << 63)))
     quotient = f.binary("sdiv", over, by)
     rest = over - quotient * by
-    is_below = rest.differs(0) & ((rest ^ by) < 0)  # C rounds to 0
+    is_below = rest.differs(0) & ((rest ^ by) < 0)  # `sdiv` rounds towards 0, Python rounds down
     place = _next_atom(cursor)
     at = place.load(I64)
     f.require(at < MOST_ATOMS - 1)
@@ -82,12 +89,15 @@ def _divide(f: Function) -> None:
 
 
 def _next_atom(cursor: Value) -> Value:
-    """Where it stands how many atoms there are."""
+    """Return the address of the number of atoms of a cursor."""
     return cursor.at(2, I64)
 
 
 def _work_out(f: Function) -> None:
-    """Work out the results of a program for some numbers: how many there are; 0 if it does not suit these."""
+    """Emit `work_out(program, numbers, results)`: evaluate a size program for `numbers`, and write its results to `results`.
+
+    The function returns the number of results, or 0 if a guard fails or a value overflows.
+    """
     program, given, results = f.arguments
     cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MOST_ATOMS))
     cursor.store(f.at(program, BYTES))
@@ -137,7 +147,8 @@ def _work_out(f: Function) -> None:
 
 
 def _worked_out(f: Function) -> None:
-    """The same for a tuple of numbers, as a tuple."""
+    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers. Return a tuple of results, or decline.
+    """
     program, numbers = f.arguments
     results = f.local(array(I64, MOST_RESULTS))
     count = f.call("work_out", I64, [program, numbers_of(f, program, numbers), results])
@@ -146,7 +157,10 @@ def _worked_out(f: Function) -> None:
 
 
 def numbers_of(f: Function, program: Value, numbers: Value) -> Value:
-    """The numbers of a tuple, one after another; it declines if they are not as many as the program takes."""
+    """Emit code to copy a tuple of integers into a local array, and return the address.
+
+    The code declines if the program does not take as many inputs.
+    """
     given, count = f.local(array(I64, MOST_NUMBERS)), f.word(numbers, SIZE)
     f.require(f.both(count <= MOST_NUMBERS, lambda: count.equals(f.word(program, BYTES))))
     f.each(count, lambda k: given.at(k, I64).store(f.integer(f.item(numbers, k))))
@@ -154,6 +168,6 @@ def numbers_of(f: Function, program: Value, numbers: Value) -> Value:
 
 
 def _for_python(f: Function) -> None:
-    """For Python: the results of a program for a tuple of numbers; None if it does not suit them."""
+    """Emit `worked_out`, the entry for Python: evaluate a size program for a tuple of integers. It returns None if a guard fails."""
     given = f.arguments[1]
     f.give_or_none(f.call("numbers_worked_out", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(2)]))

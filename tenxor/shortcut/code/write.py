@@ -1,4 +1,9 @@
-"""What is assigned, to an element or to a part, is put there and then."""
+"""Assignments to an element or to a part of a tensor, written into memory at once.
+
+The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
+the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
+write of a single element).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ from .tables import table
 
 
 def write(module: Module, objects: Objects) -> None:
-    """Write the functions."""
+    """Emit the functions of this module."""
     _put(Function(module, objects, "put", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)]))
     _put_number(Function(module, objects, "put_number", [("start", POINTER), ("dtype", POINTER), ("offset", I64), ("number", POINTER)], I1))
     _are_alike(Function(module, objects, "are_alike", [("one", POINTER), ("other", POINTER)], I1))
@@ -30,7 +35,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _set_item(f: Function) -> None:
-    """`x[key] = value`, where that is in memory that nobody else reads: None, if it was written."""
+    """Emit `set_item(x, key, value)`: do `x[key] = value` in memory without other readers. Return None, or decline."""
     x, key, value = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -46,7 +51,8 @@ def _set_item(f: Function) -> None:
 
 
 def _as_number(f: Function, x: Value, value: Value) -> Value:
-    """What is written over a part of a tensor: an element of its own dtype that is known as a number as that."""
+    """Emit the value to write over a part of `x`: an element of the same dtype with a known scalar gives this scalar, else `value` itself.
+    """
 
     def number() -> list[Value]:
         spec, storage, dtype = asked(f, value, "spec"), f.get(value, "Tensor.storage"), f.get(x, "Tensor.dtype")
@@ -60,7 +66,10 @@ def _as_number(f: Function, x: Value, value: Value) -> Value:
 
 
 def _set_element(f: Function) -> None:
-    """The same for the element at an offset."""
+    """Emit `set_element(x, offset, value)`: write a number into the element of `x` at an offset in its storage. Return None, or decline.
+
+    The storage must be in memory without other readers, or in an externally shared buffer.
+    """
     x, offset, value = f.arguments
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
     f.require(f.is_a(storage, "Storage"))
@@ -81,13 +90,13 @@ def _set_element(f: Function) -> None:
 
 
 def _set_at(f: Function, x: Value, key: Value, value: Value) -> Value:
-    """The same for a tensor as a key."""
+    """Emit `x[key] = value` for a tensor as the key: a mask, or else indices."""
     found = f.call("set_masked", POINTER, [x, key, value])
     return f.choose(f.is_null(found), lambda: [f.call("set_picked", POINTER, [x, key, value])], lambda: [found])[0]
 
 
 def _are_alike(f: Function) -> None:
-    """Whether two shapes are equal."""
+    """Emit `are_alike(one, other)`: return whether two tuples of integers, shapes or strides, are equal."""
     one, other = f.arguments
     f.when_giving(one.equals(other), lambda: f.constant(I1, True))
     f.require(f.word(one, SIZE).equals(f.word(other, SIZE)))
@@ -96,7 +105,7 @@ def _are_alike(f: Function) -> None:
 
 
 def _set_masked(f: Function) -> None:
-    """`x[mask] = number`: the number where the mask says so, and else what is there."""
+    """Emit `set_masked(x, mask, value)`: do `x[mask] = value` for a number, as `x = where(mask, value, x)`. Return None, or decline."""
     x, mask, value = f.arguments
     ask_all(f, x, mask)
     spec, chosen = f.get(x, "Tensor.spec"), f.get(mask, "Tensor.spec")
@@ -114,7 +123,7 @@ def _set_masked(f: Function) -> None:
 
 
 def refuse_pinned(f: Function, x: Value) -> None:
-    """Decline a tensor in memory that others may write: what is written there Python writes."""
+    """Emit code to decline a tensor in an externally shared buffer (`Buffer.pins`), which only the fallback in Python writes."""
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
 
@@ -126,7 +135,11 @@ def refuse_pinned(f: Function, x: Value) -> None:
 
 
 def _takes(f: Function) -> None:
-    """The elements of a tensor are those of a result from now on, which may be made of what is `beside`; false where that is not known."""
+    """Emit `takes(x, found, beside)`: replace the elements of the tensor `x` by those of `found`, in place. Return true, or decline.
+
+    `found` is the result of an operation on `x` and `beside`, a tensor or a number. If `x` covers its storage and has the layout of
+    `found`, the storage takes over the node of `found`. Otherwise the elements are written into the part of the storage.
+    """
     x, found, beside = f.arguments
     storage, spec, offset = (f.hold(f.get(x, f"Tensor.{slot}")) for slot in ("storage", "spec", "offset"))
     f.require(f.is_a(storage, "Storage"))
@@ -172,7 +185,11 @@ def _takes(f: Function) -> None:
 
 
 def _put_element(f: Function, to: tuple[Value, Value, Value], new: Value, element: Value) -> list[Value]:
-    """Write a number that is known, of this spec, where there is one: a storage, seen by a spec from an offset on."""
+    """Emit a write of a known scalar into a tensor of the same dtype and shape.
+
+    `to` is the storage, spec and offset of the tensor, `new` the spec of the scalar and `element` its storage. The empty list is for
+    `choose`.
+    """
     storage, spec, offset = to
     dtype = f.get(spec, "Spec.dtype")
     f.require(f.get(new, "Spec.dtype").equals(dtype))
@@ -187,20 +204,22 @@ def _put_element(f: Function, to: tuple[Value, Value, Value], new: Value, elemen
 
 
 def _is_nothing(f: Function, new: Value, spec: Value) -> Value:
-    """Whether what is written has no elements, and is of the shape and the dtype of where it is written."""
+    """Emit a test whether the written value has no elements, and has the shape and dtype of its destination. `new` and `spec` are their
+    specs.
+    """
     (shape, dtype), (own_shape, own_dtype) = [(f.get(s, "Spec.shape"), f.get(s, "Spec.dtype")) for s in (new, spec)]
     is_empty = f.both(f.is_the(f.get(spec, "Spec.size"), "0"), lambda: dtype.equals(own_dtype))
     return f.both(is_empty, lambda: f.call("are_alike", I1, [shape, own_shape]))
 
 
 def _compute_beside(f: Function, y: Value) -> None:
-    """Compute what is beside a part that is written in place: while it waits, it may refer to what is overwritten."""
+    """Emit the evaluation of the second operand `y` of an in-place write: while pending, `y` may refer to memory that is overwritten."""
     storage = f.get(y, "Tensor.storage")
     f.when(f.is_a(storage, "Storage"), lambda: compute_storage(f, storage))
 
 
 def compute_storage(f: Function, storage: Value) -> None:
-    """Compute what a storage holds, if it waits; not what derivatives follow, or has no value, as a function is being traced."""
+    """Emit the evaluation of the pending node of a storage. The code declines a node with a tape node or a traced argument."""
 
     def compute() -> None:
         node = f.hold(f.get(storage, "Storage.node"))
@@ -212,10 +231,10 @@ def compute_storage(f: Function, storage: Value) -> None:
 
 
 def _put(f: Function) -> None:
-    """Write a value, a tensor or a number, over a part of a storage in memory that nobody else reads: None, if it was written.
+    """Emit `put(storage, spec, offset, value)`: write a tensor or a number over a part of a storage. Return None, or decline.
 
-    What is written over is computed first, as the value may be made of it, and then that; Python may run for either, so what is asked of
-    the storage is asked afterwards.
+    The memory of the storage must have no other reader. The old content is evaluated first, since the value may depend on it, then the
+    value. Either may run Python code, so the storage is examined afterwards.
     """
     storage, spec, offset, value = f.arguments
     f.hold(storage), f.hold(spec)
@@ -237,7 +256,7 @@ def _put(f: Function) -> None:
     own_storage = f.both(is_tensor, lambda: f.get(value, "Tensor.storage").equals(storage))
 
     def is_there() -> Value:
-        """`x[key] += y` has written it already."""
+        """Test whether the value is the part itself: then `x[key] += y` has already written to it."""
         same = f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
         return f.both(same, lambda: f.call("has_each_once", I1, [spec]))
 
@@ -266,13 +285,13 @@ def _put(f: Function) -> None:
 
 
 def _lie_apart(f: Function, read: tuple[Value, Value], written: tuple[Value, Value]) -> Value:
-    """Whether one view lies before or behind another: each is a spec that has strides, and an offset."""
+    """Emit a test whether the address ranges of two views do not overlap. Each view is a spec with strides and an offset."""
     (first, last), (begin, end) = ([at + end for end in ends_of(f, spec)] for spec, at in (read, written))
     return f.either(last < begin, lambda: end < first)
 
 
 def _computed_source(f: Function, value: Value) -> Value:
-    """What a tensor's storage holds now, owned, once it is computed."""
+    """Emit the evaluation of the node in a tensor's storage. Return the node as a new reference."""
     node = f.hold(f.get(f.get(value, "Tensor.storage"), "Storage.node"))
     f.require(f.is_the(f.get(node, "Node.past"), "None"))
     f.require(f.call("computed", I1, [node]))
@@ -281,21 +300,23 @@ def _computed_source(f: Function, value: Value) -> Value:
 
 
 def _scalar(f: Function, value: Value) -> Value:
-    """A number as what a write reads, owned."""
+    """Emit a `Scalar` of a number, as the source of a write, without a dtype: the launch record knows the type. A new reference."""
     made = f.new("Scalar", value=f.own(value), dtype=f.own(f.the("None")))
     f.keeps(made)
     return made
 
 
 def _launch_over(f: Function, storage: Value, made: Value, source: Value, sources: Value, offsets: Value) -> None:
-    """Run a write over what a storage holds, if that is in memory; over a copy, if others can read it."""
+    """Emit the launch of a write over the memory of a storage; memory with other readers is copied first."""
     buffer = own_memory(f, storage, source, f.get(f.get(made, "Made.spec"), "Spec.dtype"))
     f.require(f.call("launch", I1, [f.get(made, "Made.frame"), f.nothing(), sources, offsets, buffer]))
 
 
 def own_memory(f: Function, storage: Value, source: Value, dtype: Value) -> Value:
-    """The buffer of what a storage holds, which is in memory and of a dtype: that of a copy, if any but a write can read it, which may have
-    it for a `source`. Whoever asks for it writes there, and has Python run nothing before.
+    """Emit the choice of a buffer to write into: the buffer of a storage, which must be in memory and have the given dtype.
+
+    If the buffer has readers besides the write, the storage gets a copy first. `source` is the node that the write reads, possibly the node
+    of the storage. The caller's code must write at once, before Python code can run.
     """
     f.when(~_is_alone(f, storage, source), lambda: f.require(f.call("unshared", I1, [storage])))
     f.require(_is_alone(f, storage, source))
@@ -310,7 +331,9 @@ def own_memory(f: Function, storage: Value, source: Value, dtype: Value) -> Valu
 
 
 def _is_alone(f: Function, storage: Value, source: Value) -> Value:
-    """Whether what a storage holds is in memory, and nobody else can read it but a write, which may have it for a source."""
+    """Emit a test whether a write with the source node `source` is the only reader of a storage's content. The code declines a pending
+    node.
+    """
     old = f.get(storage, "Storage.node")
     buffer = f.get(old, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
@@ -319,17 +342,17 @@ def _is_alone(f: Function, storage: Value, source: Value) -> Value:
 
 
 def _unshared(f: Function) -> None:
-    """Have a storage hold its content, which is in memory, in memory that nobody else reads."""
+    """Emit `unshared(storage)`: move the content of a storage from its buffer to a copy without other readers. Return true, or decline."""
     (storage,) = f.arguments
     old = f.hold(f.get(storage, "Storage.node"))
     recipe = f.get(old, "Node.recipe")
-    f.require(f.is_the(f.get(recipe, "Recipe.op"), "DATA"))  # so it reads nothing
+    f.require(f.is_the(f.get(recipe, "Recipe.op"), "DATA"))  # so the node has no sources
     f.require(f.is_the(f.get(old, "Node.past"), "None"))
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
     f.require(nbytes <= LARGEST)
     fresh = f.made(f.call("new_buffer", POINTER, [recipe]))
     node = in_memory(f, recipe, fresh)
-    buffer = f.get(old, "Node.buffer")  # only now, as Python may have run
+    buffer = f.get(old, "Node.buffer")  # read late: Python code may have run and replaced the buffer
     f.require(f.get(storage, "Storage.node").equals(old))
     f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
     f.require(lock_is_free(f))
@@ -342,7 +365,10 @@ def _unshared(f: Function) -> None:
 
 
 def number_for(f: Function, value: Value, dtype: Value) -> Value:
-    """The number that is written, which is held: itself, or that of a tensor of one element of the same dtype."""
+    """Emit the number to write: `value` itself, or the element of a tensor with one element of this dtype.
+
+    The new reference is dropped if the function declines.
+    """
 
     def of_element() -> list[Value]:
         f.require(f.get(value, "Tensor.dtype").equals(dtype))
@@ -356,7 +382,10 @@ def number_for(f: Function, value: Value, dtype: Value) -> Value:
 
 
 def _put_number(f: Function) -> None:
-    """Write a number of Python that is one of the dtype; false for any other."""
+    """Emit `put_number(start, dtype, offset, number)`: store a Python number of the dtype's range and kind at an element offset.
+
+    The function returns false for other numbers. Floats are rounded to float32 unless they overflow.
+    """
     start, dtype, offset, number = f.arguments
     yes = f.constant(I1, True)
 
