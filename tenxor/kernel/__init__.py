@@ -1,5 +1,5 @@
-"""From pending nodes to a loop nest: `fuse` groups them into kernels, `lower` turns a group into loops, `schedule`
-orders them.
+"""Lowering of pending nodes to loop nests.
 
-No machine is known here; the loop IR (`ir/`) is all that back ends see.
+`fuse` groups nodes into kernels, `lower` turns a group into loops, and the passes in `cpu/` schedule the loops. Only `cpu/` knows about
+machines. Back ends see nothing but the loop IR (`ir/`).
 """

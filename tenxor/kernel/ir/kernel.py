@@ -62,9 +62,11 @@ class Kernel(NamedTuple):
 
     @property
     def split(self) -> int:
-        """The axis whose loop may run in pieces, or -1: the shared axis of a contraction, if the kernel is one.
+        """The axis whose loop may run in pieces: the shared axis of a contraction, if there is one; else the axis of the outermost loop, or
+        -1.
 
-        Otherwise the axis of the outermost loop, if its iterations are parallel or write in order (`Accumulate`).
+        The outermost loop may run in pieces if it is the only outermost statement, is not marked `whole`, and its iterations are parallel
+        or write in order (`Accumulate`).
         """
         product = self.product
         if product is not None and product.shared >= 0:
