@@ -1,4 +1,4 @@
-"""The conversion of a scheduled loop nest into a kernel: numbers become run-time arguments, so other shapes, views and offsets share it.
+"""The conversion of a scheduled loop nest into a kernel: numbers become run-time arguments, so the kernel serves many shapes and views.
 
 A step stays a part of the pattern only where code depends on it: steps of 0, steps of 1 along lanes, and the few small steps (`NEAR`) for
 which whole vectors are loaded.
@@ -60,7 +60,7 @@ class Binding(NamedTuple):
 
 
 def bind(nest: Nest) -> tuple[Kernel, Binding]:
-    """Return the kernel of a nest, and the arguments with which it runs over the sizes of this nest."""
+    """Return the kernel of a nest, and the arguments for the sizes of this nest."""
     binder = _Binder(nest)
     kernel = binder.kernel()
     split = binder.sizes[kernel.axes[kernel.split].extent] if kernel.split >= 0 else 1
@@ -94,7 +94,7 @@ class _Binder:
         self.operand(0)
         for s in statements(nest.body):
             if isinstance(s, Store):
-                self.statement(s)  # operands of stores are numbered before those of reductions
+                self.statement(s)  # operands read by stores are numbered first
         body = self.body(nest.body)
         dtypes = [nest.operands[k].dtype for k in self.operand_of]
         written = {0}.union(s.operand for s in statements(nest.body) if isinstance(s, Store))
@@ -148,7 +148,7 @@ class _Binder:
         return Address(tuple(terms), offset, digits, self.address(a.then, operand, (), view + 1))
 
     def term(self, t: Term, operand: int, near: tuple[int, ...], view: int) -> Term:
-        """Return one term of an address with a parameter, or with its step if the step is a part of the pattern."""
+        """Return a term of an address with a parameter, or with its step if the step is a part of the pattern."""
         axis = self.axis_of[t.axis] if t.axis >= 0 and not view else t.axis
         if t.how == "step" and not view:
             if t.value == 1 and (t.axis < 0 or t.axis in self.units):
@@ -253,7 +253,7 @@ class _Binder:
 
 
 def _loops(nest: Nest) -> dict[int, None]:
-    """Return the axes that have loops, as the keys of a dict in order: those around the write of the result first."""
+    """Return the axes with loops, as the keys of a dict in order: the axes around the write of the result first."""
     found: dict[int, None] = dict.fromkeys(nest.around)
     for s in statements(nest.body):
         if isinstance(s, For):

@@ -65,7 +65,7 @@ class _Fields(NamedTuple):
     axes: tuple[Axis, ...]
     accumulators: tuple[Accumulator, ...]
     body: Body
-    in_order: frozenset[int] = frozenset()  # the reductions with one state, which takes the elements in order: lanes are left to outer loops
+    in_order: frozenset[int] = frozenset()  # the reductions that take elements in order: lanes are left to outer loops
     scratch: int = 0  # bytes of scratch memory per thread
 
 
