@@ -26,8 +26,7 @@ class Count(NamedTuple):
 
 
 def counts_of(dtype: DType, least: int) -> Count | None:
-    """Return the description of `bincount` for a dtype with at least `least` counts, or None if generated code does not count this dtype.
-    """
+    """Return the description of `bincount` for a dtype, with at least `least` counts; None if generated code does not count the dtype."""
     return Count("bincount", dtype, least) if dtype in COUNTED else None
 
 

@@ -61,8 +61,7 @@ def cofactors(x: Array) -> Array:
 
 
 def cofactor_cotangents(x: Array, g: Array) -> Array:
-    """Return the cotangents of matrices, given the cotangents of their cofactors: second derivatives of determinants, also of singular
-    matrices.
+    """Return the cotangents of matrices, given those of their cofactors: second derivatives of determinants, singular matrices included.
 
     In the coordinates of the singular vectors a matrix is diagonal, `s`. To first order in a change `d`, its cofactors change by `sum(p[i,
     j] * d[j, j])` on the diagonal and by `-p[i, j] * d[j, i]` off the diagonal. Here `p[i, j]` is the product of all `s` except two.

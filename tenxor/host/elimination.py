@@ -40,7 +40,7 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
 
 
 def _eliminate(packed: Array, order: Array, column: int, end: int) -> None:
-    """Exchange the pivot of a column with its diagonal element, divide by it, and update the columns up to `end`."""
+    """Exchange the pivot of a column with the diagonal element, divide the column below it, and update the columns up to `end`."""
     each = np.arange(len(packed))
     below = packed[:, column:, column]
     sizes = abs(below.real) + abs(below.imag) if np.iscomplexobj(packed) else abs(below)  # LAPACK compares complex numbers by this sum

@@ -1,6 +1,6 @@
 """QR for the fast path by two C functions: the first factors a matrix in scratch memory, the second builds Q from the result.
 
-They are found and tried like the functions in `loops.py`.
+Both functions are found and tried like those in `loops.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .table import Array, HostOp
 class Factors(NamedTuple):
     """The C functions of a QR decomposition.
 
-    `first` overwrites a matrix with R and Householder vectors, and gives their factors. `reduced` or `complete` builds Q from both;
-    `complete` is for the complete mode (`is_complete`) with more rows than columns. If `wider`, matrices in single precision are computed
-    in double precision.
+    `first` overwrites a matrix with R and Householder vectors, and gives the factors of the vectors. `reduced` or `complete` builds Q from
+    both; `complete` is for the complete mode (`is_complete`) with more rows than columns. If `wider`, matrices in single precision are
+    computed in double precision.
     """
 
     first: Loop

@@ -18,10 +18,9 @@ _DOUBLE = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the compu
 
 
 def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
-    """Return the QR decomposition of a stack of matrices: Q with orthonormal columns and upper triangular R. `mode` is "complete" or
-    "reduced".
+    """Return the QR decomposition of a stack of matrices: Q with orthonormal columns and upper triangular R.
 
-    With `out`, write both into these arrays and return `out`.
+    `mode` is "complete" or "reduced". With `out`, write both into these arrays and return `out`.
     """
     rows, columns = x.shape[-2:]
     size = rows if mode == "complete" else min(rows, columns)

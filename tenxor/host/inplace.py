@@ -37,7 +37,7 @@ def in_one_go(how: InPlace, work: int, is_shared: bool) -> InPlace | None:
     """Return `how` if a single call may do the whole work without handling signals, or None. NumPy would take `work` nanoseconds.
 
     `is_shared` says whether threads might share the work; then the call must end before a second thread could start. A C function of NumPy
-    releases the GIL if the call is long. Generated code holds the GIL.
+    releases the GIL if the call is long. Generated code holds the GIL, and its time is estimated as a fraction of NumPy's.
     """
     if isinstance(how, Loop | Factors):
         its = how.letting_in(work > BESIDE) if isinstance(how, Factors) else how._replace(lets_in=work > BESIDE)
@@ -47,9 +47,7 @@ def in_one_go(how: InPlace, work: int, is_shared: bool) -> InPlace | None:
 
 
 def state() -> str:
-    """Return "on" or "off" for direct calls of NumPy's C functions, with the refused functions and the reasons, after trying every
-    function.
-    """
+    """Return "on" or "off" for direct calls of NumPy's C functions, with the refused functions and the reasons. Every function is tried."""
     other = other_interface()
     if other:
         return f"off: {other}"

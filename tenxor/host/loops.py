@@ -1,8 +1,8 @@
 """Direct calls of the C functions inside NumPy's ufuncs, on memory, without arrays around them.
 
-NumPy's ufunc objects, whose fields are public (`ufuncobject.h`), hold the C functions that compute a batch: `function(arguments,
-dimensions, steps, data)`. The results equal NumPy's to the bit, and are written where they belong. Each function is first tried on a few
-numbers. If it does not give NumPy's results, NumPy is called instead.
+NumPy's ufunc objects, whose fields are public (`ufuncobject.h`), hold C functions that compute a batch: `function(arguments, dimensions,
+steps, data)`. Results equal NumPy's to the bit, and are written where they belong. Each function is first tried on a few numbers. If the
+function does not give NumPy's results, NumPy is called instead.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Loop(NamedTuple):
     """A C function of a ufunc for operands of certain dtypes.
 
     `letters` name the core axes of each argument: first `operands` operands, then, if `between` is not empty, a constant with these bytes,
-    then the results. If the function `fails` on a member, result number `failed` is NaN there. Result number `counts`, if not negative,
-    holds 32-bit integers. If it needs `finite` operands, they are checked before. If it is `wider`, operands in single precision are
-    converted to double precision and the results back, as in NumPy. With `lets_in`, the fast path releases the GIL for the call.
+    then the results. If the function `fails` on a batch element, result number `failed` is NaN there. Result number `counts`, if not
+    negative, holds 32-bit integers. Operands that must be `finite` are checked before the call. If `wider`, operands in single precision
+    are converted to double precision and the results back, as in NumPy. With `lets_in`, the fast path releases the GIL for the call.
     """
 
     function: int
@@ -152,7 +152,7 @@ def one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
 def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
     """Call a loop on arrays without the GIL, and return whether the call succeeded.
 
-    The call fails if one loop cannot walk the arrays, if an operand must be finite and is not, or if a result is NaN in a failing member.
+    The call fails if one loop cannot walk the arrays, if an operand must be finite and is not, or if a batch element has no result.
     """
     if loop.wider:
         return _call_wider(loop, operands, results)
@@ -169,12 +169,12 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     dimensions, steps = found
     words = [(ctypes.c_int64 * len(some))(*some) for some in (places, dimensions, steps)]
     _function(loop.function)(*words, loop.data)
-    corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # a failed member is NaN everywhere
+    corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # a failed batch element is NaN everywhere
     return not (loop.fails and np.isnan(results[loop.failed][corner]).any())
 
 
 def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
-    """Call a loop by way of double precision copies, and return whether it succeeded."""
+    """Call a loop on copies in double precision, round the results, and return whether the call succeeded."""
     wide = [np.empty(x.shape, WIDER.get(x.dtype.char, x.dtype)) for x in results]
     with np.errstate(all="ignore"):  # values too large for single precision become infinite
         if not call(loop._replace(wider=False), [x.astype(WIDER[x.dtype.char]) for x in operands], wide):
@@ -262,8 +262,9 @@ def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
 
 
 def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
-    """Return the loop for least squares with at least as many rows as columns. The residuals of a rank-deficient matrix are NaN, as a
-    failure.
+    """Return the loop for least squares with at least as many rows as columns.
+
+    The residuals of a rank-deficient matrix are NaN, which counts as a failure.
     """
     wide = WIDER.get(dtype.char, dtype.char)
     types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(wide)

@@ -1,8 +1,8 @@
 """Sorting and searching for the fast path: NumPy's C functions to sort a dtype, and descriptions of searches in generated code.
 
 A dtype of NumPy's has C functions (`PyArray_ArrFuncs` in `ndarraytypes.h`) that sort a row, `sort(begin, count, array)`, or the positions
-of its elements, `argsort(begin, places, count, array)`, with several algorithms. Those for numbers do not look at the array. Each is tried
-first, as in `loops.py`.
+of its elements, `argsort(begin, places, count, array)`, with several algorithms. The functions for numbers ignore `array`. Each function is
+tried first, as in `loops.py`.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) ->
 
 
 def line_through(dtypes: Sequence[DType], left: float | None, right: float | None) -> Order | None:
-    """Return the description of an interpolation of floats, with the heights `left` and `right` beyond the points; None for other dtypes.
-    """
+    """Return the description of an interpolation of floats, with heights `left` and `right` beyond the points; None for other dtypes."""
     if not {float64, float32}.issuperset(dtypes):
         return None
     return Order("interp", float64, ends=(left, right), keys=tuple([(0, d.itemsize) for d in dtypes]))
@@ -84,15 +83,14 @@ def order_by_keys(dtypes: Sequence[DType]) -> Order | None:
 
 
 def digits_of(dtype: DType, right: bool) -> Order | None:
-    """Return the description of a search among ascending or descending edges (`digitize`), or None if generated code does not compare the
-    dtype.
-    """
+    """Return the description of a search among ascending or descending edges (`digitize`); None if generated code lacks the dtype."""
     return Order("digitize", dtype, right=right) if dtype in SEARCHED else None
 
 
 def functions_to_sort(name: str, dtype: DType, size: int) -> int:
-    """Return the address of the fastest known function for sorting `size` elements of a dtype, or their positions ("argsort"); 0 without
-    one.
+    """Return the address of the fastest known function that sorts `size` elements of a dtype, or their positions; 0 without a function.
+
+    `name` is "sort" or "argsort".
     """
     if other_interface():
         return 0

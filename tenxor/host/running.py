@@ -123,14 +123,15 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
 
 
 def _is_long(op: HostOp, each: int, count: int) -> bool:
-    """Return whether a NumPy call is long enough for a worker thread. `each` is the estimate per member of a batch of `count`, in
-    nanoseconds.
+    """Return whether a NumPy call is long enough for a worker thread.
+
+    `each` is the estimate per batch element in nanoseconds, and `count` the number of batch elements.
     """
     return _likely(op, each) * count > FELT if each > op.most else each > LONG
 
 
 def _likely(op: HostOp, each: int) -> int:
-    """Return the expected nanoseconds per member of a batch, given `each`, the estimate extrapolated from small matrices.
+    """Return the expected nanoseconds per batch element, given `each`, the estimate extrapolated from small matrices.
 
     Larger matrices are faster than the estimate. The speed is constant between two powers of two, so symbolic sizes need only one
     comparison.
@@ -164,10 +165,9 @@ def has_batches(op: HostOp, axes: Sequence[int]) -> bool:
 
 
 def of_few(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Callable[..., list[Array] | None]:
-    """Return a function of small NumPy arrays. It returns a list of row-major arrays of the given dtypes, or None for a matrix without a
-    result.
+    """Return a function that computes an operation on small NumPy arrays without outside references, at most one of them with a batch.
 
-    The arrays passed must have no outside references, and at most one may have a batch (see `has_batches`).
+    The function returns a list of row-major arrays of the given dtypes, or None for a matrix without a result.
     """
     call, own = partial(op.call, **options) if options else op.call, [d.numpy for d in dtypes]
 
@@ -199,8 +199,9 @@ def of_few(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> C
 def _sizes(
     op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: tuple[tuple[str, int], ...]
 ) -> tuple[Shape, tuple[Shape, ...], list[DType], int]:
-    """Return the shape of the batch, the shapes of the results (if known), their dtypes, and the estimated nanoseconds per member of the
-    batch.
+    """Return the shape of the batch, the shapes of the results, their dtypes, and the estimated nanoseconds per batch element.
+
+    The shapes of the results are an empty tuple if the values decide them. Raise ShapeError if batches do not broadcast.
     """
     known, batches = dict(sizes), []
     for shape, letters in zip(shapes, op.operands, strict=True):
@@ -229,7 +230,8 @@ def _compute(
 ) -> None:
     """Write the results of an operation into `outs`: at once if the work is small, else in parts of the longest axis of the batch.
 
-    `each` is the estimate per member in nanoseconds. No part starts after `over` is set. `loop` is a C function for the operation, or None.
+    `each` is the estimate per batch element in nanoseconds. No part starts after `over` is set. `loop` is a C function for the operation,
+    or None.
     """
     work = each * prod(batch)
     if work < LIGHT or max(batch, default=1) == 1 or (each > op.most and over is None):

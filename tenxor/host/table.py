@@ -32,7 +32,7 @@ class HostOp:
     dtype of each result: "same" as the first operand, "part" for its real component type, "complex", or "index".
 
     A matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds our threads
-    share a batch; beyond, NumPy's own threads share each member. `found` says that sizes of results depend on the values. A `quiet`
+    share a batch; beyond, NumPy's own threads share each batch element. `found` says that sizes of results depend on the values. A `quiet`
     operation emits no warnings: it does no arithmetic, or suppresses them. An operation that `fails` may raise LinAlgError for a matrix.
     """
 

@@ -25,7 +25,7 @@ BRIEF = 4  # iterations of a short contraction, which is never vectorized along 
 class Walk(NamedTuple):
     """The strides of an access along loops: `steps` per axis, in elements. Axes along which the access does not move are left out.
 
-    A step is an integer or a table of offsets. `base` is the rest of a view chain, or None.
+    A step is an integer, or a table with the offset of each index. `base` is the rest of a view chain, or None for a single view.
     """
 
     steps: dict[int, Step]
@@ -58,8 +58,8 @@ class Walk(NamedTuple):
 class Arranged(NamedTuple):
     """The loops of a draft, and the walk of each access along the loops, with the walk of the result last.
 
-    `reduced` maps the axes of a reduction in the draft to the axes after ordering and merging. `in_order` holds the accumulators of
-    reductions with sequential order of elements: only loops around them may be vectorized.
+    `space` are the independent loops. `reduced` maps the axes of a reduction in the draft to its axes after ordering and merging.
+    `in_order` holds the accumulators whose reductions take elements sequentially: only loops around them may be vectorized.
     """
 
     extents: list[int]
@@ -76,7 +76,7 @@ def walks_of(d: Draft) -> list[Walk]:
 
 
 def arranged(d: Draft) -> Arranged:
-    """Return the loops of a draft, ordered and merged."""
+    """Return the loops of a draft, ordered by memory and merged, and the walks of its accesses."""
     walks, extents = walks_of(d), list(d.extents)
     space = tuple([a for a in d.space if extents[a] != 1])
     boundaries = _boundaries(d, space)
@@ -127,10 +127,10 @@ def _boundaries(d: Draft, axes: Loops) -> set[int]:
 
 
 def merged(axes: Loops, walks: Sequence[Walk], extents: list[int], boundaries: set[int]) -> Loops:
-    """Return the axes, with neighbours merged where every access walks them as a single axis; change `walks` and `extents` in place to
-    match.
+    """Return the axes, with neighbours merged where every access walks them as a single axis.
 
-    Axes on two sides of a boundary are not merged. A boundary is a number of outermost axes inside which further statements run.
+    `walks` and `extents` are changed in place to match. Axes on two sides of a boundary are not merged. A boundary is a number of outermost
+    axes inside which further statements run.
     """
     done: list[int] = []
     for k, inner in enumerate(axes):
@@ -153,7 +153,7 @@ def _join(outer: int, inner: int, walks: Sequence[Walk], extents: Sequence[int])
 
 
 def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
-    """Return the axes by decreasing step, so that the innermost loop walks memory in the smallest steps."""
+    """Return the axes by decreasing stride, so that the innermost loop walks memory with the smallest stride."""
 
     def reach(axis: int) -> int:
         return sum(abs(s) for w in walks if not isinstance(s := w.steps.get(axis, 0), Table))
@@ -260,7 +260,7 @@ def _elements(d: Draft, f: ReductionLoop) -> list[Node]:
 
 
 def _over_pairs(f: ReductionLoop, reads: Sequence[Walk]) -> bool:
-    """Return whether neighbouring results share a part of their operands, but not all, as in a matrix product."""
+    """Return whether neighbouring results share some operands of a reduction, but not all of them, as in a matrix product."""
     shared = [w for w in reads if f.last not in w.steps]
     return 0 < len(shared) < len(reads) and any(a in w.steps for w in shared for a in f.around)
 

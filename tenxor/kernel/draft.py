@@ -1,4 +1,4 @@
-"""The construction of a kernel from a node: `draft` follows recipes down to data in memory.
+"""The construction of a kernel from a node: `draft` follows recipes down to data in memory, and builds a `Draft`.
 
 Every read becomes an `Access`: the node that is read, and its index map in the loops around the read. `nest.py` turns index maps into index
 arithmetic. Values are real: a complex value becomes a pair of them here. The two components of an element in memory share an index map.
@@ -27,10 +27,10 @@ Walked = Generator["Walked", Expr, Expr]  # a task: yields subtasks, receives th
 def draft(
     root: Node, kernels: Set[Node], ways: Mapping[Node, object] | None = None, beside: Sequence[Node] = ()
 ) -> Draft:
-    """Return the draft of the kernel that computes `root` and the nodes in `beside`, reading memory and the results of the nodes in
-    `kernels`.
+    """Return the draft (a kernel under construction) that computes `root` and the nodes in `beside`.
 
-    `ways` maps nodes of reductions to a key for the order of their loops. Reductions with different keys do not share loops.
+    The kernel reads memory and the results of the nodes in `kernels`. `ways` maps nodes of reductions to a key for the order of their
+    loops. Reductions with different keys do not share loops.
     """
     return _Drafter(root, kernels, ways or {}).draft(beside)
 
@@ -95,8 +95,7 @@ class _Drafter:
         return d
 
     def source(self, source: Node | Scalar, index_map: Layout, loops: Loops) -> Walked:
-        """Return the value of an operand of a recipe at the elements that `index_map` selects inside `loops`. This is a task for `walked`.
-        """
+        """Return the value of an operand of a recipe, at the elements that `index_map` selects inside `loops`, as a task for `walked`."""
         if type(source) is Scalar:
             value = self.scalar_of.get(id(source))
             if value is None:
@@ -128,9 +127,7 @@ class _Drafter:
         return pair(real, ScalarParameter(len(scalars) - 1, part))
 
     def access(self, node: Node | None, index_map: Layout, loops: Loops, dtype: DType) -> Expr:
-        """Add a read of `node` through `index_map` to the draft and return its expression. If `node` is None, the value is the position
-        itself.
-        """
+        """Add a read of `node` through `index_map` to the draft, and return its expression; the position itself if `node` is None."""
         self.d.accessed.append(Accessed(node, index_map, loops))
         index, chosen = len(self.d.accessed) - 1, tuple([c for a in loops if (c := self.d.chosen.get(a))])
         if dtype.is_complex:
@@ -138,8 +135,7 @@ class _Drafter:
         return Access(index, dtype, chosen)
 
     def computed(self, node: Node, index_map: Layout, loops: Loops) -> Walked:
-        """Return the value of a pending node at the elements that `index_map` selects, by inlining its recipe. This is a task for `walked`.
-        """
+        """Return the value of a pending node at the elements that `index_map` selects, by inlining its recipe, as a task for `walked`."""
         op = node.op
         if op is POSITION:
             return self.access(None, index_map, loops, node.dtype)
@@ -170,7 +166,7 @@ class _Drafter:
         return call("bitwise_or", value, converted(self.d.chosen[axis], value.dtype))
 
     def gathered(self, node: Node, index_map: Layout, loops: Loops) -> Walked:
-        """Return the value of a gather, a read at computed indices, inside `loops`. This is a task for `walked`."""
+        """Return the value of a gather, a read at computed indices, inside `loops`, as a task for `walked`."""
         d, sizes = self.d, further_shape(node)
         d.names.append(node.op.kind)
         axes: list[int] = []
@@ -183,8 +179,9 @@ class _Drafter:
         return (yield self.source(node.sources[0], inside(index_map, sizes).over(layout), (*loops, *axes)))
 
     def scattered(self, root: Node) -> Accessed:
-        """Build the value and the indices of a scatter, and return the access of its write. Each index has its own axis, even an index
-        given twice.
+        """Build the value and the indices of a scatter, and return the access of its write.
+
+        Each index has its own axis, even an index given twice.
         """
         d, target, through = self.d, root.target, root.layouts[1]
         assert target is not None and through is not None
@@ -213,7 +210,7 @@ class _Drafter:
         return axis
 
     def reduction(self, node: Node, op: Reduction, index_map: Layout, loops: Loops) -> Walked:
-        """Return the value of a reduction, computed in the outermost loops that its index map depends on. This is a task for `walked`."""
+        """Return the value of a reduction, computed in the outermost loops that its index map depends on, as a task for `walked`."""
         index_map = outermost(index_map)
         around = loops[: len(index_map.shape)]
         found = self.known.get((node, index_map, around))
@@ -222,7 +219,10 @@ class _Drafter:
         return found
 
     def reduced_once(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> Walked:
-        """Return the value of a reduction inside the loops `around`. Reductions of equal extents share loops if they run alike."""
+        """Return the value of a reduction inside the loops `around`, as a task for `walked`.
+
+        Reductions of equal extents share loops if they run alike.
+        """
         extents = further_shape(node)
         layout = node.layouts[0]
         assert layout is not None

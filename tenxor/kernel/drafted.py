@@ -1,4 +1,4 @@
-"""The data structures of a kernel under construction: loops, expressions and accesses, with layouts that still hold concrete numbers."""
+"""The data structures of a draft, a kernel under construction: loops, expressions and accesses. Layouts still hold concrete numbers."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def accesses(values: Iterable[Expr]) -> list[Access]:
 
 
 class Accessed(NamedTuple):
-    """A read or write of a draft: the node (None: the position itself, as an integer) and an index map over the extents of `loops`.
+    """A read or write of a draft: a node and an index map over the extents of `loops`, of which the last may be indexed axes.
 
-    The last of `loops` may be indexed axes.
+    With `node` None, a read is the position itself, as an integer, and a write is that of the result.
     """
 
     node: Node | None
@@ -81,7 +81,7 @@ class ReductionLoop(NamedTuple):
 
 
 class Draft:
-    """A whole kernel before its layouts become index arithmetic."""
+    """A kernel under construction, before its layouts become index arithmetic."""
 
     def __init__(self, root: Node) -> None:
         self.root = root

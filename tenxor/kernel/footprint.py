@@ -24,7 +24,7 @@ from .refine import refine
 
 
 def may_be_product(node: Node) -> bool:
-    """Return whether a reduction may be a contraction, by a quick test without index maps.
+    """Return whether a reduction may be a contraction, by a quick test of necessary conditions.
 
     Adjacent axes may still merge, and an axis may be split where a view chain wraps around.
     """
@@ -100,7 +100,8 @@ class _Footprint:
         self.reduction: tuple[Node, Layout] | None = None  # with the index map it is read at
 
     def follow(self) -> bool:
-        """Follow recipes down to memory and fill the draft. Return False unless the kernel has a single reduction, a possible contraction.
+        """Follow recipes down to memory and fill the draft. Return False unless the kernel has a single reduction, and this can be a
+        contraction.
         """
         d, root = self.d, self.d.root
         start, index_map = root, whole(root)
@@ -157,8 +158,9 @@ class _Footprint:
         return self.reduction is not None and self.reduction[1] == index_map and _are_alike(self.reduction[0], node)
 
     def leaf(self, node: Node, index_map: Layout, loops: Loops, in_reduction: bool, says: Loops) -> None:
-        """Add an access. `in_reduction` tells whether the reduction takes the element. `says` are the axes whose index is computed from the
-        element.
+        """Add an access to memory or to a position.
+
+        `in_reduction` tells whether the reduction takes the element. `says` are the axes whose index is computed from the element.
         """
         k = len(self.d.accessed)
         self.d.accessed.append(Accessed(None if node.op is POSITION else node, index_map, loops))

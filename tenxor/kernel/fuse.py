@@ -153,8 +153,8 @@ def _nested_apart(kernels: Sequence[Node], nested: Set[Node]) -> set[Node]:
 
 
 def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
-    """Return the remaining reductions of a kernel, if storing them lets the kernel end with the last contraction; else an empty set. They
-    must not need the contraction's result, and must create no more kernels than storing the contractions.
+    """Return the remaining reductions of a kernel, if storing them lets the kernel end with the last contraction; else an empty set. These
+    reductions must not need the contraction's result, and must create no more kernels than storing the contractions.
     """
     others = {node for node in reductions if node is not products[-1]} if products else set()
     many = len(reductions) > len(products) + 1
@@ -162,7 +162,7 @@ def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
 
 
 def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
-    """Return the kernels if the nodes in `roots` must be kernels, the reads of each node, and the kernels with reductions in others' loops.
+    """Return the kernels if the nodes in `roots` must be kernels, the reads of each node, and the kernels with reductions in other loops.
     """
     kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order) | _of_numbers(order)
     weight = weights(order)
@@ -392,7 +392,7 @@ class _Cuts:
 
 
 def costs(order: Sequence[Node]) -> dict[Node, int]:
-    """Return the approximate cost of an element of each node in additions, with everything inlined for it."""
+    """Return the approximate cost of an element of each node, in additions, with all elementwise operations below it inlined."""
     found: dict[Node, int] = {}
     for node in order:
         if isinstance(node.op, Op):
@@ -404,7 +404,7 @@ def costs(order: Sequence[Node]) -> dict[Node, int]:
 
 def _keeps_its_bits(node: Node, index_map: Layout) -> bool:
     """Return whether a reduction read through an index map can add in the same order as alone, and as fast. This holds if the innermost
-    loop of the reduction runs along the last axis of the result.
+    loop around the reduction runs along the last axis of the result.
     """
     if index_map.tables is not None:
         return False

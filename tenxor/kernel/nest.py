@@ -80,7 +80,7 @@ class Nest(_Fields):
         return self.reads[e.index].address
 
     def with_axes(self, axes: Iterable[Axis]) -> Nest:
-        """Return the same loops with new axes. Attributes computed so far are kept, since they do not depend on vectorization."""
+        """Return the same loops with new axes. Computed attributes are copied, so the new axes may differ only in vectorization."""
         other = self._replace(axes=tuple(axes))
         other.__dict__.update(self.__dict__)
         return other
@@ -90,8 +90,7 @@ class Nest(_Fields):
         return prod([self.axes[a].extent for a in axes])
 
     def step(self, address: Address, axis: int) -> int | Table:
-        """Return how far an address moves per step along an axis, in elements: an integer, 0 for an invariant address, or a table of
-        offsets.
+        """Return the stride of an address along an axis in elements (0 if the axis has no term), or a table with the offset of each index.
         """
         for t in address.terms:
             if t.axis == axis:
@@ -130,7 +129,7 @@ class Nest(_Fields):
 
     @late_attribute
     def is_one_pass(self) -> bool:
-        """Whether the nest is a sum over rows with a reduction of each row inside, so each row is read once for both (`onepass.py`)."""
+        """True if the nest is a sum over rows with a reduction of each row inside, so each row is read once for both (`onepass.py`)."""
         if len(self.reductions) != 2:
             return False
         total, of_row = sorted(self.reductions, key=lambda f: len(f.around))
@@ -242,8 +241,9 @@ class Nesting:
         return self.made((*self.reductions_in(()), *self.nested((), space, innermost)), d.space)
 
     def made(self, body: Body, parallel: Loops, lanes: Loops = ()) -> Nest:
-        """Return the nest with this body. Loops over the draft axes in `parallel` have independent iterations; those over `lanes` are
-        vectorized.
+        """Return the nest with this body.
+
+        Loops over the draft axes in `parallel` have independent iterations, and loops over `lanes` are vectorized.
         """
         d, loops, reads = self.d, self.loops, self.reads  # reading `reads` adds operands and tables
         return Nest(
@@ -263,8 +263,9 @@ class Nesting:
     # Statements
 
     def nested(self, around: Loops, axes: Loops, innermost: Body, needed: Set[int] | None = None) -> Body:
-        """Return loops over `axes` inside `around`, each with the reductions just inside the loop: only those in `needed`, unless `needed`
-        is None.
+        """Return loops over `axes` inside `around`, each with the reductions that run just inside this loop around `innermost`.
+
+        If `needed` is not None, only these accumulators are included.
         """
         body = innermost
         for depth in range(len(axes), 0, -1):
@@ -275,7 +276,7 @@ class Nesting:
         """Return the statements of the reductions just inside the loops `around`: only those in `needed`, unless `needed` is None.
 
         Adjacent reductions over the same axes share a loop, unless one needs the result of the other. Two successive reductions may run
-        over the same axes, so `needed` limits an inner loop to the reductions used by its values.
+        over the same axes. So an inner loop contains only the reductions that its values use.
         """
         groups: list[tuple[Loops, list[ReductionLoop]]] = []
         for f in self.d.reductions:
@@ -332,8 +333,9 @@ class Nesting:
         return self.operand(accessed.node, walk, accessed.loops)
 
     def operand(self, node: Node | None, walk: Walk, loops: Loops) -> Read:
-        """Add an operand for `node` (None: the result). Return its number and the address in `loops`, of which the last may be indexed
-        axes.
+        """Add an operand for `node` (None: the result). Return its number and its address in `loops`.
+
+        The last of `loops` may be indexed axes.
         """
         view = walk if walk.base is None else walk.base.innermost
         self.operands.append(Source(node, (node or self.d.root).dtype, view.offset))

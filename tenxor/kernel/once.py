@@ -33,7 +33,7 @@ class _Reads(NamedTuple):
 
 
 def read_once(order: Sequence[Node], roots: Collection[Node], target: Target) -> dict[Node, Set[Node]]:
-    """Map each sum over rows to the nodes needed by this sum alone that its kernel can compute row by row.
+    """Map each sum over rows to the nodes that its kernel can compute row by row, because no other node needs them.
 
     `order` holds the pending nodes, sources first, and `roots` are the nodes whose values are asked for.
     """
@@ -46,7 +46,7 @@ def read_once(order: Sequence[Node], roots: Collection[Node], target: Target) ->
 
 
 def in_one_pass(kernels: list[Node], once: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
-    """Return the kernels without the nodes computed inside sums over rows, and the sums to make separate kernels for this purpose.
+    """Return the kernels without the nodes that sums over rows compute, and the sums that must become separate kernels for this.
 
     `once` maps each sum to the nodes to compute inside (`read_once`). A sum is refused if its loops have another form (`onepass.py`).
     """
@@ -83,8 +83,9 @@ def _bytes_of(reduction: Node) -> int:
 
 
 def _inside(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
-    """Return the nodes computed from single rows for the sum `total` over rows, and for nothing else; an empty set if a single pass does
-    not pay.
+    """Return the nodes computed from single rows for the sum `total` over rows, and for no other node.
+
+    Return an empty set if there are none, or if a single pass does not pay.
     """
     none: Set[Node] = set()
     kept, rows = _axes(total.shape, 0), _axes(further_shape(total), len(outermost(whole(total)).shape))

@@ -10,8 +10,9 @@ from .nest import Nest
 
 
 class OnePass(NamedTuple):
-    """A sum over rows, `total`, along axis `row`, for each index of `column`, the last axis of the space; and the reduction `of_row`
-    inside.
+    """A sum over rows with a reduction of each row inside.
+
+    `total` sums along axis `row`, for each index of `column`, the last axis of the space. `of_row` is the reduction inside.
     """
 
     column: int

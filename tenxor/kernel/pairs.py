@@ -66,7 +66,10 @@ class Pair(NamedTuple):
 
 
 def can_be_product(reduction: Reduction) -> bool:
-    """Return whether a reduction may take its elements in chunks, without their positions and without its own rule for the next element."""
+    """Return whether a reduction can be a contraction.
+
+    It can if it combines partial states, does not look at positions, and has no shorter rule for the next element in order (`follow`).
+    """
     return not (reduction.combine is None or reduction.follow is not None or reduction.places)
 
 

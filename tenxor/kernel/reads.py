@@ -1,8 +1,8 @@
 """The reads of a node, seen from the loops of the kernel that computes the node.
 
-A *context* is the loops around an expression, outermost first. An *index map* is a layout over the extents of a context. Its values are
-flat indices: the element of a node, in row-major order, needed in each iteration. So reading through a view is composition of layouts: the
-index map of a source is `index_map.over(layout)`.
+A *context* is the loops around an expression, outermost first. An *index map* is a layout over the extents of a context. The values of an
+index map are flat indices: the element of a node, in row-major order, needed in each iteration. So reading through a view is composition of
+layouts: the index map of a source is `index_map.over(layout)`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def turns(d: Draft, p: Accessed) -> Cuts:
 def cut(d: Draft, cuts: Cuts, k: int) -> bool:
     """Split loops of the draft in place and return True. Return False, without a change, if the splits do not help.
 
-    They do not help if the chain of access `k` gets no shorter, or if another chain gets longer.
+    Splits do not help if the chain of access `k` gets no shorter, or if another chain gets longer.
     """
     assert d.out is not None
     index_maps = []

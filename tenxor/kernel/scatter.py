@@ -52,9 +52,7 @@ def scattered(d: Draft, target: Target) -> Nest:
 
 
 def _block(extent: int, target: Target) -> int:
-    """Return the number of neighbours in the block for a thread, a power of two times the minimal block; 0 with too few neighbours to
-    share.
-    """
+    """Return the number of neighbours in the block for a thread, a doubling of the minimal block; 0 with too few neighbours to share."""
     block = target.sharing.scattered_block
     while block * target.threads < extent:
         block *= 2

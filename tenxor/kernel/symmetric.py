@@ -43,8 +43,7 @@ def twins(nest: Nest, row: int, column: int, left: Sequence[Expr], right: Sequen
 
 
 def leaves(one: Expr, other: Expr) -> Iterator[tuple[Expr, Expr] | None]:
-    """Yield the pairs of leaves at equal positions of two expressions, each pair once; yield None, and end, where their operations differ.
-    """
+    """Yield the pairs of leaves at equal positions of two expressions, each pair once. Where the operations differ, yield None and end."""
     stack, seen = [(one, other)], set()
     while stack:
         pair = stack.pop()

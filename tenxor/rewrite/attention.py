@@ -70,7 +70,6 @@ def _nbytes(source: Node | Scalar) -> int:
 
 
 def _place(rows: Rows, cut: Cut, *, is_causal: bool) -> Place:
-    """Return the slices of a block by axis of the contraction. For causal weights, the slice of steps ends at the last step the block sees.
-    """
+    """Return the slices of a block by axis of the contraction. If `is_causal`, the slice of steps ends at the last step that a row sees."""
     place = dict(zip((*rows.before, rows.row), (*cut.before, cut.rows), strict=True))
     return {**place, rows.steps: slice(0, cut.steps)} if is_causal else place

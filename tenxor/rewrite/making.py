@@ -52,19 +52,16 @@ def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> 
 
 
 def times_read(side: Layout, kept: int) -> int:
-    """Return how many results share each element of an operand, read through the layout `side` with `kept` axes of results; 1 for a view
-    chain.
-    """
+    """Return how many results share each element of an operand read through `side`, with `kept` axes of results; 1 for a view chain."""
     if side.base is not None:
         return 1
     return prod([n for n, step in zip(side.shape[:kept], side.strides, strict=False) if not step])
 
 
 def turned(made: list[Node], source: Node, seen: Layout, kept: int) -> Term:
-    """Append a stored copy of a node read through `seen`, with the first `kept` axes last in memory. Return the copy with a layout for
-    reading it.
+    """Append a stored copy of a node read through `seen`, with the first `kept` axes last in memory. Return the copy and a layout.
 
-    The layout has the shape of `seen`. Axes with stride 0 are not copied.
+    The layout reads the copy with the shape of `seen`. Axes with stride 0 are not copied.
     """
     axes = [a for a in (*range(kept, seen.ndim), *range(kept)) if seen.strides[a]]
     own = seen.permute((*axes, *(a for a in range(seen.ndim) if a not in axes)))
@@ -87,7 +84,7 @@ def renewed(node: Node, instead: Mapping[Node, Node]) -> Node:
 
 
 def last_table(layout: Layout | None) -> Table | None:
-    """Return the offset table along the last axis of a layout, or None. A view chain counts as having none."""
+    """Return the offset table along the last axis of a layout; None if there is none, or for a view chain."""
     return layout.tables[-1] if layout is not None and layout.tables and layout.base is None else None
 
 
@@ -97,16 +94,15 @@ def reads_by_tables(node: Node) -> bool:
 
 
 def is_made(source: Node | Scalar, *kinds: type) -> TypeGuard[Node]:
-    """Return whether a source is a pending elementwise node, or one of the operation classes `kinds`, not marked to be stored as a whole.
-    """
+    """Return whether a source is a pending node, not marked to be stored, of an elementwise operation or one of the classes `kinds`."""
     return type(source) is Node and source.buffer is None and not source.stored and type(source.op) in (Op, *kinds)
 
 
 def made_at(made: list[Node], node: Node, place: Layout, others: Set[Node] = frozenset()) -> Node:
     """Append nodes to compute an elementwise node only at the elements `place`, and return the last: a part is computed without the whole.
 
-    Operands are recomputed at these elements too, up to a limit of `MOST` nodes. Nodes in `others` and nodes behind view chains are read
-    whole.
+    Operands are recomputed at these elements too, up to a limit of `MOST` nodes. Nodes in `others` and nodes read through view chains are
+    not recomputed.
     """
     known: dict[tuple[Node, Layout], Node] = {}
     stack = [(node, place)]

@@ -16,7 +16,7 @@ _MULTIPLY = OPS["multiply"]
 
 
 def product_in_parts(node: Node) -> list[Node] | None:
-    """Rewrite a long contraction as a contraction over blocks of steps and a sum of their results; return None for every other node.
+    """Rewrite a long contraction as a contraction over blocks of steps, and a sum of the results; return None for every other node.
 
     The new nodes are listed sources first, with the result last.
     """
@@ -56,8 +56,9 @@ def _summed(made: list[Node], reduction: Reduction, products: Node, kept: int) -
     whole = size - size % each
 
     def part(begin: int, end: int, *, cut: bool) -> Node:
-        """Append the sum of the steps from `begin` to `end` of the longest axis; with `cut`, as partial sums over blocks, along a new first
-        axis.
+        """Append the sum of the steps from `begin` to `end` of the longest axis, and return the node.
+
+        With `cut`, append partial sums over blocks of steps instead, with the blocks along a new first axis.
         """
         where = (slice(None),) * axis + (slice(begin, end),)
         sides = [side.index(where) for side in products.layouts if side is not None]

@@ -1,4 +1,4 @@
-"""Division of large reductions into parts: threads share independent blocks, lanes need rows of sufficient length.
+"""Division of large reductions into parts: threads share independent blocks, and lanes get rows of sufficient length.
 
 Rounding errors also grow less.
 """
@@ -36,8 +36,9 @@ def reduction_in_parts(node: Node) -> list[Node] | None:
 
 
 def reduced_in_parts(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int) -> Node:
-    """Append the reduction of a node read through a layout over every axis except the first `kept`, in parts if large. Return the last
-    node.
+    """Append the reduction of a node read through a layout over every axis except the first `kept`, in parts if it is large.
+
+    Return the last node.
     """
     inner = _inner_axes(through, kept)
     blocks, together = (1, 1) if inner else _parts(through, kept)
@@ -100,8 +101,7 @@ def _of_results(reduction: Reduction) -> Reduction:
 
 
 def _inner_axes(through: Layout, kept: int) -> int:
-    """Return the number of trailing reduced axes with smaller strides than every kept axis, if further reduced axes have larger strides; or
-    0.
+    """Return the number of trailing reduced axes with smaller strides than every kept axis; 0 unless other reduced axes have larger ones.
 
     The trailing axes are reduced first, so memory is read in order.
     """

@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 def rows_of(node: Node, products: Node, side: int, shared: Set[Node]) -> Rows | None:
     """Return the subgraph on a side of a contraction that is computed row by row from pairs of rows and steps, or None.
 
-    Nodes in `shared` (with several readers) that depend on rows but not on steps are computed for every row anyway, and are not recomputed.
+    Nodes in `shared` (with several readers) that depend on rows but not on steps are computed for every row anyway. They stay outside.
     """
     weights, through, other = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if through is None or other is None or not is_made(weights, Reduction):

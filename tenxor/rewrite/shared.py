@@ -43,8 +43,7 @@ def with_shared_turned(made: list[Node], source: Node, through: Layout, kept: in
 
 
 def _is_shared(seen: Layout, kept: int) -> bool:
-    """Return whether many results read the same elements, with a larger stride between neighbouring results than between reduced elements.
-    """
+    """Return whether many results read the same elements, with a larger stride between neighbouring results than inside a result."""
     if seen.base is not None or seen.tables is not None or not kept or seen.shape[kept - 1] <= ROW:
         return False
     steps = [abs(step) for n, step in zip(seen.shape[kept:], seen.strides[kept:], strict=True) if n > 1 and step]

@@ -1,4 +1,4 @@
 """Scheduling passes for a processor with caches and vectors. Each maps a loop nest to another that computes the same values.
 
-`schedule.py` fixes their order.
+`schedule.py` fixes the order of the passes.
 """

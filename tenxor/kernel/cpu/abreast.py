@@ -54,9 +54,9 @@ def _comes_from_memory(nest: Nest, target: Target) -> bool:
 
 
 def _moving(nest: Nest, inner: int, row: int) -> set[bool]:
-    """Return, for the contiguous operands along a row, whether each moves from row to row, as a set; empty unless lanes run along rows.
+    """Return whether contiguous operands along a row move from row to row, as a set of both answers; empty unless lanes run along rows.
 
-    The set is also empty if an operand is read with a larger step, through a table or at computed indices.
+    The set is also empty if an operand is read with a larger stride, through a table or at computed indices.
     """
     if not nest.axes[inner].vector or nest.axes[row].vector:
         return set()

@@ -35,8 +35,9 @@ STEPS = 8
 
 
 def by_rows(nest: Nest, target: Target) -> Nest:
-    """Return the nest with the loop over columns in blocks, and the loops in its body moved around it. A nest without such a loop is
-    unchanged.
+    """Return the nest with the loop over columns in blocks, and the loops in its body moved around it.
+
+    A nest without a vectorized loop around long reductions is unchanged.
     """
     column = _column(nest)
     if column is None:

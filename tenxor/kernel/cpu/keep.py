@@ -1,4 +1,4 @@
-"""Row buffers for costly values computed by a reduction and needed again by a later loop over the same row.
+"""Row buffers for costly values that a reduction computes and a later loop over the same row needs again.
 
 In softmax, for example, the exponentials are first summed and then divided by the sum. The row is still in a cache.
 """
@@ -15,7 +15,10 @@ _HERE = -(1 << 10)  # a placeholder for the axis of a row, by which addresses al
 
 
 def keeping(nest: Nest, target: Target) -> Nest:
-    """Return the nest with the costly values common to a reduction and the result along a row stored in row buffers by the reduction."""
+    """Return the nest with row buffers for costly values that both a reduction and the result compute along a row.
+
+    The loop of the reduction fills the buffers, and the store of the result reads them.
+    """
     *outer, last = nest.space or (-1,)
     if not nest.accumulators or nest.around != nest.space or any(nest.axes[a].vector for a in outer):
         return nest

@@ -14,7 +14,10 @@ SHORT = 4  # minimal indices of the last axis for lanes with a short reduction, 
 
 
 def with_lanes(nest: Nest) -> Nest:
-    """Return the nest with some axes vectorized. With a single short reduction, or without reductions, a long loop may become the last."""
+    """Return the nest with some axes vectorized.
+
+    With a single short reduction, or without reductions, a long loop may move to the end so that vectors are full.
+    """
     lanes, reductions, around = _lanes(nest), nest.reductions, nest.around
     f = reductions[0] if len(reductions) == 1 else None
     if f is not None and f.accumulator in nest.in_order and set(f.around) == set(nest.space):
@@ -54,10 +57,9 @@ def _lanes(nest: Nest) -> set[int]:
 
 
 def _longer_last(nest: Nest) -> Loops:
-    """Return the loops around independent elements. If the last has few indices, a longer one with nearly contiguous memory becomes the
-    last.
+    """Return the loops around independent elements, outermost first, with a longer loop moved to the end if the last has few indices.
 
-    Then vectors are full where values are broadcast or repeat.
+    Memory must be nearly contiguous along the longer loop. Then vectors are full where values are broadcast or repeat.
     """
     around = nest.around
     if len(around) < 2 or nest.axes[around[-1]].extent > SHORT or not nest.stores:

@@ -1,6 +1,4 @@
-"""Narrow accumulators: sums of narrow integers and booleans in 32 or 16 bits for a block, so that vectors take two or four times the
-elements.
-"""
+"""Narrow accumulators: sums of narrow integers and booleans in 32 or 16 bits, so that a vector takes two or four times as many elements."""
 
 from __future__ import annotations
 
@@ -15,8 +13,10 @@ SUMS = ("sum", "count_nonzero")
 
 
 def narrow(nest: Nest) -> Nest:
-    """Return the nest with a vectorized sum of narrow integers or booleans computed in blocks. A block has a narrow state, added to the
-    64-bit state.
+    """Return the nest with a vectorized sum of narrow integers or booleans computed in blocks.
+
+    Each block has a narrow state, which is added to the 64-bit state. The nest is unchanged unless it is such a sum of `LEAST` elements or
+    more.
     """
     if len(nest.accumulators) != 1 or nest.in_order:
         return nest

@@ -18,8 +18,7 @@ NARROW = 4  # minimal bytes of an element for such reads: the lanes of a sum tak
 
 
 def prefetching(nest: Nest, target: Target) -> Nest:
-    """Return the nest with prefetches of the next row, in the costliest loop over a row after the first reduction, so there is time to
-    read.
+    """Return the nest with prefetches of the next row, in the costliest loop over a row after the first reduction: it leaves time to read.
 
     If rows are only reduced, the prefetch stands in the loop of the reduction.
     """
@@ -61,8 +60,7 @@ def _read_first(nest: Nest, s: Statement, target: Target) -> Statement:
 
 
 def _in_short_rows(nest: Nest, e: Access, column: int, row: int, target: Target, often: int) -> Iterator[Prefetch]:
-    """Yield the read-ahead of an access if its rows are short, and the memory it reads exceeds `often` times the size of the near caches.
-    """
+    """Yield the read-ahead of an access with short rows and memory that exceeds `often` times the near caches."""
     operand, address = nest.reads[e.index]
     if operand < 0 or e.args or address.then is not None:
         return
@@ -101,8 +99,7 @@ def _prefetches(nest: Nest, first: ReductionLoop, row: int, axis: int) -> Iterat
 
 
 def _with(body: Body, axis: int, more: Body, but: int = -1) -> Body:
-    """Return a body with the statements `more` at the start of each innermost loop over an axis, unless the loop updates accumulator `but`.
-    """
+    """Return a body with the statements `more` at the start of each innermost loop over an axis, unless it updates accumulator `but`."""
 
     def changed(s: Statement) -> Statement:
         if not isinstance(s, For):

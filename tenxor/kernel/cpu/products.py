@@ -38,7 +38,7 @@ class _Sides(NamedTuple):
 
 
 def as_product(nest: Nest, target: Target) -> Nest | None:
-    """Return the nest with its only reduction as a contraction, or None if the reduction is none, or too small.
+    """Return the nest with its only reduction as a contraction; None if the reduction is not a contraction, or too small.
 
     The columns may be several axes merged into one.
     """
@@ -70,7 +70,7 @@ def _steps(nest: Nest, a: Address) -> Steps:
 
 
 def _widened(nest: Nest, m: Moves, taken: Sequence[int], others: Sequence[Access]) -> Nest:
-    """Return the nest with the merged axes and the strides of `m`, in place of its own.
+    """Return the nest with the merged axes and the strides of `m`, the result of `pair_of`.
 
     `taken` are the numbers of the accesses of the reduction, and `others` the accesses of the store.
     """
@@ -298,8 +298,7 @@ def _scratch(
 
 
 class _Reads(NamedTuple):
-    """The reads of one side: their addresses, whether each value is `plain`, a load without conversion, and the bytes per index and step.
-    """
+    """The reads of one side: the addresses, whether each value is `plain` (a load without conversion), and the bytes per index and step."""
 
     addresses: list[Address]
     plain: bool

@@ -37,13 +37,12 @@ class Kernel(NamedTuple):
 
     @property
     def flagged(self) -> bool:
-        """Whether the kernel reports errors in values: an index out of range or a negative integer exponent. Its last operand is the flag.
-        """
+        """True if the kernel reports errors in values by its last operand, the flag: an index out of range or a negative exponent."""
         return self.operands[-1].flag
 
     @property
     def listens(self) -> bool:
-        """Whether the kernel polls for a stop request while it runs, because one iteration of the split loop may take arbitrarily long.
+        """True if the kernel polls for a stop request while it runs, because one iteration of the split loop may take arbitrarily long.
 
         Large sums and similar reductions are divided into parts before they become kernels. Contractions, running and user-defined
         reductions, argmax and argmin, and writes in order are not.
@@ -62,8 +61,7 @@ class Kernel(NamedTuple):
 
     @property
     def split(self) -> int:
-        """The axis whose loop may run in pieces: the shared axis of a contraction, if there is one; else the axis of the outermost loop, or
-        -1.
+        """The axis whose loop may run in pieces, or -1: the shared axis of a contraction, or else the axis of the outermost loop.
 
         The outermost loop may run in pieces if it is the only outermost statement, is not marked `whole`, and its iterations are parallel
         or write in order (`Accumulate`).

@@ -213,9 +213,7 @@ class Kept(Expr):
 
 
 class Factor(Expr):
-    """A value read by a contraction: value number `index` of the left side (`side` 0) for the present row, or of the right side (`side` 1)
-    for the present column.
-    """
+    """A value read by a contraction: number `index` of the left side (`side` 0) for a row, or of the right side (1) for a column."""
 
     __slots__ = ("index", "side")
 

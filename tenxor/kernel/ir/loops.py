@@ -138,20 +138,20 @@ class Side(NamedTuple):
 
     @property
     def in_runs(self) -> bool:
-        """Whether the values are read in runs directly from memory, without packing."""
+        """True if the values are read in runs directly from memory, without packing."""
         return self.runs and not self.packed
 
 
 class Product(NamedTuple):
-    """A contraction: a reduction over the axes `summed`, for every row of `left` with every column of `right`. `body` then uses each
-    result.
+    """A contraction: a reduction over the axes `summed`, for every row of `left` with every column of `right`, followed by `body`.
 
-    `values` are the next state of accumulator `accumulator`, computed from `Factor`s of both sides. Threads share the loop over axis
-    `shared`, unless it is -1. `once` means the steps are few enough to run in one pass. With `stretch` (a size parameter; -1 for none),
-    this many indices of the outermost summed axis are processed for a whole block of results before the next, and packed for this pass
-    only. `twins` pairs equal values of the left and the right side. If both read the same memory, the results are symmetric, and those
-    below the diagonal may be copied from those above. `ahead` is an outer loop axis whose next elements are prefetched meanwhile (-1 for
-    none).
+    `values` are the next state of accumulator `accumulator`, computed from `Factor`s of both sides. `body` uses the result. Threads share
+    the loop over axis `shared`, unless it is -1. `once` means the steps are few enough to run in one pass.
+
+    With `stretch` (a size parameter; -1 for none), this many indices of the outermost summed axis are processed for a whole block of
+    results before the next, and packed for this pass only. `twins` pairs equal values of the left and the right side. If both read the same
+    memory, the results are symmetric, and those below the diagonal may be copied from those above. `ahead` is an outer loop axis whose next
+    elements are prefetched meanwhile (-1 for none).
     """
 
     accumulator: int
@@ -168,12 +168,12 @@ class Product(NamedTuple):
 
     @property
     def at_once(self) -> bool:
-        """Whether the rows and columns form a single block."""
+        """True if the rows and columns form a single block."""
         return self.left.block < 0
 
     @property
     def steps_first(self) -> bool:
-        """Whether a part of the steps is processed for a whole block of results before the next part."""
+        """True if a part of the steps is processed for a whole block of results before the next part."""
         return self.stretch >= 0
 
 
@@ -181,9 +181,7 @@ Statement = Init | Update | Prefetch | Keep | Store | Accumulate | TileLoad | Fo
 
 
 class Axis(NamedTuple):
-    """A loop axis: its `extent` (a size parameter), whether its iterations are independent (`parallel`), and whether it is vectorized
-    (`vector`).
-    """
+    """A loop axis: the `extent` (a size parameter), and whether iterations are independent (`parallel`) and vectorized (`vector`)."""
 
     extent: int
     parallel: bool
