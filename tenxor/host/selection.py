@@ -53,7 +53,7 @@ def _in_order(x: Array, largest: bool) -> Array:
 
 
 def _as_good(x: Array, worst: Array, largest: bool) -> Any:
-    """Return how many elements are at least as good as `worst`. More than the elements found means `worst` was chosen among equal ones."""
+    """Return, per row, how many elements are at least as good as `worst`. More than found means `worst` was chosen among equal elements."""
     if (worst != worst).any():  # NaN counts as the largest
         return np.count_nonzero(np.where(worst != worst, (x != x) | (not largest), ~(x < worst) if largest else x <= worst), axis=-1)
     return x.shape[-1] - np.count_nonzero(x < worst, axis=-1) if largest else np.count_nonzero(x <= worst, axis=-1)

@@ -181,7 +181,8 @@ def _takes_in_order(d: Draft, f: ReductionLoop, axes: Loops, walks: Sequence[Wal
     """Return whether a reduction takes elements sequentially, in a single state, so that only the loops around it may have lanes.
 
     This holds where the elements of a result are far apart in memory but neighbouring results read contiguous elements, and for a short
-    contraction. Only the reduction and its operands decide, not the kernel around it, so the bits are the same in every kernel.
+    contraction. It always holds for a reduction without `combine`. Only the reduction and its operands decide, not the kernel around it, so
+    the bits are the same in every kernel.
     """
     if not axes or d.accumulators[f.accumulator].reduction.combine is None:
         return True

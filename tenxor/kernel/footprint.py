@@ -100,7 +100,7 @@ class _Footprint:
         self.reduction: tuple[Node, Layout] | None = None  # with the index map it is read at
 
     def follow(self) -> bool:
-        """Follow recipes down to memory and fill the draft. Return False unless the kernel has a single reduction, and this can be a
+        """Follow recipes down to memory and fill the draft. Return False unless the kernel has one reduction, and this can be a
         contraction.
         """
         d, root = self.d, self.d.root

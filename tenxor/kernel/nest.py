@@ -90,8 +90,7 @@ class Nest(_Fields):
         return prod([self.axes[a].extent for a in axes])
 
     def step(self, address: Address, axis: int) -> int | Table:
-        """Return the stride of an address along an axis in elements (0 if the axis has no term), or a table with the offset of each index.
-        """
+        """Return the stride of an address along an axis in elements (0 without a term), or a table with the offset of each index."""
         for t in address.terms:
             if t.axis == axis:
                 return self.tables[t.value] if t.how == "table" else t.value

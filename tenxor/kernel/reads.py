@@ -43,7 +43,8 @@ def whole(node: Node) -> Layout:
 def loops_of(root: Node) -> Layout:
     """Return the index map of a kernel's root in the loops of the kernel. The axes on which reductions of columns depend are outermost.
 
-    So these reductions are computed once for the loops inside, even where they run along an earlier axis than the last.
+    So these reductions are computed once for the loops inside, even where they run along an earlier axis than the last. With other
+    reductions below the root, the axes keep their order.
     """
     index_map = whole(root)
     if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):

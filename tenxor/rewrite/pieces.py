@@ -100,9 +100,10 @@ class _Clusters:
 
 
 def _boxes(shape: tuple[int, ...], nodes: Iterable[Node]) -> Boxes | None:
-    """Return the pieces within which the tables of the nodes have constant steps; None for a single piece, or too many.
+    """Return the pieces within which the tables of the nodes have constant steps, as ranges along each axis.
 
-    Earlier axes whose tables break too often are not split.
+    Return None if the last axis is not split, or if pieces are too many or too small. Earlier axes whose tables break too often are not
+    split.
     """
     places = [{0, n} for n in shape]
     for at in [layout for node in nodes for layout in node.layouts if layout is not None and layout.base is None]:

@@ -26,7 +26,10 @@ def _streamed(body: Body) -> Body:
 
 
 def _is_worth_it(nest: Nest, target: Target) -> bool:
-    """Return whether the result is large, and written in rows that begin at cache lines, as non-temporal stores require."""
+    """Return whether non-temporal stores pay for the result.
+
+    The result must be large, more than caches hold together with the operands, and written in rows of vectors that begin at cache lines.
+    """
     root, streams = nest.root, target.streams
     nbytes = root.size * root.dtype.itemsize
     if stores(root.op) or nbytes < streams.result:
