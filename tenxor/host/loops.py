@@ -193,7 +193,9 @@ def _function(address: int) -> Callable[..., None]:
 # --- addresses of functions -------------------------------------------------------------------------------------------
 
 
-class _UFunc(ctypes.Structure):  # the fields after the object header
+class _UFunc(ctypes.Structure):
+    """The fields of a ufunc object (`PyUFuncObject`) after the object header, up to its name."""
+
     _fields_ = (
         *[(name, ctypes.c_int) for name in ("nin", "nout", "nargs", "identity")],
         *[(name, ctypes.c_void_p) for name in ("functions", "data")],

@@ -27,13 +27,15 @@ _KINDS = {"quicksort": QUICK, "stable": STABLE}
 
 
 class Order(NamedTuple):
-    """A sorting or searching operation on elements of a dtype, as the fast path computes it.
+    """A sorting or searching operation on elements of a dtype, in the form the fast path needs.
 
     `stable` and `quick` are addresses of C functions. `quick` may reorder zeros of both signs and change the bits of NaN; if the operation
-    `keeps` them, rows with such elements use `stable`. `right` makes a search return positions after equal elements. A top-k selection has
-    `wanted` elements, the `largest` or the smallest. An interpolation has the heights `ends` beyond its points, None to continue the last
-    height. `keys` gives a stable function and an element size in bytes for each key of a sort by several keys, or, without functions, for
-    the numbers, points and heights of an interpolation.
+    `keeps` such elements as they are, rows containing them use `stable`. `right` makes a search return positions after equal elements. A
+    top-k selection has `wanted` elements, the `largest` or the smallest.
+
+    An interpolation has the heights `ends` beyond its points, None to continue the last height. `keys` gives a stable function and an
+    element size in bytes for each key of a sort by several keys. For an interpolation, `keys` gives only the sizes, for numbers, points and
+    heights.
     """
 
     name: str

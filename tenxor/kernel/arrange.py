@@ -1,4 +1,4 @@
-"""The choice of a kernel's loops and of their order, independent of the machine.
+"""The choice and the order of a kernel's loops, independent of the machine.
 
 Axes of size 1 are dropped. Adjacent axes are merged where every access can walk them as one, and the rest are ordered by memory.
 """
@@ -96,9 +96,9 @@ def arranged(d: Draft) -> Arranged:
 
 
 def ways(d: Draft) -> dict[int, tuple[object, ...]]:
-    """Return a key for each reduction that shares loops: equal keys mean that the reductions would run alike in kernels of their own.
+    """Return a key for each reduction that shares loops. Reductions with equal keys would run alike in separate kernels.
 
-    A key holds whether the reduction takes its elements in order, the order of its loops, and the loops left after merging.
+    A key holds whether the reduction takes elements in order, the order of the loops, and the loops left after merging.
     """
     shared = Counter(f.axes for f in d.reductions)
     together = [f for f in d.reductions if shared[f.axes] > 1]
@@ -162,7 +162,7 @@ def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
 
 
 def _ordered_to_add(axes: Loops, walks: Sequence[Walk]) -> Loops:
-    """Return the axes of a reduction in order, ignoring accesses that move along a single axis.
+    """Return the axes of a reduction in order, ignoring accesses with a single axis.
 
     So `column * (row - other)` is added in the same order as `column * row`.
     """
@@ -178,11 +178,11 @@ def longest_last(axes: Loops, extents: Sequence[int], enough: int) -> Loops:
 
 
 def _takes_in_order(d: Draft, f: ReductionLoop, axes: Loops, walks: Sequence[Walk]) -> bool:
-    """Return whether a reduction takes elements sequentially, in a single state, so that only the loops around it may have lanes.
+    """Return whether a reduction takes elements sequentially, in a single state, so that lanes are left to outer loops.
 
     This holds where the elements of a result are far apart in memory but neighbouring results read contiguous elements, and for a short
-    contraction. It always holds for a reduction without `combine`. Only the reduction and its operands decide, not the kernel around it, so
-    the bits are the same in every kernel.
+    contraction. A reduction without `combine` always takes elements in order. Only the reduction and its operands decide, not the kernel
+    around them, so the bits are the same in every kernel.
     """
     if not axes or d.accumulators[f.accumulator].reduction.combine is None:
         return True

@@ -169,6 +169,7 @@ class _Binder:
     # Expressions and statements
 
     def expr(self, e: Expr) -> Expr:
+        """Return an expression with parameters in place of numbers; memoised."""
         found = self.known.get(e)
         if found is None:
             found = self.known[e] = rebuild(e, self.leaf)
@@ -203,6 +204,7 @@ class _Binder:
         return tuple(map(self.statement, body))
 
     def statement(self, s: Statement) -> Statement:
+        """Return a statement with parameters in place of numbers."""
         if isinstance(s, For):
             return For(self.axis_of[s.axis], self.body(s.body), s.block, s.abreast, s.whole)
         if isinstance(s, Update):
@@ -233,6 +235,7 @@ class _Binder:
         return TileLoad(s.tile, self.operand(s.operand), address, self.axis_of[s.along], self.axis_of[s.last], s.side)
 
     def product(self, s: Product) -> Product:
+        """Return a contraction with parameters in place of numbers."""
         left, right = (
             Side(
                 self.axis_of[side.axis],

@@ -10,9 +10,9 @@ from .short import FEW, overlaps, sides_of
 
 
 def kernels_apart(node: Node) -> list[Node] | None:
-    """Rewrite a sum of products of windows with few kernels, with a copy of the kernels. Return the new nodes, with the result last.
+    """Rewrite a sum of products of windows with few kernels, using a copy of the kernels. Return the new nodes, with the result last.
 
-    Return None for every other node.
+    Return None for every node of another form.
     """
     reduction, through, kept = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and through is not None
@@ -35,6 +35,6 @@ def kernels_apart(node: Node) -> list[Node] | None:
 
 
 def _along_last(seen: Layout, kept: int) -> bool:
-    """Return whether the stride between neighbouring results is no larger than any other stride of the view."""
+    """Return whether the stride between neighbouring results is a smallest stride of the view."""
     steps = [abs(step) for n, step in zip(seen.shape, seen.strides, strict=True) if n > 1]
     return kept > 0 and seen.shape[kept - 1] > 1 and abs(seen.strides[kept - 1]) <= min(s for s in steps if s)

@@ -15,8 +15,8 @@ SUMS = ("sum", "count_nonzero")
 def narrow(nest: Nest) -> Nest:
     """Return the nest with a vectorized sum of narrow integers or booleans computed in blocks.
 
-    Each block has a narrow state, which is added to the 64-bit state. The nest is unchanged unless it is such a sum of `LEAST` elements or
-    more.
+    Each block has a narrow state, which is then added to the 64-bit state. Every other nest is unchanged, and so is a sum of fewer than
+    `LEAST` elements.
     """
     if len(nest.accumulators) != 1 or nest.in_order:
         return nest

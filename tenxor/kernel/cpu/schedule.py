@@ -1,4 +1,4 @@
-"""The order of the scheduling passes. Each pass is optional: without it the nest is slower, and computes the same values."""
+"""The order of the scheduling passes. Each pass is optional: without the pass, the nest is slower and computes the same values."""
 
 from __future__ import annotations
 
