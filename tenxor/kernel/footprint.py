@@ -100,8 +100,7 @@ class _Footprint:
         self.reduction: tuple[Node, Layout] | None = None  # with the index map it is read at
 
     def follow(self) -> bool:
-        """Follow recipes down to memory and fill the draft. Return False unless the kernel has one reduction, and this can be a
-        contraction.
+        """Follow recipes down to memory and fill the draft. Return False unless the kernel has one reduction and it can be a contraction.
         """
         d, root = self.d, self.d.root
         start, index_map = root, whole(root)

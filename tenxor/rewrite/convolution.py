@@ -35,6 +35,6 @@ def kernels_apart(node: Node) -> list[Node] | None:
 
 
 def _along_last(seen: Layout, kept: int) -> bool:
-    """Return whether the stride between neighbouring results is a smallest stride of the view."""
+    """Return whether the stride between neighbouring results is no larger than any nonzero stride of the view."""
     steps = [abs(step) for n, step in zip(seen.shape, seen.strides, strict=True) if n > 1]
     return kept > 0 and seen.shape[kept - 1] > 1 and abs(seen.strides[kept - 1]) <= min(s for s in steps if s)
