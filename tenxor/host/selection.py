@@ -66,8 +66,8 @@ SAMPLE, WIDE = 1 << 11, 4.0  # elements of the sample; half-width of the candida
 def elements_at(x: Array, places: list[int]) -> dict[int, Any] | None:
     """Map each position to the element there in the sorted order of a long row, NaN last. Return None if a full sort is as fast.
 
-    `places` must ascend strictly. Elements far from the positions in a sample are only counted. (R. Floyd and R. Rivest, Expected time bounds for
-    selection, 1975.)
+    `places` must ascend strictly. Elements far from the positions in a sample are only counted. (R. Floyd and R. Rivest, Expected time
+    bounds for selection, 1975.)
     """
     if len(x) < LONG or not places:
         return None
