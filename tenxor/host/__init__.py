@@ -1,1 +1,1 @@
-"""What others do best: sorting, decompositions of matrices and Fourier transforms are NumPy's, called on our memory without copies."""
+"""Operations delegated to NumPy: sorting, matrix decompositions and Fourier transforms, called on our memory without copies."""

@@ -1,4 +1,4 @@
-"""How elements are counted, and which there are, each once: results whose sizes nobody knows before."""
+"""Descriptions of counting operations for the fast path: `bincount` and `unique`, whose result sizes depend on the values."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from ..dtypes import DType, float32, float64, int32, int64, uint8
 from ..records import NamedTuple
 from .orders import functions_to_sort
 
-COUNTED = (int64, int32, uint8)  # of which machine code knows how often there is each
-VALUES, COUNTS, INVERSE, ALL = range(4)  # what is wanted of elements that are there
+COUNTED = (int64, int32, uint8)  # dtypes that generated code counts
+VALUES, COUNTS, INVERSE, ALL = range(4)  # which results of `unique` are wanted
 
 
 class Count(NamedTuple):
-    """How an operation, of this `name`, counts elements of a dtype: "bincount" gives so many counts at `least`, or sums of weights;
-    "unique" has functions of C that sort elements and their places, and gives what is `wanted`.
+    """A counting operation on elements of a dtype, in the form the fast path needs.
+
+    The name "bincount" gives at least `least` counts, or sums of weights. The name "unique" has `sort` and `argsort`, the addresses of C
+    functions for sorting the elements and their positions, and `wanted` selects the results.
     """
 
     name: str
@@ -24,12 +26,12 @@ class Count(NamedTuple):
 
 
 def counts_of(dtype: DType, least: int) -> Count | None:
-    """How often there is each integer of a dtype."""
+    """Return the description of `bincount` for a dtype, with at least `least` counts; None if generated code does not count the dtype."""
     return Count("bincount", dtype, least) if dtype in COUNTED else None
 
 
 def each_once(dtype: DType, wanted: int, size: int) -> Count | None:
-    """Which of so many elements of a dtype there are, and what else is wanted; None if that is not known."""
+    """Return the description of `unique` for `size` elements of a dtype, or None if no C functions are known to sort them."""
     if not (dtype.is_integer or dtype in (float64, float32)):
         return None
     sort, argsort = (functions_to_sort(name, dtype, size) for name in ("sort", "argsort"))

@@ -1,8 +1,8 @@
-"""Determinants of large matrices, by the LAPACK that NumPy has brought, and their derivatives.
+"""Determinants of large matrices and their derivatives, by direct calls of NumPy's LAPACK.
 
-NumPy lets go of Python's lock in `det` and `slogdet` only for 500 matrices or more in one call, whatever their size: it counts results.
-While one large matrix is factored, no other thread runs, and nobody hears a signal. A call through ctypes lets go of it. Where NumPy's
-LAPACK has no name that is known here, or does not give what it should of a small matrix, NumPy does it.
+NumPy releases the GIL in `det` and `slogdet` only for 500 matrices or more in a call, of any size, because it counts results. While NumPy
+factors a large matrix, no other thread runs, and no signal is delivered. A call through ctypes releases the GIL. If NumPy's LAPACK has no
+known name, or gives wrong results for a small matrix, NumPy's functions are used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-LARGE = 256  # rows: some milliseconds
-_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # LAPACK's, by NumPy's
-_NAMES = (  # what NumPy's builds call its functions, and their integers
+LARGE = 256  # rows: a factorization takes some milliseconds
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # NumPy's type character -> LAPACK's
+_NAMES = (  # names of LAPACK's functions in NumPy's builds, with their integer types
     *(("scipy_{}getrf_64_", ctypes.c_int64), ("{}getrf_64_", ctypes.c_int64)),
     *(("scipy_{}getrf_", ctypes.c_int32), ("{}getrf_", ctypes.c_int32)),
 )
@@ -25,7 +25,7 @@ Factor = Callable[[Array], tuple[int, Array]]
 
 
 def slogdet(x: Array) -> tuple[Array, Array]:
-    """The signs of determinants, of modulus 1 or 0, and the logarithms of their moduli."""
+    """Return the signs of determinants, of modulus 1 or 0, and the logarithms of their moduli."""
     factor = _factor(x.dtype.char) if x.shape[-1] >= LARGE else None
     if factor is None:
         found: tuple[Array, Array] = np.linalg.slogdet(x)
@@ -38,7 +38,7 @@ def slogdet(x: Array) -> tuple[Array, Array]:
 
 
 def det(x: Array) -> Array:
-    """The determinants."""
+    """Return the determinants of a stack of matrices."""
     if x.shape[-1] < LARGE:
         found: Array = np.linalg.det(x)
         return found
@@ -47,9 +47,7 @@ def det(x: Array) -> Array:
 
 
 def cofactors(x: Array) -> Array:
-    """What determinants change by with each element: the determinant times the transposed inverse, and where there is no inverse what
-    that comes to.
-    """
+    """Return the gradients of determinants: the determinant times the transposed inverse, or the limit of this for singular matrices."""
     try:
         with np.errstate(all="ignore"):
             found: Array = det(x)[..., None, None] * np.linalg.inv(x).swapaxes(-2, -1)
@@ -63,10 +61,10 @@ def cofactors(x: Array) -> Array:
 
 
 def cofactor_cotangents(x: Array, g: Array) -> Array:
-    """The cotangents of matrices, given those of their cofactors: second derivatives of determinants, where there is no inverse, too.
+    """Return the cotangents of matrices, given those of their cofactors: second derivatives of determinants, singular matrices included.
 
-    In the coordinates of singular vectors a matrix is its diagonal `s`, and its cofactors change, to the first order in a change `d`, by
-    `sum(p[i, j] * d[j, j])` on the diagonal and `-p[i, j] * d[j, i]` off it, where `p[i, j]` is the product of all `s` but two.
+    In the coordinates of the singular vectors a matrix is diagonal, `s`. To first order in a change `d`, its cofactors change by `sum(p[i,
+    j] * d[j, j])` on the diagonal and by `-p[i, j] * d[j, i]` off the diagonal. Here `p[i, j]` is the product of all `s` except two.
     """
     left, values, right = np.linalg.svd(x)
     turn = np.linalg.det(left) * np.linalg.det(right)
@@ -79,22 +77,23 @@ def cofactor_cotangents(x: Array, g: Array) -> Array:
 
 
 def _but_two(values: Array) -> Array:
-    """The products of all numbers of a row but two, for each pair of different ones; 0 on the diagonal."""
+    """Return the products of a row's numbers except two, for each pair of different positions; 0 on the diagonal."""
     size = values.shape[-1]
     later = np.triu(np.ones((size, size), bool), 1)
     ones = np.ones((*values.shape[:-1], 1), values.dtype)
-    before = np.cumprod(np.concatenate([ones, values[..., :-1]], -1), -1)  # of all before each
+    before = np.cumprod(np.concatenate([ones, values[..., :-1]], -1), -1)  # products of the numbers before each
     behind = np.cumprod(np.concatenate([ones, values[..., :0:-1]], -1), -1)[..., ::-1]
-    between = np.cumprod(np.where(later, values[..., None, :], 1), -1)  # of all behind one, up to another
+    between = np.cumprod(np.where(later, values[..., None, :], 1), -1)  # products of the numbers between two
     between = np.concatenate([np.broadcast_to(ones[..., None], (*values.shape, 1)), between[..., :-1]], -1)
     upper = np.where(later, before[..., :, None] * between * behind[..., None, :], 0)
     return np.asarray(upper + upper.swapaxes(-2, -1))
 
 
 def _of_one(factor: Factor, x: Array) -> tuple[Any, Any]:
+    """Return the sign of the determinant of a matrix, and the logarithm of the modulus."""
     turned, diagonal = factor(x)
     sizes = np.abs(diagonal)
-    if not sizes.all():  # where one is 0; NaN goes on
+    if not sizes.all():  # a zero on the diagonal; NaN is passed on
         return 0.0, -np.inf
     units = diagonal / sizes if x.dtype.kind == "c" else np.where(diagonal < 0, -1.0, 1.0)
     return np.prod(units) * (-1.0 if turned % 2 else 1.0), np.log(sizes).sum()
@@ -102,7 +101,7 @@ def _of_one(factor: Factor, x: Array) -> tuple[Any, Any]:
 
 @cache
 def _factor(char: str) -> Factor | None:
-    """How matrices of a dtype are factored; None where only NumPy knows."""
+    """Return a function that factors a matrix of a dtype by LAPACK, or None if LAPACK cannot be called directly."""
     try:
         library = ctypes.CDLL(np.linalg._umath_linalg.__file__)
         for name, integer in _NAMES:
@@ -111,16 +110,16 @@ def _factor(char: str) -> Factor | None:
                 factor = _called(own, integer)
                 turned, diagonal = factor(np.array([[1, 2], [4, 4]], char))
                 return factor if turned == 1 and diagonal.tolist() == [2, 2] else None
-    except (AttributeError, OSError):  # NumPy has moved it, or the system loads no such library
+    except (AttributeError, OSError):  # NumPy has moved it, or the system cannot load it
         pass
     return None
 
 
 def _called(own: Any, integer: Any) -> Factor:
-    """LAPACK's function as one that gives how many rows were exchanged, and the diagonal of the upper triangle."""
+    """Wrap LAPACK's function: return a function that gives the number of row exchanges and the diagonal of the upper triangle."""
 
     def factor(x: Array) -> tuple[int, Array]:
-        memory = np.array(x, order="C")  # which LAPACK reads as the transpose: of the same determinant
+        memory = np.array(x, order="C")  # LAPACK reads this as the transpose, whose determinant is the same
         n, failed = integer(len(x)), integer(0)
         rows = np.empty(len(x), np.dtype(integer))
         given = (ctypes.byref(n), ctypes.byref(n), memory.ctypes.data_as(ctypes.c_void_p), ctypes.byref(n))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-PANEL_COLUMNS = 32  # that are eliminated one by one; the columns behind them are updated by a product
+PANEL_COLUMNS = 32  # columns eliminated one by one; later columns are updated by a matrix product
 
 
 def lu(x: Array) -> tuple[Array, Array, Array]:
@@ -40,10 +40,10 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
 
 
 def _eliminate(packed: Array, order: Array, column: int, end: int) -> None:
-    """Exchange the pivot of a column with its diagonal element, divide by it, and update the columns up to `end`."""
+    """Exchange the pivot of a column with the diagonal element, divide the column below it, and update the columns up to `end`."""
     each = np.arange(len(packed))
     below = packed[:, column:, column]
-    sizes = abs(below.real) + abs(below.imag) if np.iscomplexobj(packed) else abs(below)  # as LAPACK compares complex numbers
+    sizes = abs(below.real) + abs(below.imag) if np.iscomplexobj(packed) else abs(below)  # LAPACK compares complex numbers by this sum
     pivot = column + sizes.argmax(axis=-1)
     for x in (packed, order):
         x[each, column], x[each, pivot] = x[each, pivot], x[each, column]
@@ -54,8 +54,8 @@ def _eliminate(packed: Array, order: Array, column: int, end: int) -> None:
 
 
 def _solve_unit_lower(x: Array, right: Array) -> Array:
-    """Return the solution of `L @ y == right`, where L is the part of `x` below the diagonal and ones on it."""
+    """Return the solution of `L @ y == right`, where L is unit lower triangular with the elements of `x` below the diagonal."""
     lower = np.tril(x, -1)
     diagonal = np.arange(x.shape[-1])
     lower[:, diagonal, diagonal] = 1
-    return np.linalg.solve(lower, right)  # exchanges no rows: no element is larger than those on the diagonal
+    return np.linalg.solve(lower, right)  # no pivoting takes place: the multipliers in `lower` are at most 1 in size

@@ -1,6 +1,6 @@
-"""QR by two functions of C, one after the other: the first makes of a matrix in memory apart what the second makes the orthonormal one of.
+"""QR for the fast path by two C functions: the first factors a matrix in scratch memory, the second builds Q from the result.
 
-They are found, and tried, as others in `loops.py` are.
+Both functions are found and tried like those in `loops.py`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from .table import Array, HostOp
 
 
 class Factors(NamedTuple):
-    """How a matrix becomes a product: `first` overwrites it with a triangle, and what is to become of the rest, and tells numbers; another
-    takes both and gives the matrix beside the triangle: `reduced`, or where it `is_complete` and there are more rows than columns the
-    `complete` one. If they are `wider`, they compute in double precision what is in single precision.
+    """The C functions of a QR decomposition.
+
+    `first` overwrites a matrix with R and Householder vectors, and gives the factors of the vectors. `reduced` or `complete` builds Q from
+    both; `complete` is for the complete mode (`is_complete`) with more rows than columns. If `wider`, matrices in single precision are
+    computed in double precision.
     """
 
     first: Loop
@@ -31,20 +33,20 @@ class Factors(NamedTuple):
     wider: bool
 
     def letting_in(self, others: bool) -> Factors:
-        """The same, whose loops let other threads of Python's in."""
+        """Return the functions with loops that release the GIL if `others` is True."""
         first, reduced, complete = (loop._replace(lets_in=others) for loop in self[:3])
         return self._replace(first=first, reduced=reduced, complete=complete)
 
 
 def factors_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Factors | None:
-    """How matrices are factored; None for another operation, or where what NumPy does is not known."""
+    """Return the QR functions for operands of these dtypes, or None for another operation, or if NumPy's functions are not as known."""
     if op.name != "qr" or other_interface():
         return None
     return _found(dtypes[0], options["mode"] == "complete")
 
 
 def try_all() -> None:
-    """Try all of it, so that `refused` tells."""
+    """Try the functions for every dtype and mode, so that `refused` is complete."""
     for dtype in (float64, complex128, float32, complex64):
         for is_complete in (False, True):
             _found(dtype, is_complete)
@@ -52,12 +54,12 @@ def try_all() -> None:
 
 @lru_cache(maxsize=16)
 def _found(dtype: DType, is_complete: bool) -> Factors | None:
-    """The functions for a dtype, if they give of a few numbers what NumPy gives."""
+    """Return the functions for a dtype and mode, if they give NumPy's results on a few numbers, else None."""
     wide = WIDER.get(dtype.numpy.char, dtype.numpy.char)
     try:
         first = loop_of_matrices("qr_r_raw", f"{wide}->{wide}")
         reduced, complete = (loop_of_matrices(f"qr_{name}", f"{wide}{wide}->{wide}") for name in ("reduced", "complete"))
-    except (AttributeError, ImportError, LookupError) as error:  # NumPy has moved them, or has them otherwise
+    except (AttributeError, ImportError, LookupError) as error:  # NumPy has moved or changed them
         refused["qr"] = str(error)
         return None
     tried = [("reduced", reduced, (5, 3)), ("reduced", reduced, (3, 5)), ("complete", complete, (5, 3))]
@@ -68,7 +70,7 @@ def _found(dtype: DType, is_complete: bool) -> Factors | None:
 
 
 def _is_numpys(first: Loop, second: Loop, mode: Any, given: Array) -> bool:
-    """Whether these give the factors that NumPy gives."""
+    """Return whether two loops give the factors that `np.linalg.qr` gives for a matrix in this mode."""
     q, r = np.linalg.qr(given, mode)
     own, more, found = given.copy(), np.empty(3, given.dtype), np.empty_like(q)
     done = call(first, [own], [more]) and call(second, [own, more], [found])

@@ -1,7 +1,7 @@
-"""QR and least squares by what NumPy's own functions come down to, without what these do around it.
+"""QR and least squares by the inner loops of NumPy's functions, without the Python code around them.
 
-NumPy's `qr` and `lstsq` look at arguments, and at results, for three times as long as a small matrix takes, and the second takes one matrix
-alone. Where their loops are not as is known here, NumPy's own functions are called. Machine code does without both (`factoring.py`).
+NumPy's `qr` and `lstsq` check arguments and convert results for three times as long as a small matrix takes, and `lstsq` takes only one
+matrix. If an inner loop is not as known here, NumPy's own functions are called. The fast path does without both (`factoring.py`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-MOST = 1 << 14  # elements of a triangle that is remembered
-_DOUBLE = {"f": "d", "d": "d", "F": "D", "D": "D"}  # what is computed in, as NumPy does
+MOST = 1 << 14  # maximal elements of a cached triangular mask
+_DOUBLE = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the computation, as in NumPy
 
 
 def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
-    """A matrix as a product of two, of which the first has orthonormal columns and the second is upper triangular."""
+    """Return the QR decomposition of a stack of matrices: Q with orthonormal columns and upper triangular R.
+
+    `mode` is "complete" or "reduced". With `out`, write both into these arrays and return `out`.
+    """
     rows, columns = x.shape[-2:]
     size = rows if mode == "complete" else min(rows, columns)
     factor, make = _loop("qr_r_raw"), _loop("qr_complete" if mode == "complete" and rows > columns else "qr_reduced")
@@ -30,7 +33,7 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
             np.copyto(to, array)
         return out
     kind = _DOUBLE[x.dtype.char]
-    own: Array = x.astype(kind, "C")  # which becomes both, one beside the other
+    own: Array = x.astype(kind, "C")  # becomes R and the Householder vectors below
     with np.errstate(all="ignore"):
         more = factor(own, signature=f"{kind}->{kind}")
         q = make(own, more, signature=f"{kind}{kind}->{kind}", out=None if out is None or out[0].dtype.char != kind else out[0])
@@ -43,7 +46,10 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
 
 
 def _copy_upper(out: Array, x: Array) -> None:
-    """Copy upper triangles, and 0 below. Of double precision by bits, which takes less than half of the time where these are remembered."""
+    """Copy upper triangles into `out`, with zeros below.
+
+    In double precision this is a bitwise "and" with a mask, which takes less than half the time if the mask is cached.
+    """
     rows, columns = out.shape[-2:]
     if out.dtype != x.dtype or not out.flags.c_contiguous or rows * columns > MOST:
         out.fill(0)
@@ -53,7 +59,7 @@ def _copy_upper(out: Array, x: Array) -> None:
 
 
 def _remembered(make: Callable[..., Array]) -> Callable[..., Array]:
-    """The same function, which keeps what it makes of a size, unless that is large."""
+    """Decorate a function of two sizes so that its results are cached, unless they are large."""
     kept = lru_cache(maxsize=256)(make)
 
     @wraps(make)
@@ -65,19 +71,20 @@ def _remembered(make: Callable[..., Array]) -> Callable[..., Array]:
 
 @_remembered
 def _upper(rows: int, columns: int) -> Array:
-    """Where an upper triangle is."""
+    """Return a boolean mask of the upper triangle."""
     return ~np.tri(rows, columns, -1, bool)
 
 
 @_remembered
 def _upper_bits(rows: int, columns: int, words: int) -> Array:
-    """The same as all bits of so many words for each element."""
+    """Return a mask of the upper triangle as `words` 64-bit integers per element: -1 inside (every bit set), 0 outside."""
     return np.repeat(-_upper(rows, columns).astype(np.int64), words, axis=-1)
 
 
 def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Array]:
-    """The solutions with the least squares of what is left, these sums, the ranks, and the singular values. Those up to `rcond` times the
-    largest count as 0. LinAlgError where LAPACK finds none.
+    """Return least-squares solutions, sums of squared residuals, ranks and singular values, for a stack of systems.
+
+    Singular values up to `rcond` times the largest count as 0. Raise LinAlgError if LAPACK does not converge.
     """
     rows, columns = a.shape[-2:]
     kind, loop = _DOUBLE[a.dtype.char], _loop("lstsq")
@@ -87,19 +94,20 @@ def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Arr
         x, left, ranks, s = loop(a, b, rcond, signature=f"{kind}{kind}d->{kind}did")
         if np.isnan(s).any():
             raise np.linalg.LinAlgError("SVD did not converge in Linear Least Squares")
-        if rows < columns or (ranks != columns).any():  # of which LAPACK does not tell what is left
+        if rows < columns or (ranks != columns).any():  # LAPACK gives no residuals in these cases
             left = _left(a, b, x)
     return x, left, ranks, s
 
 
 def _left(a: Array, b: Array, x: Array) -> Array:
+    """Return the sums of squared residuals of solutions `x`."""
     missed = a.astype(x.dtype, copy=False) @ x - b
     found: Array = (missed * missed.conj()).real.sum(-2)
     return found
 
 
 def _one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, Array]:
-    """The same by NumPy's own function."""
+    """Return what `lstsq` returns, computed by NumPy's own function, matrix by matrix."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     found = [np.linalg.lstsq(a[key], b[key], rcond) for key in np.ndindex(*batch)]
@@ -109,7 +117,7 @@ def _one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, 
 
 @cache
 def _loop(name: str) -> Any:
-    """A generalised ufunc of NumPy's; None if there is none of this name, or it takes something else."""
+    """Return an inner generalized ufunc of NumPy's `linalg` by name; None if it is missing or has another signature."""
     found = getattr(np.linalg._umath_linalg, name, None)
     return found if getattr(found, "signature", None) == _SIGNATURES.get(name) else None
 

@@ -1,4 +1,5 @@
-"""What is computed in place, on memory of ours, by functions of C that NumPy's own come down to, and by machine code beside it."""
+"""The choice of direct calls: C functions inside NumPy, or generated code, that the fast path runs on our memory without NumPy's wrappers.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +18,26 @@ from .running import LIGHT, LONG
 from .table import HOST, HostOp
 
 InPlace = Loop | Order | Count | Factors
-BRIEF = 2_000_000  # nanoseconds by our estimate that no other thread of Python's minds to wait for
-BESIDE = 50_000  # nanoseconds from which others may run meanwhile: to let them costs a ten-thousandth of a millisecond
+BRIEF = 2_000_000  # nanoseconds for which holding the GIL is acceptable
+BESIDE = 50_000  # nanoseconds from which the GIL is released meanwhile, at a cost of 0.1 microseconds
 
 
 def in_place(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any], rows: int = 0) -> InPlace | None:
-    """What computes an operation on operands of these dtypes in place, where matrices have so many rows; None if nothing that is known to
-    do what NumPy does, or something else is quicker.
+    """Return the way to compute an operation by direct calls on operands of the given dtypes and matrices of `rows` rows.
+
+    Return None if no function is known to equal NumPy, or if another way is faster.
     """
     found = order_of(op, dtypes, options) or factors_of(op, dtypes, options) or loop_of(op, dtypes, options)
-    if isinstance(found, Loop) and found.wider and op.name in ("det", "slogdet") and rows >= LARGE:  # factored as they are
+    if isinstance(found, Loop) and found.wider and op.name in ("det", "slogdet") and rows >= LARGE:  # `det` factors them without conversion
         return None
     return found
 
 
 def in_one_go(how: InPlace, work: int, is_shared: bool) -> InPlace | None:
-    """The same where nobody minds to wait until all is done, which takes NumPy so many nanoseconds; else None. What threads might share
-    is to be done before another would have begun, and a signal is not heard meanwhile. A loop of NumPy's lets other threads of Python's in
-    if it takes long; while machine code of ours computes none runs.
+    """Return `how` if a single call may do the whole work without handling signals, or None. NumPy would take `work` nanoseconds.
+
+    `is_shared` says whether threads might share the work; then the call must end before a second thread could start. A C function of NumPy
+    releases the GIL if the call is long. Generated code holds the GIL, and its time is estimated as a fraction of NumPy's.
     """
     if isinstance(how, Loop | Factors):
         its = how.letting_in(work > BESIDE) if isinstance(how, Factors) else how._replace(lets_in=work > BESIDE)
@@ -44,7 +47,7 @@ def in_one_go(how: InPlace, work: int, is_shared: bool) -> InPlace | None:
 
 
 def state() -> str:
-    """Whether functions of NumPy's are called in place, and which are not, and why. All are tried for it."""
+    """Return "on" or "off" for direct calls of NumPy's C functions, with the refused functions and the reasons. Every function is tried."""
     other = other_interface()
     if other:
         return f"off: {other}"

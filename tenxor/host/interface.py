@@ -1,6 +1,7 @@
-"""NumPy's binary interface: where its functions of C are, as far as its headers say so, and what is not used because it is otherwise.
+"""NumPy's binary interface: the addresses of C functions, as laid out in NumPy's headers.
 
-What is not as it is believed to be is not used: a NumPy whose interface is another one is not looked into.
+Nothing is taken for granted. If NumPy reports another version of the interface, its memory is not read. `refused` lists the operations
+without direct calls of C functions, and the reasons.
 """
 
 from __future__ import annotations
@@ -11,33 +12,34 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-INTERFACE = 0x02000000  # NumPy's number of its interface, by which its headers are as is believed here: that of all of NumPy 2
-refused: dict[str, str] = {}  # why operations are not computed by functions of C, called in place
+INTERFACE = 0x02000000  # the version of the binary interface that this module knows: NumPy 2
+refused: dict[str, str] = {}  # operation -> why its C function is not called directly
 
 
 @cache
 def other_interface() -> str:
-    """What is unlike what is known of NumPy's objects; nothing if they are as they were."""
+    """Return why NumPy's binary interface cannot be used; an empty string if it is the known interface."""
     try:
-        version = _called(0, ctypes.c_uint)()  # which stands first in all of them
+        version = _called(0, ctypes.c_uint)()  # PyArray_GetNDArrayCVersion, the first entry in every version
     except (AttributeError, ImportError, TypeError, ValueError):
         return "NumPy does not tell its binary interface"
     return "" if version == INTERFACE else f"NumPy's binary interface is {version:#x}, and {INTERFACE:#x} is known"
 
 
 def functions_of(dtype: Any) -> int:
-    """Where the functions of C for a dtype of NumPy's begin (`PyArray_ArrFuncs`). The interface is to be the one that is known."""
+    """Return the address of the C functions for a dtype of NumPy's (`PyArray_ArrFuncs`). `other_interface()` must be empty."""
     found: int = _called(365, ctypes.c_void_p, ctypes.py_object)(dtype) or 0  # _PyDataType_GetArrFuncs
     return found
 
 
 @cache
 def _table() -> int:
+    """Return the address of NumPy's table of C functions."""
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
     found: int = pointer(importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
     return found
 
 
 def _called(number: int, *types: Any) -> Callable[..., Any]:
-    """A function of the interface, by its number there."""
+    """Return a function of NumPy's C interface by number. `types` are the type of the result and the types of the arguments."""
     return ctypes.PYFUNCTYPE(*types)(ctypes.c_void_p.from_address(_table() + 8 * number).value or 0)

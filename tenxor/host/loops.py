@@ -1,9 +1,8 @@
-"""The functions of C that NumPy's own come down to, called where elements lie, without arrays around them.
+"""Direct calls of the C functions inside NumPy's ufuncs, on memory, without arrays around them.
 
-NumPy's ufuncs and generalised ufuncs say in their objects, whose parts are public (`ufuncobject.h`), which function of C computes how many
-members of a batch: `function(arguments, dimensions, steps, data)`. Results are NumPy's to the bit, and written where they belong. What is
-not as it is believed to be is not used: each function is tried on a few numbers first, and where it does not give what NumPy gives NumPy is
-called.
+NumPy's ufunc objects, whose fields are public (`ufuncobject.h`), hold C functions that compute a batch: `function(arguments, dimensions,
+steps, data)`. Results equal NumPy's to the bit, and are written where they belong. Each function is first tried on a few numbers. If the
+function does not give NumPy's results, NumPy is called instead.
 """
 
 from __future__ import annotations
@@ -27,17 +26,18 @@ from ..records import NamedTuple
 from .interface import other_interface, refused
 from .table import HOST, Array, HostOp
 
-Seen = tuple[tuple[int, ...], tuple[int, ...]]  # a shape, and strides in bytes
-Geometry = tuple[tuple[int, ...], tuple[int, ...]]  # the dimensions that a loop is told, and the steps
-TRIED = 5  # elements of a signal
+Seen = tuple[tuple[int, ...], tuple[int, ...]]  # a shape and strides in bytes
+Geometry = tuple[tuple[int, ...], tuple[int, ...]]  # the arguments `dimensions` and `steps` of a loop
+TRIED = 5  # elements of a signal in a trial
 
 
 class Loop(NamedTuple):
-    """A function of C for operands of certain dtypes. `letters` are what the axes of one member of each argument are called: first so many
-    `operands`, then, if there is one, a number that lies in memory as it is `between`, then the results. What `fails` gives NaN then, in
-    the result that is the `failed` one; one result may be `counts`, integers of 32 bits. The operand of one that is to be `finite` is
-    looked at before. If it is `wider`, it computes in double precision, as NumPy does, what is in single precision before and after.
-    If it takes long it `lets_in` other threads of Python's.
+    """A C function of a ufunc for operands of certain dtypes.
+
+    `letters` name the core axes of each argument: first `operands` operands, then, if `between` is not empty, a constant with these bytes,
+    then the results. If the function `fails` on a batch element, result number `failed` is NaN there. Result number `counts`, if not
+    negative, holds 32-bit integers. Operands that must be `finite` are checked before the call. If `wider`, operands in single precision
+    are converted to double precision and the results back, as in NumPy. With `lets_in`, the fast path releases the GIL for the call.
     """
 
     function: int
@@ -54,11 +54,11 @@ class Loop(NamedTuple):
 
 
 def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Loop | None:
-    """The loop of an operation on operands of these dtypes; None if there is none that is known to do what NumPy does."""
+    """Return the loop of an operation on operands of these dtypes, or None if no function is known to give NumPy's results."""
     first, *others = dtypes
     if op.name not in _FINDERS or any([d is not first for d in others]) or other_interface():
         return None
-    # Signals of even and of odd lengths have functions of their own.
+    # Signals of even and of odd length have different functions.
     tried = tuple([(name, TRIED + (value - TRIED) % 2 if name == "n" else value) for name, value in options.items()])
     if not _is_proved(op, first, tried):
         return None
@@ -66,7 +66,7 @@ def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> 
 
 
 def try_all() -> None:
-    """Try a function of each operation, so that `refused` tells of all."""
+    """Try a function of each operation, so that `refused` is complete."""
     some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False, "rcond": 1e-15}
     for name, find in _FINDERS.items():
         options = {option: some[option] for option in signature(find).parameters if option in some}
@@ -76,16 +76,16 @@ def try_all() -> None:
 
 @lru_cache(maxsize=1024)
 def _found(name: str, dtype: DType, options: tuple[tuple[str, Any], ...]) -> Loop | None:
-    """What there is."""
+    """Return the loop of an operation by name, or None."""
     return _FINDERS[name](dtype.numpy, **dict(options))
 
 
 @lru_cache(maxsize=1024)
 def _is_proved(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -> bool:
-    """Whether there is a loop, and it gives of a few numbers what NumPy gives."""
+    """Return whether a loop exists and gives NumPy's results on a few numbers."""
     try:
         loop = _found(op.name, dtype, options)
-    except (AttributeError, ImportError, LookupError) as error:  # NumPy has moved it, or has it otherwise
+    except (AttributeError, ImportError, LookupError) as error:  # NumPy has moved or changed it
         refused[op.name] = str(error)
         return False
     if loop is None:
@@ -101,7 +101,7 @@ def _is_proved(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -
 
 
 def _some(axes: int, dtype: DType) -> Array:
-    """A batch of two signals or matrices, positive definite ones, whose elements are not neighbours."""
+    """Return a batch of two signals (`axes` 1) or two positive definite matrices (`axes` 2), with elements that are not contiguous."""
     made: Array = np.zeros((2, *(6, 9)[:axes]) if axes == 2 else (2, 2 * TRIED), dtype.numpy)
     seen = made[:, ::-2, ::3] if axes == 2 else made[:, ::2]
     real = np.array([[9, 2, 1], [2, 8, 3], [1, 3, 7]] if axes == 2 else [9, 2, 6, 5, 7])
@@ -111,16 +111,17 @@ def _some(axes: int, dtype: DType) -> Array:
     return seen
 
 
-# --- where arguments lie ----------------------------------------------------------------------------------------------
+# --- layouts of arguments ---------------------------------------------------------------------------------------------
 
 
 def geometry(loop: Loop, seen: Sequence[Seen]) -> Geometry | None:
-    """The dimensions and steps for operands and results that lie so; None if no single loop walks the batch, there is no element, or sizes
-    do not fit.
+    """Return the dimensions and steps for calling a loop on operands and results with the given shapes and strides.
+
+    Return None if a single loop cannot walk the batch, if an array is empty, or if sizes do not match.
     """
     between = [((), ())] if loop.between else []
     every = [*seen[: loop.operands], *between, *seen[loop.operands :]]
-    sizes: dict[str, int] = {}  # in the order in which letters are first met, as loops are told them
+    sizes: dict[str, int] = {}  # in the order of first occurrence, as ufuncs number their core dimensions
     leads = [len(shape) - len(own) for own, (shape, _) in zip(loop.letters, every, strict=True)]
     for own, (shape, _), lead in zip(loop.letters, every, leads, strict=True):
         for letter, size in zip(own, shape[lead:], strict=True):
@@ -141,7 +142,7 @@ def geometry(loop: Loop, seen: Sequence[Seen]) -> Geometry | None:
 
 
 def one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """How far apart neighbours in row-major order lie, if that is the same for all; 0 if there is one element."""
+    """Return the constant distance between neighbours in row-major order, 0 for a single element; None if the distance varies."""
     axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     if any([outer != n * inner for (_, outer), (n, inner) in pairwise(axes)]):
         return None
@@ -149,7 +150,10 @@ def one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
 
 
 def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
-    """Call a loop without Python's lock; False if it cannot walk these arrays, or failed."""
+    """Call a loop on arrays without the GIL, and return whether the call succeeded.
+
+    The call fails if one loop cannot walk the arrays, if an operand must be finite and is not, or if a batch element has no result.
+    """
     if loop.wider:
         return _call_wider(loop, operands, results)
     every = [*operands, *results]
@@ -157,7 +161,7 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     if found is None or (loop.finite and not all([np.isfinite(x).all() for x in operands])):
         return False
     if loop.counts >= 0:
-        results[loop.counts].fill(0)  # of which the lower half is written
+        results[loop.counts].fill(0)  # the loop writes only the lower half of each
     places = [x.__array_interface__["data"][0] for x in every]
     between = ctypes.create_string_buffer(loop.between, len(loop.between) or 1)
     if loop.between:
@@ -165,14 +169,14 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     dimensions, steps = found
     words = [(ctypes.c_int64 * len(some))(*some) for some in (places, dimensions, steps)]
     _function(loop.function)(*words, loop.data)
-    corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # what failed is NaN all over
+    corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # a failed batch element is NaN everywhere
     return not (loop.fails and np.isnan(results[loop.failed][corner]).any())
 
 
 def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
-    """The same by way of arrays in double precision."""
+    """Call a loop on copies in double precision, round the results, and return whether the call succeeded."""
     wide = [np.empty(x.shape, WIDER.get(x.dtype.char, x.dtype)) for x in results]
-    with np.errstate(all="ignore"):  # what is too large for single precision is infinite
+    with np.errstate(all="ignore"):  # values too large for single precision become infinite
         if not call(loop._replace(wider=False), [x.astype(WIDER[x.dtype.char]) for x in operands], wide):
             return False
         for x, y in zip(results, wide, strict=True):
@@ -182,13 +186,16 @@ def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array])
 
 @cache
 def _function(address: int) -> Callable[..., None]:
+    """Return a ufunc's C function as a ctypes function."""
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)
 
 
-# --- where functions are ----------------------------------------------------------------------------------------------
+# --- addresses of functions -------------------------------------------------------------------------------------------
 
 
-class _UFunc(ctypes.Structure):  # what comes behind the head of every object
+class _UFunc(ctypes.Structure):
+    """The fields of a ufunc object (`PyUFuncObject`) after the object header, up to its name."""
+
     _fields_ = (
         *[(name, ctypes.c_int) for name in ("nin", "nout", "nargs", "identity")],
         *[(name, ctypes.c_void_p) for name in ("functions", "data")],
@@ -198,7 +205,7 @@ class _UFunc(ctypes.Structure):  # what comes behind the head of every object
 
 
 def _of_ufunc(ufunc: Any, types: str, **more: Any) -> Loop:
-    """The loop that a ufunc has for some types; LookupError if it is made otherwise."""
+    """Return the loop of a ufunc for types like "d->d". Raise LookupError if the ufunc lacks the loop or has another memory layout."""
     if types not in ufunc.types:
         raise LookupError(f"{ufunc.__name__} has no {types}")
     said = _UFunc.from_address(id(ufunc) + object.__basicsize__)
@@ -214,9 +221,13 @@ def _of_ufunc(ufunc: Any, types: str, **more: Any) -> Loop:
 
 
 def _of_matrices(name: str, types: Mapping[str, str], **more: Any) -> Callable[..., Loop | None]:
-    """Matrices in double precision: NumPy computes with others in it, too, and rounds the results."""
+    """Return a finder of the loop `name` of `linalg`. `types` maps the dtype of the operands to the types of the loop.
+
+    Matrices in single precision use the loop for double precision, as in NumPy.
+    """
 
     def find(dtype: Any, **_: Any) -> Loop | None:
+        """Return the loop for a dtype, or None."""
         wide = WIDER.get(dtype.char, dtype.char)
         if wide not in types:
             return None
@@ -226,16 +237,18 @@ def _of_matrices(name: str, types: Mapping[str, str], **more: Any) -> Callable[.
 
 
 def loop_of_matrices(name: str, types: str) -> Loop:
-    """One that finds nothing with which it cannot go on; LookupError or AttributeError if there is none."""
+    """Return a loop of `linalg` for an operation without failures. Raise LookupError or AttributeError if NumPy lacks the loop."""
     return _of_ufunc(getattr(np.linalg._umath_linalg, name), types)
 
 
 def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
-    """Transforms, with the number by which results are multiplied. NumPy has an integer where that is 1, so it computes in double precision
-    then.
+    """Return a finder of the loop of a Fourier transform, with the scaling factor of the results as the loop's constant.
+
+    NumPy's factor is an integer if nothing is scaled, so NumPy then computes in double precision.
     """
 
     def find(dtype: Any, n: int, norm: str | None) -> Loop | None:
+        """Return the loop for a dtype, a length and a normalization, or None."""
         if dtype.char not in ("df" if name == "rfft" else "DF"):
             return None
         transforms = importlib.import_module("numpy.fft._pocketfft_umath")
@@ -251,7 +264,10 @@ def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
 
 
 def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
-    """Equations of as many rows as columns at least. Where a matrix has less than its full rank NumPy does not tell what is left: NaN."""
+    """Return the loop for least squares with at least as many rows as columns.
+
+    The residuals of a rank-deficient matrix are NaN, which counts as a failure.
+    """
     wide = WIDER.get(dtype.char, dtype.char)
     types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(wide)
     if types is None or sys.byteorder != "little":
@@ -283,20 +299,21 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
 }
 
 
-# --- for machine code -------------------------------------------------------------------------------------------------
+# --- bytecode for the fast path --------------------------------------------------------------------------------------
 
-HEAD, MOST = 14, 8  # words at the beginning of a program, and arguments at the most
-OPERAND, RESULT, CONSTANT, APART = range(4)  # what an argument is
-CALL = 0  # with which programs of this kind begin
+HEAD, MOST = 14, 8  # words of the header of a program, and maximal number of arguments
+OPERAND, RESULT, CONSTANT, APART = range(4)  # the kinds of an argument
+CALL = 0  # the opcode of such a program
 
 
 def program(
     loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
 ) -> bytes | None:
-    """How machine code (`shortcut/code/looping.py`) calls a loop, in words; None if it cannot. Of each operand: which of the given
-    tensors it reads, how many bytes beyond where that begins, and how it lies. The first has so many `floats`, where these are to be
-    finite. Those that lie in memory `apart`, so many bytes from its beginning, are no tensors: all operands, and then as many results as
-    it tells of.
+    """Return the bytecode for a call of a loop by generated code (`shortcut/code/looping.py`), or None if the call is not possible.
+
+    An operand is given as the number of a tensor, an offset in bytes from the tensor's beginning, and the shape and strides. The first
+    operand has `floats` floats to check, if the loop needs finite operands. `apart` lists offsets in scratch memory for arguments that are
+    no tensors: for every operand, and then for as many results as entries remain.
     """
     words = words_of(loop, operands, results, floats, apart)
     return None if words is None else struct.pack(f"={len(words)}q", *words) + loop.between
@@ -305,7 +322,7 @@ def program(
 def words_of(
     loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
 ) -> list[int] | None:
-    """The words of that, but for a constant that a loop has behind them."""
+    """Return the 64-bit words of `program`, without the constant after them; None if the call is not possible."""
     found = geometry(loop, [*[seen for *_, seen in operands], *results])
     if found is None:
         return None

@@ -1,7 +1,6 @@
-"""Machine code of ours (`shortcut/code/searching.py`, `finding.py`) that does what NumPy does, called where elements lie, without
-Python's lock.
+"""Calls of generated code (`shortcut/code/searching.py`, `finding.py`) in place of NumPy's searches, without the GIL and without copies.
 
-It is there once the short way is; before, and without it, NumPy does the same.
+The functions exist once the fast path is built. Before, and without the fast path, NumPy computes the same results.
 """
 
 from __future__ import annotations
@@ -18,20 +17,24 @@ from ..dtypes import DType
 from .loops import one_step
 from .table import Array, HostOp
 
-functions: dict[str, int] = {}  # by name, where each begins
-_WORDS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # arguments, of which those in `_FLOATS` are numbers
+functions: dict[str, int] = {}  # name -> address
+_WORDS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # number of arguments; those in `_FLOATS` are floats
 _FLOATS = {"interpolate": (10, 12)}
 _FLOATING = {"f": "float", "d": "double"}
 Ends = tuple[float | None, float | None]
 
 
 def searches(dtype: DType) -> bool:
-    """Whether numbers of a dtype are looked for by machine code."""
+    """Return whether generated code searches among numbers of a dtype."""
     return f"search_{dtype}" in functions
 
 
 def by_machine(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> bool:
-    """Whether it was done by machine code."""
+    """Try to compute an operation by generated code, and return whether this was possible.
+
+    Only `searchsorted` and `interp` with contiguous results are computed. The arguments are as in `HostOp.call`; the result goes into
+    `outs`.
+    """
     if not functions or op.name not in ("searchsorted", "interp"):
         return False
     if op.name == "searchsorted":
@@ -52,8 +55,9 @@ def by_machine(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], optio
 
 
 def each_once(x: Array, memory: Callable[[int], Array]) -> bool:
-    """Whether each element of an array was put once, ascending, into the `memory` of a result of so many: without a copy of that, and
-    compared some at a time.
+    """Try to write the distinct elements of an array, ascending, by generated code, and return whether this was possible.
+
+    `memory(count)` must return an array for the result, which is written without a further copy.
     """
     name = _FLOATING.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
     if not x.size or f"distinct_{name}" not in functions:
@@ -66,22 +70,23 @@ def each_once(x: Array, memory: Callable[[int], Array]) -> bool:
 
 
 def _lies(x: Array) -> tuple[int, int, int]:
-    """Where an array begins, how many elements it has, and how far these are apart if it has one axis."""
+    """Return the address of an array, the number of elements, and the step along the last axis in bytes (0 for a scalar)."""
     return x.__array_interface__["data"][0], x.size, x.strides[-1] if x.ndim else 0
 
 
 def words_of_ends(ends: Ends) -> list[Any]:
-    """Of either end whether there is a height, and which."""
+    """Return, for both ends of an interpolation, whether a height is given (0 or 1), and the height."""
     return [word for end in ends for word in (int(end is not None), float(end or 0))]
 
 
 def bits_of(number: float) -> int:
-    """The bits of a float as an integer."""
+    """Return the bits of a float as an integer."""
     return int(struct.unpack("=q", struct.pack("=d", number))[0])
 
 
 @cache
 def _function(address: int, name: str) -> Callable[..., int]:
+    """Return a generated function as a ctypes function."""
     floats = _FLOATS.get(name, ())
     kinds = [ctypes.c_double if k in floats else ctypes.c_void_p for k in range(_WORDS[name])]
     return ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(address)

@@ -1,8 +1,8 @@
-"""What puts rows in order where they lie: NumPy's functions of C for a dtype, and how machine code of ours searches.
+"""Sorting and searching for the fast path: NumPy's C functions to sort a dtype, and descriptions of searches in generated code.
 
-A dtype of NumPy's has functions (`PyArray_ArrFuncs` in `ndarraytypes.h`) that sort a row, `sort(begin, count, array)`, or the places of its
-elements, `argsort(begin, places, count, array)`, in one of several ways. Those of numbers do not look at the array. Each is tried first,
-as `loops.py` tries its functions.
+A dtype of NumPy's has C functions (`PyArray_ArrFuncs` in `ndarraytypes.h`) that sort a row, `sort(begin, count, array)`, or the positions
+of its elements, `argsort(begin, places, count, array)`, with several algorithms. The functions for numbers ignore `array`. Each function is
+tried first, as in `loops.py`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ from ..records import NamedTuple
 from .interface import functions_of, other_interface, refused
 from .table import Array, HostOp
 
-SHORT = 64  # integers of up to 16 bits: for more of them one that counts is quicker, which NumPy calls stable
-QUICK, STABLE = 0, 2  # NumPy's numbers of ways to sort
-_SORTS, _ARGSORTS = 33, 36  # words that stand before those functions: 21 that convert, and 12 others; then one for each of three ways
-SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # those that machine code compares (`shortcut/code/ordering.py`)
+SHORT = 64  # elements of at most 16 bits from which a radix sort is faster, NumPy's stable sort
+QUICK, STABLE = 0, 2  # NumPy's numbers of its sorting algorithms
+_SORTS, _ARGSORTS = 33, 36  # words before these functions: 21 casts and 12 others; then one for each of three algorithms
+SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # dtypes that generated code compares (`shortcut/code/ordering.py`)
 _KINDS = {"quicksort": QUICK, "stable": STABLE}
 
 
 class Order(NamedTuple):
-    """How an operation, of this `name`, orders elements of a dtype: by functions of C. The `quick` one may leave zeros of both signs in any
-    order and change the bits of NaN; where one `keeps` these, the `stable` one is for them. A search is `right` of what is equal;
-    of the best so many are wanted, the `largest` or the smallest. A line through points has heights beyond its `ends`, or goes on as there.
-    Of several `keys` each has its own stable function, and elements of so many bytes; so have numbers, points and heights.
+    """A sorting or searching operation on elements of a dtype, in the form the fast path needs.
+
+    `stable` and `quick` are addresses of C functions. `quick` may reorder zeros of both signs and change the bits of NaN; if the operation
+    `keeps` such elements as they are, rows containing them use `stable`. `right` makes a search return positions after equal elements. A
+    top-k selection has `wanted` elements, the `largest` or the smallest.
+
+    An interpolation has the heights `ends` beyond its points, None to continue the last height. `keys` gives a stable function and an
+    element size in bytes for each key of a sort by several keys. For an interpolation, `keys` gives only the sizes, for numbers, points and
+    heights.
     """
 
     name: str
@@ -46,7 +51,7 @@ class Order(NamedTuple):
 
 
 def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Order | None:
-    """How an operation orders elements of these dtypes; None if that is not known."""
+    """Return the description of a sorting or searching operation on operands of the given dtypes, or None if the fast path lacks it."""
     first, *others = dtypes
     if any([d is not first for d in others]):
         return None
@@ -65,14 +70,14 @@ def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) ->
 
 
 def line_through(dtypes: Sequence[DType], left: float | None, right: float | None) -> Order | None:
-    """How heights are found of numbers among points, all of which are floats; None for others."""
+    """Return the description of an interpolation of floats, with heights `left` and `right` beyond the points; None for other dtypes."""
     if not {float64, float32}.issuperset(dtypes):
         return None
     return Order("interp", float64, ends=(left, right), keys=tuple([(0, d.itemsize) for d in dtypes]))
 
 
 def order_by_keys(dtypes: Sequence[DType]) -> Order | None:
-    """How places are ordered by several keys of these dtypes, one after the other; None if that is not known."""
+    """Return the description of a sort of positions by several keys of these dtypes, or None if a C function is missing."""
     if other_interface():
         return None
     keys = tuple([(_functions("argsort", d)[0], d.itemsize) for d in dtypes])
@@ -80,12 +85,15 @@ def order_by_keys(dtypes: Sequence[DType]) -> Order | None:
 
 
 def digits_of(dtype: DType, right: bool) -> Order | None:
-    """How numbers of a dtype are looked for among edges, which ascend or descend."""
+    """Return the description of a search among ascending or descending edges (`digitize`); None if generated code lacks the dtype."""
     return Order("digitize", dtype, right=right) if dtype in SEARCHED else None
 
 
 def functions_to_sort(name: str, dtype: DType, size: int) -> int:
-    """The function that sorts so many elements of a dtype soonest, or their places in order; 0 if there is none that is known."""
+    """Return the address of the fastest known function that sorts `size` elements of a dtype, or their positions; 0 without a function.
+
+    `name` is "sort" or "argsort".
+    """
     if other_interface():
         return 0
     stable, quick = _functions(name, dtype)
@@ -93,18 +101,18 @@ def functions_to_sort(name: str, dtype: DType, size: int) -> int:
 
 
 def is_counted(dtype: DType, size: int) -> bool:
-    """Whether the stable function is the quicker one for so many elements: it counts them."""
+    """Return whether the stable sort is the faster one for `size` elements, because it counts elements instead of comparing them."""
     return dtype.is_integer and dtype.bits <= 16 and size > SHORT
 
 
 @lru_cache(maxsize=64)
 def _functions(name: str, dtype: DType) -> tuple[int, int]:
-    """The functions of C that sort in order, and quickly; 0 for what is not there, or gives something else than NumPy."""
+    """Return the addresses of the stable and the quick C function, each 0 if it is missing or differs from NumPy."""
     table = (ctypes.c_void_p * (_ARGSORTS + 3)).from_address(functions_of(dtype.numpy))
     at = _SORTS if name == "sort" else _ARGSORTS
     ways = {"stable": table[at + STABLE] or 0, "quicksort": table[at + QUICK] or 0}
     if name == "argsort" or dtype.is_complex or dtype is float16:
-        ways["quicksort"] = ways["stable"]  # the places of what is equal are told apart, and so are complex numbers with zeros or NaN
+        ways["quicksort"] = ways["stable"]  # otherwise the positions of equal elements would differ, or equal complex numbers
     if all(ways.values()) and all([_is_numpys(name, function, way, dtype) for way, function in ways.items()]):
         return ways["stable"], ways["quicksort"]
     refused[name] = f"what NumPy has for {dtype} is not what it does"
@@ -112,7 +120,7 @@ def _functions(name: str, dtype: DType) -> tuple[int, int]:
 
 
 def _is_numpys(name: str, function: int, way: Any, dtype: DType) -> bool:
-    """Whether a function does with a few numbers, and with more, some of them equal, what NumPy does in a way of this name."""
+    """Return whether a function gives NumPy's result of algorithm `way` for few and for many numbers, with equal ones among them."""
     way = "stable" if name == "argsort" else way
     for count in (5, 300):
         numbers = np.arange(count) * 37 % 101 - 20
@@ -129,5 +137,6 @@ def _is_numpys(name: str, function: int, way: Any, dtype: DType) -> bool:
 
 
 def _sorting(arguments: int) -> Callable[..., Any]:
+    """Return the ctypes type of a C function that sorts, with this number of arguments before the last."""
     pointers = [ctypes.c_void_p] * (arguments - 1)
     return ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int64, ctypes.c_void_p)

@@ -1,4 +1,4 @@
-"""Calling NumPy on our memory: operands where they lie, results in blocks of the pool, batches shared by threads."""
+"""Execution of NumPy's functions on our memory: operands are read in place, results go to the memory pool, threads share batches."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .share import is_alone, share
 from .table import Array, HostOp, whole
 
 Shape = tuple[int, ...]
-MAX_SIZES = 4096  # sets of shapes whose results are remembered
-LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
-LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
-FELT = 100_000_000  # the same of large matrices, as who stops it feels no less: a new thread has its memory from the system each time
-SMOOTH, BLOCKED = 8, 48  # matrices of 100 rows, and of 600, take so many times less than by what small ones take: LAPACK multiplies blocks
+MAX_SIZES = 4096  # sets of shapes with cached results
+LIGHT = 250_000  # nanoseconds of work up to which a second thread does not pay
+LONG = 30_000_000  # nanoseconds of a NumPy call from which a worker thread makes the call, because signals are not delivered meanwhile
+FELT = 100_000_000  # the same limit for large matrices, where a delay of Ctrl-C matters less: a new thread gets its memory from the system
+SMOOTH, BLOCKED = 8, 48  # speedup over the estimate from small matrices for 100 rows, and for 600: LAPACK multiplies blocks
 _POSITIVE = OPS["positive"]
 
 
 class Operand(NamedTuple):
-    """What is read: a node through a layout, in a dtype that NumPy has."""
+    """An operand of NumPy's: a node read through a layout, in a dtype known to NumPy."""
 
     node: Node
     layout: Layout
@@ -43,8 +43,10 @@ class Operand(NamedTuple):
 
 
 def seen(operand: Operand) -> tuple[Node, Array]:
-    """The node that is in memory, and its elements as NumPy sees them there, read-only: the operand's own memory, or a copy that a
-    kernel makes where NumPy has no strides to say. The elements are there as long as the caller holds the node; nothing is pinned.
+    """Return an operand as a node in memory and a read-only NumPy array of its elements. Pending nodes are computed.
+
+    The array is the operand's own memory, or a copy made by a kernel if the layout has no strides (tables or view chains). It stays valid
+    while the caller holds the node; the memory is not marked as externally shared.
     """
     node, layout, dtype = operand
     if layout.base is not None or layout.tables is not None:
@@ -54,15 +56,16 @@ def seen(operand: Operand) -> tuple[Node, Array]:
 
 
 def _copied(operand: Operand) -> Node:
-    """The same elements in row-major order, in memory that nobody else reads."""
+    """Return the elements of an operand in row-major order, as a node in new memory without other references."""
     node, layout, dtype = operand
-    with untracked():  # what becomes of it is no copy to derivatives
+    with untracked():  # the copy is not part of the tape
         found = Node.of(_POSITIVE, layout.shape, dtype, (node,), (layout,))
     realize(found)
     return found
 
 
 def _elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Array]:
+    """Return a node in memory and a read-only NumPy array of its elements through a layout."""
     assert node.buffer is not None
     size = dtype.itemsize
     strides = [s * size for s in layout.strides]
@@ -73,20 +76,20 @@ def _elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Array]:
 
 
 def _written(node: Node) -> tuple[Node, Array]:
-    """A node that nobody else has, and its memory, to write into."""
+    """Return a node without outside references, and the node's memory as a writable NumPy array."""
     assert node.buffer is not None
     return node, np.ndarray(node.shape, node.dtype.numpy, node.buffer.typed(node.dtype))
 
 
 def _memory(op: str, shape: Shape, dtype: DType) -> tuple[Node, Array]:
-    """New memory for a result."""
+    """Return new memory for a result of operation `op`, as a node and a writable NumPy array."""
     return _written(data(allocate(prod(shape) * dtype.itemsize, op, shape, dtype), shape, dtype))
 
 
 def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], options: Mapping[str, Any]) -> list[Node]:
-    """The results of an operation, in memory and in row-major order. `sizes` are those of letters that no operand has.
+    """Return the results of an operation, in memory and in row-major order. `sizes` are the sizes of letters that no operand has.
 
-    ShapeError where batches do not broadcast, LinearAlgebraError where NumPy finds a matrix that it cannot go on with.
+    Raise ShapeError if batches do not broadcast, and LinearAlgebraError for a matrix without a result.
     """
     shapes = tuple([x.layout.shape for x in operands])
     batch, shapes, dtypes, each = _sizes(op, shapes, operands[0].dtype, tuple(sizes.items()))
@@ -104,10 +107,10 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
         ]
     over = Event() if _is_long(op, each, prod(batch)) else None
     loop = None if op.in_place or op.into or op.found else loop_of(op, [x.dtype for x in operands], options)
-    if loop is not None and loop.wider and each > op.most:  # what NumPy does of them in parts
+    if loop is not None and loop.wider and each > op.most:  # too large to convert as a whole: NumPy computes it in parts
         loop = None
 
-    def compute(held: object = given) -> list[Node]:  # for as long as it computes, which may be when nobody waits for it any more
+    def compute(held: object = given) -> list[Node]:  # holds the operands during the computation, even after the caller has left
         if op.found:
             return _found(op, arrays, dtypes, options)
         _compute(op, arrays, [array for _, array in results], batch, each, options, over, loop)
@@ -120,45 +123,51 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
 
 
 def _is_long(op: HostOp, each: int, count: int) -> bool:
-    """Whether one call of NumPy's, of which each of so many takes so long by our estimate, is to run apart."""
+    """Return whether a NumPy call is long enough for a worker thread.
+
+    `each` is the estimate per batch element in nanoseconds, and `count` the number of batch elements.
+    """
     return _likely(op, each) * count > FELT if each > op.most else each > LONG
 
 
 def _likely(op: HostOp, each: int) -> int:
-    """The nanoseconds that one of those takes that small ones would take so many for: the fewer the larger matrices are. Of two powers of
-    two, which sizes that remember are asked for, all between have the same speed.
+    """Return the expected nanoseconds per batch element, given `each`, the estimate extrapolated from small matrices.
+
+    Larger matrices are faster than the estimate. The speed is constant between two powers of two, so symbolic sizes need only one
+    comparison.
     """
     if each <= op.most:
         return each
     power = 1 << int_of(each).bit_length() - 1
-    if not power <= each < 2 * power:  # which is never so, but is what such sizes note down
+    if not power <= each < 2 * power:  # always false, but the comparison records a guard for symbolic sizes
         raise AssertionError(f"{each} is not between {power} and its double")
     rows = (1.5 * power / op.cost) ** (1 / len(op.weight))
     return 100 * each // int(100 * min(BLOCKED, max(SMOOTH, SMOOTH * rows / 100)))
 
 
 def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mapping[str, int]) -> tuple[tuple[Shape, ...], list[DType]]:
-    """The shapes of the results, unless only NumPy finds them, and their dtypes. ShapeError where batches do not broadcast."""
+    """Return the shapes of the results, empty if the values decide them, and the dtypes. Raise ShapeError if batches do not broadcast."""
     _, found, dtypes, _ = _sizes(op, shapes, dtype, tuple(sizes.items()))
     return found, dtypes
 
 
 def work_of(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[str, int]) -> tuple[int, bool]:
-    """The nanoseconds that all takes, and whether more threads than one might share it."""
+    """Return the estimated nanoseconds of an operation, and whether several threads might share it."""
     batch, _, _, each = _sizes(op, tuple(shapes), dtype, tuple(sizes.items()))
     count = prod(batch)
     return _likely(op, each) * count, count > 1 and each <= op.most and not is_alone()
 
 
 def has_batches(op: HostOp, axes: Sequence[int]) -> bool:
-    """Whether there is a batch, for operands with so many axes, and several of them may have one."""
+    """Return whether several operands may have a batch, and at least one has, given the number of axes of each operand."""
     more = [n > len(letters) for n, letters in zip(axes, op.operands, strict=True) if not whole(letters)]
     return len(more) > 1 and any(more)
 
 
 def of_few(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Callable[..., list[Array] | None]:
-    """What gives the results, with these dtypes and in row-major order, of an operation on arrays of few elements, which are nobody
-    else's, and of which no more than one `has_batches`; None where NumPy finds a matrix that it cannot go on with.
+    """Return a function that computes an operation on small NumPy arrays without outside references, at most one of them with a batch.
+
+    The function returns a list of row-major arrays of the given dtypes, or None for a matrix without a result.
     """
     call, own = partial(op.call, **options) if options else op.call, [d.numpy for d in dtypes]
 
@@ -190,7 +199,10 @@ def of_few(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> C
 def _sizes(
     op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: tuple[tuple[str, int], ...]
 ) -> tuple[Shape, tuple[Shape, ...], list[DType], int]:
-    """The shape of the batch, the shapes of the results, if they are known, their dtypes, and the nanoseconds that each takes."""
+    """Return the shape of the batch, the shapes of the results, their dtypes, and the estimated nanoseconds per batch element.
+
+    The shapes of the results are an empty tuple if the values decide them. Raise ShapeError if batches do not broadcast.
+    """
     known, batches = dict(sizes), []
     for shape, letters in zip(shapes, op.operands, strict=True):
         own = len(shape) - len(letters.lstrip("="))
@@ -216,8 +228,10 @@ def _compute(
     over: Event | None,
     loop: Loop | None = None,
 ) -> None:
-    """All at once where it is little, else in parts of the longest axis of the batch, until it is `over`. `each` takes so many
-    nanoseconds. A `loop` does the same where it lies.
+    """Write the results of an operation into `outs`: at once if the work is small, else in parts of the longest axis of the batch.
+
+    `each` is the estimate per batch element in nanoseconds. No part starts after `over` is set. `loop` is a C function for the operation,
+    or None.
     """
     work = each * prod(batch)
     if work < LIGHT or max(batch, default=1) == 1 or (each > op.most and over is None):
@@ -234,15 +248,16 @@ def _compute(
         share(part, batch[axis], work, over)
         return
     assert over is not None
-    for k in range(batch[axis]):  # one after the other, shared by NumPy's own threads
+    for k in range(batch[axis]):  # one at a time: NumPy's own threads share each
         if not over.is_set():
             part(k, k + 1)
 
 
 def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any], loop: Loop | None) -> None:
+    """Compute one part: by the C function `loop`, by generated code, or by NumPy."""
     if (loop is not None and call(loop, arrays, outs)) or by_machine(op, arrays, outs, options):
         return
-    with np.errstate(all="ignore"):  # infinities and NaN are results like others, here as in kernels
+    with np.errstate(all="ignore"):  # infinities and NaN are ordinary results, as in kernels
         if op.in_place:
             op.call(*arrays, **options)
         elif op.into:
@@ -255,7 +270,7 @@ def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: M
 
 
 def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options: Mapping[str, Any]) -> list[Node]:
-    """Results whose sizes nobody knew."""
+    """Return the results of an operation whose result sizes depend on the values."""
     nodes = list[Node]()
     if op.name == "unique_values":
 
@@ -286,7 +301,7 @@ _WHY = {
 def _culprit(
     op: HostOp, arrays: Sequence[Array], batch: Shape, options: Mapping[str, Any], error: Exception
 ) -> str:
-    """What is wrong with which matrix: the first that NumPy cannot go on with alone."""
+    """Return the error message for a matrix without a result, naming the first matrix of the batch that fails alone."""
     why = _WHY.get(op.name, f"has no result, as NumPy says: {error}; look for NaN and infinities, tx.isfinite(x).all()")
     for key in np.ndindex(*batch) if batch else ():
         try:

@@ -1,4 +1,4 @@
-"""Parts of a batch for several threads of Python's: NumPy lets go of Python's lock while it computes."""
+"""A parallel loop over a batch in Python threads, for NumPy calls that release the GIL."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from ..backend.threads import num_threads
 from ..collecting import uncollected
 from ..undisturbed import start_untraced
 
-PART = 8_000_000  # nanoseconds that a part takes at the most, if it can be helped: then a signal is heard
+PART = 8_000_000  # maximal nanoseconds of a part, where possible: signals are delivered between parts
 
 
 def is_alone() -> bool:
-    """Whether there is one thread, which has all to do."""
+    """Return whether only one thread may be used."""
     return num_threads() == 1
 
 
 def share(part: Callable[[int, int], None], extent: int, work: int, over: threading.Event | None = None) -> None:
-    """Call `part(begin, end)` for parts that together are `0..extent`, which take `work` nanoseconds in all, on all
-    threads; the first error that one raises is raised. Nobody begins another part then, nor when somebody says that it is `over`.
+    """Call `part(begin, end)` for ranges that together are `0..extent`, on all threads, and raise the first error of a call.
+
+    The whole takes about `work` nanoseconds. No range is started after an error, or after another thread has set `over`.
     """
     pieces = min(extent, max(-(-work // PART), num_threads()))
     step = -(-extent // pieces)
@@ -35,17 +36,17 @@ def share(part: Callable[[int, int], None], extent: int, work: int, over: thread
             errors.append(error)
 
     helpers = []
-    with uncollected():  # in a helper, a finalizer might wait for a lock that the caller holds
+    with uncollected():  # the collector is off: in a worker, a finalizer might wait for a lock held by the caller
         try:
             for k in range(1, min(num_threads(), pieces)):
                 helpers.append(threading.Thread(target=serve, name=f"tenxor-host-{k}", daemon=True))
                 try:
                     start_untraced(helpers[-1])
-                except RuntimeError:  # the system starts no more: those that there are do it all
+                except RuntimeError:  # the system starts no more threads: the present ones do the work
                     helpers.pop()
                     break
             serve()
-        except BaseException:  # Ctrl-C was heard between two parts
+        except BaseException:  # Ctrl-C came between two parts
             over.set()
             raise
         finally:

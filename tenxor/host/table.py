@@ -1,9 +1,8 @@
-"""The one table of what NumPy computes for us. All that is known of such an operation is its entry.
+"""The table of operations that NumPy computes for us. An entry holds everything known about an operation.
 
-An entry is written for one matrix, row or signal: which axes it takes at the end of each operand and gives at the end of each
-result, a letter for each and `_` for none, as in `"mn -> mk k kn"`. All axes before are a batch, over which operands broadcast, but
-for an operand marked with `=`, which has none. Letters that no operand has get their sizes from whoever asks, and those in capitals
-from what NumPy found.
+An entry describes one matrix, row or signal. Its signature has a letter for each core axis at the end of each operand and result, and `_`
+for no core axes, as in `"mn -> mk k kn"`. Earlier axes are a batch, over which operands broadcast; an operand marked with `=` has no batch.
+The caller gives the sizes of letters missing in the operands. Capital letters are sizes known only after the computation.
 """
 
 from __future__ import annotations
@@ -28,14 +27,13 @@ NEVER = 1 << 62  # nanoseconds
 class HostOp:
     """An operation of NumPy's on the last axes of arrays.
 
-    `call` takes arrays, and options by name, and gives an array or a tuple of them. With `into` it may also be given `out`, the memory
-    of its result, or of all of them. With `in_place` its operand is a copy in row-major order, which it turns into the result. `dtypes`
-    says of each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
+    `call` takes arrays, and options by name, and returns an array or a tuple of arrays. With `into`, `call` also takes `out`, the array or
+    the tuple of arrays for the results. With `in_place`, the operand is a row-major copy, overwritten with the result. `dtypes` gives the
+    dtype of each result: "same" as the first operand, "part" for its real component type, "complex", or "index".
 
-    One matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds several
-    of them are shared out to threads; beyond, NumPy's own threads share each one. `found` says that sizes of results are known only
-    when they have been computed. What is `quiet` warns of nothing: it does no arithmetic, or sees to that itself. What `fails` may find a
-    matrix with which it cannot go on.
+    A matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds our threads
+    share a batch; beyond, NumPy's own threads share each batch element. `found` says that sizes of results depend on the values. A `quiet`
+    operation emits no warnings: it does no arithmetic, or suppresses them. An operation that `fails` may raise LinAlgError for a matrix.
     """
 
     __slots__ = (
@@ -62,12 +60,12 @@ class HostOp:
         self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
         self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, int(min(most, NEVER)), into, in_place
         self.fails = fails
-        self.quiet = quiet or in_place or fails or set(self.dtypes) == {"index"}  # what may fail asks NumPy to be told, and of that alone
+        self.quiet = quiet or in_place or fails or set(self.dtypes) == {"index"}  # these set NumPy's error state
         self._known: dict[DType, list[DType]] = {}
         self.found = any(letter.isupper() for letters in results for letter in letters)
 
     def dtypes_of(self, operand: DType) -> list[DType]:
-        """The dtypes of the results for a first operand of this one."""
+        """Return the dtypes of the results for a first operand of dtype `operand`."""
         found = self._known.get(operand)
         if found is None:
             found = self._known[operand] = [_DTYPES[name](operand) for name in self.dtypes]
@@ -75,7 +73,7 @@ class HostOp:
 
 
 def whole(letters: str) -> bool:
-    """Whether an operand with these letters has no batch."""
+    """Return whether an operand with these letters never has a batch."""
     return letters.startswith("=")
 
 
@@ -89,11 +87,11 @@ HOST: dict[str, HostOp] = {}
 
 
 def entry(name: str, *rest: Any, **more: Any) -> None:
-    """Put an operation into the table."""
+    """Add an operation to the table."""
     HOST[name] = HostOp(name, *rest, **more)
 
 
-# --- order ------------------------------------------------------------------------------------------------------------
+# --- sorting ----------------------------------------------------------------------------------------------------------
 
 
 def _sort(x: Array, *, kind: Any) -> None:
@@ -105,7 +103,10 @@ def _partition(x: Array, *, places: list[int]) -> None:
 
 
 def unique(x: Array) -> Array:
-    """Each element once, by sorting: NumPy's own puts integers into a table of hashes, which takes longer where there are many."""
+    """Return the distinct elements of a 1-D array, ascending, by sorting.
+
+    NumPy's own function uses a hash table for integers, which is slower for many elements.
+    """
     found = np.sort(x)
     is_first = np.ones(len(x), bool)
     np.not_equal(found[1:], found[:-1], out=is_first[1:])
@@ -131,7 +132,7 @@ entry(
 
 # --- matrices ---------------------------------------------------------------------------------------------------------
 
-_SMALL = 3e4  # nanoseconds for one matrix, beyond which threads of LAPACK's own would come between ours
+_SMALL = 3e4  # nanoseconds for a matrix: above, LAPACK starts threads, and these would compete with ours
 
 entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL, fails=True)
 entry("det", "nn -> _", "same", det, 1, "nnn", _SMALL)
@@ -140,14 +141,14 @@ entry("cofactor_cotangents", "nn nn -> nn", "same", cofactor_cotangents, 20, "nn
 entry("slogdet", "nn -> _ _", "same part", slogdet, 1, "nnn", _SMALL)
 entry("inv", "nn -> nn", "same", np.linalg.inv, 3, "nnn", _SMALL, fails=True)
 entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)
-entry("solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)  # LAPACK exchanges no rows of an upper one
+entry("solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)  # LAPACK does not pivot in a triangle
 entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 20, "nnn", _SMALL, fails=True)
 entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 12, "nnn", _SMALL, fails=True)
 entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL, fails=True)
 entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 4, "nnn", _SMALL, fails=True)
 entry("qr", "mn -> mp pn", "same same", qr, 4, "mnp", _SMALL, into=True, fails=True)
 entry("lu", "mn -> mk kn m", "same same index", lu, 4, "mnk", _SMALL, quiet=True)
-for _name in ("lstsq", "lstsq_wide"):  # of which the first has as many rows as columns at least
+for _name in ("lstsq", "lstsq_wide"):  # `lstsq` is for at least as many rows as columns
     entry(_name, "mn mk -> nk k _ p", "same part index part", lstsq, 5, "mnp", _SMALL, fails=True)
 entry(
     "svd",

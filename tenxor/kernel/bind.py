@@ -1,6 +1,7 @@
-"""A scheduled nest becomes a kernel: every number in it is made a run-time argument, so that other shapes, views and offsets are
-the same kernel. Only that is part of the pattern which code is made of: steps of 0, of 1 along lanes, and of a few that whole
-vectors are read in.
+"""The conversion of a scheduled loop nest into a kernel: numbers become run-time arguments, so the kernel serves many shapes and views.
+
+A step stays a part of the pattern only where code depends on it: steps of 0, steps of 1 along lanes, and the few small steps (`NEAR`) for
+which whole vectors are loaded.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ from .ir import (
 )
 from .nest import Body, Nest
 
-FLAG = Operand(int64, written=True, flag=True)  # what kernels set where an index is out of range
+FLAG = Operand(int64, written=True, flag=True)  # set by kernels where an index is out of range
 
 
 class Binding(NamedTuple):
-    """What the arguments of a kernel are, for one set of shapes.
+    """The arguments of a kernel for one set of shapes.
 
-    `operands` names the node of each pointer but the flag's (None: the result), and the offset in elements to add.
-    `tables`, `scalars` and `sizes` are the rest of the argument block in its order. `work` is about how many elements are
-    visited, and `split` the extent of the loop that may run in pieces.
+    `operands` gives, for each pointer except the flag's, the node (None: the result) and the offset in elements to add. `tables`, `scalars`
+    and `sizes` are the rest of the argument block, in order. `work` is about the number of elements visited. `split` is the extent of the
+    loop that may run in pieces, and `scratch` the bytes of scratch memory per thread.
     """
 
-    nest: Nest  # the loops themselves, before they were scheduled
+    nest: Nest  # the loop nest before scheduling
     operands: list[tuple[Node | None, int]]
     tables: list[Table]
-    scalars: list[tuple[Scalar, bool]]  # and whether the imaginary part of each is meant
+    scalars: list[tuple[Scalar, bool]]  # each with True for the imaginary component
     sizes: list[int]
     work: int = 1
     split: int = 1
@@ -59,7 +60,7 @@ class Binding(NamedTuple):
 
 
 def bind(nest: Nest) -> tuple[Kernel, Binding]:
-    """The kernel of a nest, and the arguments that make it run over just these sizes."""
+    """Return the kernel of a nest, and the arguments for the sizes of this nest."""
     binder = _Binder(nest)
     kernel = binder.kernel()
     split = binder.sizes[kernel.axes[kernel.split].extent] if kernel.split >= 0 else 1
@@ -68,6 +69,8 @@ def bind(nest: Nest) -> tuple[Kernel, Binding]:
 
 
 class _Binder:
+    """The state of `bind`: the argument lists so far, and the arguments assigned to nodes, addresses and axes of the nest."""
+
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.sizes: list[int] = []
@@ -75,22 +78,23 @@ class _Binder:
         self.operands: list[tuple[Node | None, int]] = []
         self.operand_of: dict[int, int] = {}
         self.address_of: dict[tuple[int, Address], Address] = {}  # by operand
-        self.argument_of: dict[tuple[int, int, int], Term] = {}  # by operand, view of a chain, and axis
+        self.argument_of: dict[tuple[int, int, int], Term] = {}  # by operand, level in a view chain, and axis
         self.known: dict[Expr, Expr] = {}
         self.axis_of = {axis: k for k, axis in enumerate(_loops(nest))}
         self.axes = [Axis(self.size(a.extent), *a[1:]) for a in (nest.axes[axis] for axis in self.axis_of)]
         self.lanes = {axis for axis in self.axis_of if nest.axes[axis].vector}
-        self.units = set(self.lanes)  # the axes along which steps of 1 are a part of the pattern
+        self.units = set(self.lanes)  # the axes along which a step of 1 is a part of the pattern
         for s in statements(nest.body):
             if isinstance(s, Product):
                 self.units |= {s.left.axis, s.right.axis, s.summed[-1]}
 
     def kernel(self) -> Kernel:
+        """Return the kernel, and fill the argument lists."""
         nest = self.nest
         self.operand(0)
         for s in statements(nest.body):
             if isinstance(s, Store):
-                self.statement(s)  # what is read beside the result is numbered first
+                self.statement(s)  # operands read by stores are numbered first
         body = self.body(nest.body)
         dtypes = [nest.operands[k].dtype for k in self.operand_of]
         written = {0}.union(s.operand for s in statements(nest.body) if isinstance(s, Store))
@@ -109,11 +113,12 @@ class _Binder:
     # Arguments
 
     def size(self, value: int) -> int:
+        """Append a size argument, and return its number."""
         self.sizes.append(value)
         return len(self.sizes) - 1
 
     def operand(self, k: int) -> int:
-        """The place among the arguments of an operand of the nest; those that nothing reads any more have none."""
+        """Return the argument number of an operand of the nest. Operands without a remaining access get none."""
         found = self.operand_of.get(k)
         if found is None:
             found = self.operand_of[k] = len(self.operands)
@@ -121,15 +126,17 @@ class _Binder:
         return found
 
     def place(self, operand: int, a: Address) -> tuple[int, Address]:
-        """An operand, and where in it: one address is one in all that is said of it."""
+        """Return the argument number of an operand, and the address in it with parameters. Equal addresses give the same object."""
         found = self.address_of.get((operand, a))
         if found is None:
             found = self.address_of[operand, a] = self.address(a, operand)
         return self.operand(operand), found
 
     def address(self, a: Address, operand: int, near: tuple[int, ...] = NEAR, view: int = 0) -> Address:
-        """Index arithmetic with arguments, outermost loops first; an operand has one for each axis, but where the address itself is
-        meant (-1).
+        """Return an address with parameters in place of numbers, outermost loops first.
+
+        Each operand has one parameter per axis. If `operand` is -1, the address itself is the value, and each term has a parameter of its
+        own. `near` are the small steps kept as constants, and `view` is the level in a view chain.
         """
         terms = [self.term(t, operand, near, view) for t in a.terms]
         if not view:
@@ -141,6 +148,7 @@ class _Binder:
         return Address(tuple(terms), offset, digits, self.address(a.then, operand, (), view + 1))
 
     def term(self, t: Term, operand: int, near: tuple[int, ...], view: int) -> Term:
+        """Return a term of an address with a parameter, or with its step if the step is a part of the pattern."""
         axis = self.axis_of[t.axis] if t.axis >= 0 and not view else t.axis
         if t.how == "step" and not view:
             if t.value == 1 and (t.axis < 0 or t.axis in self.units):
@@ -161,18 +169,21 @@ class _Binder:
     # Expressions and statements
 
     def expr(self, e: Expr) -> Expr:
+        """Return an expression with parameters in place of numbers; memoised."""
         found = self.known.get(e)
         if found is None:
             found = self.known[e] = rebuild(e, self.leaf)
         return found
 
     def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression that is not an operation, with parameters and the new operands `args`; memoised."""
         found = self.known.get(e)
         if found is None:
             found = self.known[e] = self.bound(e, args)
         return found
 
     def bound(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression that is not an operation, with parameters and the new operands `args`."""
         if isinstance(e, Access):
             operand, address = self.nest.reads[e.index]
             if operand < 0:
@@ -193,6 +204,7 @@ class _Binder:
         return tuple(map(self.statement, body))
 
     def statement(self, s: Statement) -> Statement:
+        """Return a statement with parameters in place of numbers."""
         if isinstance(s, For):
             return For(self.axis_of[s.axis], self.body(s.body), s.block, s.abreast, s.whole)
         if isinstance(s, Update):
@@ -216,12 +228,14 @@ class _Binder:
         return s
 
     def tile(self, s: TileLoad) -> TileLoad:
+        """Return the fill of a tile with parameters. A step of 1 along its axis `along` is a part of the pattern."""
         units, self.units = self.units, self.units | {s.along}
         address = self.address(s.address, s.operand, ())
         self.units = units
         return TileLoad(s.tile, self.operand(s.operand), address, self.axis_of[s.along], self.axis_of[s.last], s.side)
 
     def product(self, s: Product) -> Product:
+        """Return a contraction with parameters in place of numbers."""
         left, right = (
             Side(
                 self.axis_of[side.axis],
@@ -242,7 +256,7 @@ class _Binder:
 
 
 def _loops(nest: Nest) -> dict[int, None]:
-    """The axes that there are loops over, those around the write of the result first."""
+    """Return the axes with loops, as the keys of a dict in order: the axes around the write of the result first."""
     found: dict[int, None] = dict.fromkeys(nest.around)
     for s in statements(nest.body):
         if isinstance(s, For):

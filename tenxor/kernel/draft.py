@@ -1,8 +1,7 @@
-"""Kernels are put together: `draft` follows a node's recipe down to what is in memory.
+"""The construction of a kernel from a node: `draft` follows recipes down to data in memory, and builds a `Draft`.
 
-Every read becomes an `Access`: what is read, and its index map in the loops around it. `nest.py` turns index maps into index arithmetic.
-
-All values are real: a complex one becomes a pair of them here, the two parts of an element in memory share one index map.
+Every read becomes an `Access`: the node that is read, and its index map in the loops around the read. `nest.py` turns index maps into index
+arithmetic. Values are real: a complex value becomes a pair of them here. The two components of an element in memory share an index map.
 """
 
 from __future__ import annotations
@@ -21,21 +20,23 @@ from .drafted import Access, Accessed, Chosen, Draft, Loops, ReductionLoop
 from .ir import Accumulator, Result, ScalarParameter, State
 from .reads import along_last, further_shape, has_checked_exponents, inside, loops_of, outermost, whole
 
-split = Late("tenxor.ops.complexes.reductions").split  # with the first reduction
-Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
+split = Late("tenxor.ops.complexes.reductions").split  # imported with the first reduction
+Walked = Generator["Walked", Expr, Expr]  # a task: yields subtasks, receives the expression of each, and returns an expression
 
 
 def draft(
     root: Node, kernels: Set[Node], ways: Mapping[Node, object] | None = None, beside: Sequence[Node] = ()
 ) -> Draft:
-    """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`; and some of these
-    `beside` it. Reductions of which it is known that they would go other ways do not share loops.
+    """Return the draft (a kernel under construction) that computes `root` and the nodes in `beside`.
+
+    The kernel reads memory and the results of the nodes in `kernels`. `ways` maps nodes of reductions to a key for the order of their
+    loops. Reductions with different keys do not share loops.
     """
     return _Drafter(root, kernels, ways or {}).draft(beside)
 
 
 def walked(task: Walked) -> Expr:
-    """The expression that a task gives. What tasks yield is done in between, without recursion: recipes may be long."""
+    """Return the expression that a task returns, after running the subtasks it yields. A stack replaces recursion: recipes may be deep."""
     tasks: list[Walked] = [task]
     value: Expr | None = None
     while tasks:
@@ -50,17 +51,20 @@ def walked(task: Walked) -> Expr:
 
 
 class _Drafter:
+    """The state of `draft`: the draft so far, and caches by which equal reads, reductions and index values are shared."""
+
     def __init__(self, root: Node, kernels: Set[Node], ways: Mapping[Node, object]) -> None:
         self.kernels, self.ways = kernels, ways
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
-        self.stored: dict[Node, Layout] = {}  # what is computed beside the root, and where
+        self.stored: dict[Node, Layout] = {}  # the additional results, each with the index map it is stored through
         self.scalar_of: dict[int, Expr] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
         self.accumulator_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
-        self.chosen_by: dict[tuple[Expr, int], list[int]] = {}  # the axes, by their index and size
+        self.chosen_by: dict[tuple[Expr, int], list[int]] = {}  # the indexed axes, by their index value and size
 
     def draft(self, beside: Sequence[Node]) -> Draft:
+        """Fill and return the draft. The nodes in `beside` are computed in the loops of the root, and stored too."""
         root, d = self.d.root, self.d
         if stores(root.op):
             assert root.target is not None and root.layouts[1] is not None
@@ -91,7 +95,7 @@ class _Drafter:
         return d
 
     def source(self, source: Node | Scalar, index_map: Layout, loops: Loops) -> Walked:
-        """The value of what a recipe reads, at the elements that `index_map` says."""
+        """Return the value of an operand of a recipe, at the elements that `index_map` selects inside `loops`, as a task for `walked`."""
         if type(source) is Scalar:
             value = self.scalar_of.get(id(source))
             if value is None:
@@ -99,9 +103,9 @@ class _Drafter:
             return value
         assert type(source) is Node
         there = self.stored.get(source)
-        if there is not None:  # in a register: in memory it is not, as yet
+        if there is not None:  # its value is in a register, and memory may not have it yet
             assert there == index_map, "what is computed beside is read where it is stored"
-            index_map = there  # numbers that remember what they are made of may be told otherwise
+            index_map = there  # equal symbolic sizes may be made of different expressions: use those of the store
         key = (source, index_map, loops)
         found = self.known.get(key)
         if found is None:
@@ -113,7 +117,7 @@ class _Drafter:
         return found
 
     def scalar(self, scalar: Scalar) -> Expr:
-        """A scalar that is given at run time; of a complex one, both parts are."""
+        """Return a new scalar parameter for a scalar, given at run time; for a complex scalar, a pair of two parameters."""
         scalars, part = self.d.scalars, scalar.dtype.part
         scalars.append((scalar, False))
         real = ScalarParameter(len(scalars) - 1, part)
@@ -123,6 +127,7 @@ class _Drafter:
         return pair(real, ScalarParameter(len(scalars) - 1, part))
 
     def access(self, node: Node | None, index_map: Layout, loops: Loops, dtype: DType) -> Expr:
+        """Add a read of `node` through `index_map` to the draft, and return its expression; the position itself if `node` is None."""
         self.d.accessed.append(Accessed(node, index_map, loops))
         index, chosen = len(self.d.accessed) - 1, tuple([c for a in loops if (c := self.d.chosen.get(a))])
         if dtype.is_complex:
@@ -130,7 +135,7 @@ class _Drafter:
         return Access(index, dtype, chosen)
 
     def computed(self, node: Node, index_map: Layout, loops: Loops) -> Walked:
-        """The value of a pending node, by its recipe."""
+        """Return the value of a pending node at the elements that `index_map` selects, by inlining its recipe, as a task for `walked`."""
         op = node.op
         if op is POSITION:
             return self.access(None, index_map, loops, node.dtype)
@@ -152,13 +157,16 @@ class _Drafter:
         return apply(op, args)
 
     def checked_exponent(self, value: Expr, loops: Loops) -> Expr:
-        """Return an exponent that sets the kernel's flag if it is negative, as an index out of range does: it is combined with the index 0,
-        or where it is negative 1, along an axis of size 1.
+        """Return the integer exponent `value`, combined with a check: the kernel's flag is set if the exponent is negative.
+
+        The check is an index along an axis of size 1: 1 for a negative exponent, so out of range, and 0 otherwise. The bitwise "or" with 0
+        leaves the exponent unchanged.
         """
         axis = self.axis_chosen_by(converted(call("less", value, zero(value.dtype)), int64), 1, loops)
         return call("bitwise_or", value, converted(self.d.chosen[axis], value.dtype))
 
     def gathered(self, node: Node, index_map: Layout, loops: Loops) -> Walked:
+        """Return the value of a gather, a read at computed indices, inside `loops`, as a task for `walked`."""
         d, sizes = self.d, further_shape(node)
         d.names.append(node.op.kind)
         axes: list[int] = []
@@ -171,7 +179,10 @@ class _Drafter:
         return (yield self.source(node.sources[0], inside(index_map, sizes).over(layout), (*loops, *axes)))
 
     def scattered(self, root: Node) -> Accessed:
-        """Where the values of a scatter are written; an index, even one given twice, has an axis of its own."""
+        """Build the value and the indices of a scatter, and return the access of its write.
+
+        Each index has its own axis, even an index given twice.
+        """
         d, target, through = self.d, root.target, root.layouts[1]
         assert target is not None and through is not None
         d.names.append(root.op.kind)
@@ -184,8 +195,10 @@ class _Drafter:
         return Accessed(None, target, (*d.space, *axes))
 
     def axis_chosen_by(self, value: Expr, size: int, taken: Loops) -> int:
-        """The axis of this size along which a value is the index. Reads of several nodes share it, so what they have in
-        common is known to be the same; but each axis of one read is its own, as are the strides along them.
+        """Return an indexed axis of this size, along which `value` is the index. No loop runs over an indexed axis.
+
+        Reads of several nodes share the axis of one value, so common index arithmetic is recognized as equal. The axes in `taken` are not
+        reused, because each axis of a single read has its own stride.
         """
         alike = self.chosen_by.setdefault((value, size), [])
         for axis in alike:
@@ -197,6 +210,7 @@ class _Drafter:
         return axis
 
     def reduction(self, node: Node, op: Reduction, index_map: Layout, loops: Loops) -> Walked:
+        """Return the value of a reduction, computed in the outermost loops that its index map depends on, as a task for `walked`."""
         index_map = outermost(index_map)
         around = loops[: len(index_map.shape)]
         found = self.known.get((node, index_map, around))
@@ -205,10 +219,14 @@ class _Drafter:
         return found
 
     def reduced_once(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> Walked:
+        """Return the value of a reduction inside the loops `around`, as a task for `walked`.
+
+        Reductions of equal extents share loops if they run alike.
+        """
         extents = further_shape(node)
         layout = node.layouts[0]
         assert layout is not None
-        # Only those that take their elements alike share loops, so none adds otherwise than it would alone.
+        # Only reductions that take their elements in the same way share loops, so each adds in the same order as it would alone.
         op = split(op, node.sources[0].dtype)
         states = op.states(node.sources[0].dtype)
         alike = (max(d.itemsize for d in states), op.combine is None, op.places, self.ways.get(node))
@@ -220,7 +238,10 @@ class _Drafter:
         return self.accumulated(node, op, x, around, axes, None if along is None else around[along])
 
     def accumulated(self, node: Node, op: Reduction, x: Expr, around: Loops, axes: Loops, last: int | None) -> Expr:
-        """The value of a node whose reduction, of real states, takes an element over some loops."""
+        """Return the value of `node`, whose reduction takes the element `x` in loops over `axes` inside `around`; `op` has real states.
+
+        `last` is the loop of `around` along the last axis of the reduction's result, or None.
+        """
         d = self.d
         d.names.append(op.name)
         states = op.states(x.dtype)
@@ -234,6 +255,7 @@ class _Drafter:
     def start(
         self, accumulator: int, op: Reduction, x: Expr, states: DTypes, around: Loops, axes: Loops, last: int | None
     ) -> None:
+        """Add an accumulator and a reduction loop for a reduction of `x` to the draft."""
         d = self.d
         d.accumulators.append(Accumulator(op, states))
         state = tuple(State(accumulator, part, s) for part, s in enumerate(states))
@@ -242,7 +264,7 @@ class _Drafter:
         d.reductions.append(ReductionLoop(around, axes, accumulator, tuple(values), last))
 
     def position(self, around: Loops, axes: Loops) -> Expr:
-        """The row-major number of an element among those reduced."""
+        """Return the row-major flat index of an element among the elements reduced."""
         inner = Layout.contiguous(tuple(self.d.extents[a] for a in axes))
         outer = tuple(self.d.extents[a] for a in around)
         layout = Layout(outer + inner.shape, (0,) * len(outer) + inner.strides)

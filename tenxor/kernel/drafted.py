@@ -1,4 +1,4 @@
-"""What a kernel consists of while it is being put together: loops, expressions and accesses, with their layouts still in numbers."""
+"""The data structures of a draft, a kernel under construction: loops, expressions and accesses. Layouts still hold concrete numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..ops.expr import Expr, walk
 from ..records import NamedTuple
 from .ir import Accumulator
 
-Loops = tuple[int, ...]  # the axes around something, outermost first
+Loops = tuple[int, ...]  # the axes of nested loops, outermost first
 
 
 class Chosen(Expr):
-    """The index along `axis` of the draft, through which no loop runs, from a value that may count from the end."""
+    """The index along `axis` of the draft, given by a value instead of a loop; a negative value counts from the end."""
 
     __slots__ = ("_args", "axis")
 
@@ -32,9 +32,9 @@ class Chosen(Expr):
 
 
 class Access(Expr):
-    """What reads access number `index` of the draft, whose index map has the `chosen` axes behind its loops.
+    """A read, by access number `index` of the draft. The operands `chosen` are the index values for the indexed axes of its index map.
 
-    Of complex elements it reads one part, the real (`part` 0) or the imaginary one (1).
+    For complex elements, the access gives a component: the real (`part` 0) or the imaginary one (1).
     """
 
     __slots__ = ("_args", "index", "part")
@@ -52,13 +52,14 @@ class Access(Expr):
 
 
 def accesses(values: Iterable[Expr]) -> list[Access]:
-    """What some values read, also to say where something else is read; each once."""
+    """Return the accesses in some expressions, each once, including accesses that compute indices."""
     return [e for e in dict.fromkeys(e for v in values for e in walk(v)) if isinstance(e, Access)]
 
 
 class Accessed(NamedTuple):
-    """What an access reads (None: its own position, as a number) and where: `index_map` is over the extents of `loops`, the last
-    of which may be chosen axes.
+    """A read or write of a draft: a node and an index map over the extents of `loops`, of which the last may be indexed axes.
+
+    With `node` None, a read is the position itself, as an integer, and a write is that of the result.
     """
 
     node: Node | None
@@ -67,9 +68,9 @@ class Accessed(NamedTuple):
 
 
 class ReductionLoop(NamedTuple):
-    """The loops of a reduction, in a draft or in a nest: its `axes` run inside `around`, and `values` is its next state.
+    """The loops of a reduction, in a draft or a nest: loops over `axes` inside `around`. `values` is the next state of `accumulator`.
 
-    In a draft, `last` is the loop around it that runs along the last axis of the reduction's own result, if there is one.
+    In a draft, `last` is the loop in `around` that runs along the last axis of the reduction's result, or None.
     """
 
     around: Loops
@@ -80,26 +81,26 @@ class ReductionLoop(NamedTuple):
 
 
 class Draft:
-    """All of a kernel before its layouts become index arithmetic."""
+    """A kernel under construction, before its layouts become index arithmetic."""
 
     def __init__(self, root: Node) -> None:
         self.root = root
         self.extents: list[int] = []  # per axis
         self.space: Loops = ()  # the independent loops of the result
-        self.scan: int | None = None  # the axis that a running reduction walks, inside `space`
-        self.accessed: list[Accessed] = []  # by the number of the access
-        self.scalars: list[tuple[Scalar, bool]] = []  # and whether the imaginary part is meant
+        self.scan: int | None = None  # the axis of a running reduction, inside `space`
+        self.accessed: list[Accessed] = []  # by access number
+        self.scalars: list[tuple[Scalar, bool]] = []  # each with True for the imaginary component
         self.accumulators: list[Accumulator] = []
         self.reductions: list[ReductionLoop] = []
-        self.reduced: dict[int, list[Node]] = {}  # by accumulator, the nodes whose value it has
-        self.chosen: dict[int, Chosen] = {}  # the axes along which values say the index
-        self.names: list[str] = []  # of the operations, innermost first
+        self.reduced: dict[int, list[Node]] = {}  # the nodes that each accumulator computes
+        self.chosen: dict[int, Chosen] = {}  # the indexed axes, with the value of the index
+        self.names: list[str] = []  # the names of the operations, innermost first
         self.value: Expr | None = None
-        self.out: Accessed | None = None  # what is written
-        self.beside: list[tuple[int, Expr]] = []  # what is stored besides: where, as the number of an access, and the values
+        self.out: Accessed | None = None  # the write of the result
+        self.beside: list[tuple[int, Expr]] = []  # additional results: the access number of the write, and the value
 
     def new_axes(self, shape: tuple[int, ...]) -> Loops:
-        """New loops of the given extents."""
+        """Add axes of the given extents, and return their numbers."""
         first = len(self.extents)
         self.extents.extend(shape)
         return tuple(range(first, len(self.extents)))

@@ -1,4 +1,4 @@
-"""Kernels as text that says all that they are: what a cache outside of this process may be keyed by."""
+"""Kernels as canonical text, the key of caches outside of this process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from .ir import Accumulator, Kernel
 
 
 def fingerprint(kernel: Kernel) -> str:
-    """Text that two kernels share exactly if they are equal: operations by their structure, reductions by their formulas."""
+    """Return a text that is equal for two kernels exactly if the kernels are equal, in any process.
+
+    Operations enter by their structure (a digest), and reductions by their formulas.
+    """
 
     def of(x: object) -> str:
         if isinstance(x, Expr):
             return x.digest.hex()
-        if isinstance(x, Accumulator):  # by what it does, not by its name: a user's own are all called alike
+        if isinstance(x, Accumulator):  # by formula, not by name: user-defined reductions share a name
             state = tuple(Arg(k, d) for k, d in enumerate(x.states))
             joined = x.reduction.combine(state, state) if x.reduction.combine else ()
             parts = (x.row, x.states, x.reduction.identity(x.states), joined)

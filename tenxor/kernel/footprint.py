@@ -1,6 +1,6 @@
-"""Whether a kernel would be a product, seen from the index maps of what it reads: a draft without expressions, and its loops.
+"""The test whether a kernel would be a contraction, from the index maps of its reads alone: a draft without expressions, and its loops.
 
-What is found is what the schedule will find (`cpu/products.py`), as both ask `pair_of`, and of the same loops.
+The scheduler (`cpu/products.py`) comes to the same result, because both call `pair_of` with the same loops.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from .refine import refine
 
 
 def may_be_product(node: Node) -> bool:
-    """Whether a reduction might be a product, as far as can be seen at once: neighbouring axes may yet become one, and one that
-    turns may be cut in two.
+    """Return whether a reduction may be a contraction, by a quick test of necessary conditions.
+
+    Adjacent axes may still merge, and an axis may be split where a view chain wraps around.
     """
     m, n, k = LEAST
     if prod(node.shape) < m * n or prod(further_shape(node)) < k:
@@ -34,14 +35,14 @@ def may_be_product(node: Node) -> bool:
 
 
 def _reads_chains(node: Node) -> bool:
-    """Whether something in a reduction's recipe is read through a chain of views."""
+    """Return whether a node below a reduction is read through a view chain."""
     stack, seen = [(node, whole(node))], set()
     while stack:
         for read in source_index_maps(*stack.pop()):
             source, index_map = read
             if index_map.base is not None:
                 return True
-            follows = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # else it is computed first
+            follows = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # or computed first
             if source.buffer is None and follows and read not in seen:
                 seen.add(read)
                 stack.append(read)
@@ -49,7 +50,7 @@ def _reads_chains(node: Node) -> bool:
 
 
 def is_product(root: Node, kernels: Set[Node]) -> bool:
-    """Whether the kernel that computes `root`, reading the results of other `kernels`, would be a product."""
+    """Return whether the kernel of `root` would be a contraction, given the nodes `kernels` whose results are in memory."""
     footprint = _Footprint(root, kernels)
     if not footprint.follow() or not footprint.d.reductions:
         return False
@@ -72,7 +73,7 @@ def is_product(root: Node, kernels: Set[Node]) -> bool:
 
 
 def _are_alike(node: Node, other: Node) -> bool:
-    """Whether two nodes are made alike of the same memory, and so are one value."""
+    """Return whether two nodes have equal recipes over the same memory, down to memory, and so are one value."""
     stack, seen = [(node, other)], set()
     while stack:
         pair = a, b = stack.pop()
@@ -83,23 +84,24 @@ def _are_alike(node: Node, other: Node) -> bool:
             return False
         if a.recipe is not b.recipe or a.offsets != b.offsets:
             return False
-        stack.extend(zip(a.sources, b.sources, strict=True))  # type: ignore[arg-type]  # numbers are compared, too
+        stack.extend(zip(a.sources, b.sources, strict=True))  # type: ignore[arg-type]  # scalars are compared too
     return True
 
 
 class _Footprint:
-    """What a kernel with one reduction reads, and where."""
+    """The reads of a kernel with one reduction, with their index maps."""
 
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
         self.d = Draft(root)
         self.kernels = kernels
-        self.taken: list[int] = []  # the accesses of the reduction, by number
-        # By axis that no loop runs through: the accesses of the values that say the index.
+        self.taken: list[int] = []  # the numbers of the accesses of the reduction
+        # For each indexed axis (an axis without a loop): the accesses from which the index is computed.
         self.said_by: dict[int, list[int]] = {}
-        self.reduction: tuple[Node, Layout] | None = None  # where it is read
+        self.reduction: tuple[Node, Layout] | None = None  # with the index map it is read at
 
     def follow(self) -> bool:
-        """Follow recipes down to what is in memory; False if that finds more than one reduction, or one that is no product."""
+        """Follow recipes down to memory and fill the draft. Return False unless the kernel has one reduction and it can be a contraction.
+        """
         d, root = self.d, self.d.root
         start, index_map = root, whole(root)
         if stores(root.op):
@@ -145,7 +147,7 @@ class _Footprint:
         return True
 
     def begin(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> bool:
-        """Begin with a reduction; False if it is no product, or not the only one."""
+        """Record a reduction. Return False if it cannot be a contraction, or differs from the reduction recorded before."""
         d, dtype = self.d, node.sources[0].dtype
         op = split(op, dtype)
         if self.reduction is None and can_be_product(op):
@@ -155,6 +157,10 @@ class _Footprint:
         return self.reduction is not None and self.reduction[1] == index_map and _are_alike(self.reduction[0], node)
 
     def leaf(self, node: Node, index_map: Layout, loops: Loops, in_reduction: bool, says: Loops) -> None:
+        """Add an access to memory or to a position.
+
+        `in_reduction` tells whether the reduction takes the element. `says` are the axes whose index is computed from the element.
+        """
         k = len(self.d.accessed)
         self.d.accessed.append(Accessed(None if node.op is POSITION else node, index_map, loops))
         if in_reduction:
@@ -163,5 +169,5 @@ class _Footprint:
             self.said_by[axis].append(k)
 
     def indices_of(self, k: int) -> list[int]:
-        """The accesses of the values that say indices of a read."""
+        """Return the accesses from which the indices of a read are computed."""
         return [index for axis in self.d.accessed[k].loops for index in self.said_by.get(axis, ())]

@@ -1,10 +1,9 @@
-"""Which pending nodes become kernels, and which are inlined in another.
+"""The choice between kernels and inlining for pending nodes.
 
-A node is inlined, and never stored, where that repeats no costly work: all who read it are one kernel, or
-reduce other parts of it than one another, and its index maps in the kernels' loops are single views. Everything else is a
-kernel of its own, as is a product (`products.py`) unless elementwise work on its results is all that the kernel does
-besides: writing them into part of a tensor, too. And long work is cut into kernels of some length, so that the time to
-compile it does not grow faster than it does. The choice never changes a value.
+A node is inlined, and never stored, where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce
+disjoint parts; and the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
+(`products.py`), unless the rest of the kernel is elementwise work on the results, including a write into a part of a tensor. Long work is
+split into kernels of limited length, because compile time grows faster than length. The choice never changes a value.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from .reads import (
     whole,
 )
 
-once_only = Late("tenxor.kernel.once")  # with the first sum over rows of much
+once_only = Late("tenxor.kernel.once")  # imported with the first large reduction
 
-MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
+MANY = 1 << 20  # operations: the maximal weight; shared nodes count repeatedly, so weights grow exponentially
 _SUM, _MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
-_FROM_MEMORY = frozenset(("reinterpret", "blocks"))  # operations whose sources are in memory
+_FROM_MEMORY = frozenset(("reinterpret", "blocks"))  # operations that require their sources in memory
 
 
 class _Read(NamedTuple):
-    """Where a node is needed: the kernel's root, and the index map from its loops. Along the last `chosen` axes of the index map no
-    loop runs: their index is some other node's value.
+    """A use of a node: the root of the kernel that needs it, and the index map from the loops of the kernel. Along the last `chosen` axes
+    of the index map no loop runs: their index is the value of another node.
     """
 
     kernel: Node
@@ -50,13 +49,13 @@ class _Read(NamedTuple):
 
     @property
     def loops(self) -> int:
-        """How many loops are around it."""
+        """The number of loops around the read."""
         return len(self.index_map.shape) - self.chosen
 
 
 class _Known(NamedTuple):
-    """What there is to know of a node before its readers: how many operations it takes, and additions, whether it is a constant, and
-    whether none but parts of likely products read it.
+    """Facts about a node apart from its readers: the weight in operations, the cost in additions, whether the node is a `constant` (cheap
+    and without reads of memory), and whether only parts of likely contractions read it (`for_products`).
     """
 
     weight: int
@@ -66,7 +65,7 @@ class _Known(NamedTuple):
 
 
 def pending(roots: Sequence[Node]) -> list[Node]:
-    """The nodes not in memory that `roots` need, each after all that it reads."""
+    """Return the pending nodes below and among `roots`, each after its sources."""
     order: dict[Node, None] = {}
     stack = list(reversed(roots))
     while stack:
@@ -81,7 +80,7 @@ def pending(roots: Sequence[Node]) -> list[Node]:
 
 
 def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
-    """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
+    """Return the nodes of `order` to compute as kernels, in an order in which they can run. `order` holds pending nodes, sources first."""
     alone, once = set(roots), _read_once(order, roots, target)
     while True:
         found, reads, nested = _fused(order, alone, target.fusing)
@@ -94,7 +93,7 @@ def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[N
 
 
 def _read_once(order: Sequence[Node], roots: Sequence[Node], target: Target) -> dict[Node, set[Node]]:
-    """By each sum over rows that may compute what it takes of these, since that is for nothing else: all this."""
+    """Map each sum over rows to the pending nodes only it reads. Its kernel can compute them row by row, so the matrix is read once."""
     if sum([isinstance(node.op, Reduction) for node in order]) < 2:
         return {}
     found: dict[Node, set[Node]] = once_only.read_once(order, roots, target)
@@ -102,7 +101,7 @@ def _read_once(order: Sequence[Node], roots: Sequence[Node], target: Target) -> 
 
 
 def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
-    """The products inlined by kernels that are none themselves, or else what keeps such a kernel from being one."""
+    """Return the nodes to store so that contractions stay kernels: inlined contractions, or else the obstacles to a contraction."""
     every = set(kernels)
     inside: dict[Node, list[Node]] = {}
     for node, its in reads.items():
@@ -127,7 +126,7 @@ def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> 
 
 
 def _gathers_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
-    """The inlined gathers that would be computed again and again, as no product packs them."""
+    """Return the inlined gathers that would be computed repeatedly, because no contraction packs them."""
     every = set(kernels)
     found: dict[Node, list[Node]] = {}
     for node, its in reads.items():
@@ -141,8 +140,8 @@ def _gathers_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> s
 
 
 def _nested_apart(kernels: Sequence[Node], nested: Set[Node]) -> set[Node]:
-    """What must be in memory lest a reduction add in another order than alone, or take far longer, for others inside its loops, as some
-    `nested` kernels have.
+    """Return the nodes to store because of reductions in the loops of others, as in the kernels `nested`. Otherwise a reduction would add
+    in another order than alone, or take far longer.
     """
     if not nested:
         return set()
@@ -154,8 +153,8 @@ def _nested_apart(kernels: Sequence[Node], nested: Set[Node]) -> set[Node]:
 
 
 def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
-    """The other reductions of a kernel, if it may end with the last product: none of them needs its result, and they are no more
-    kernels on their own than they would be with that result in memory.
+    """Return the remaining reductions of a kernel, if storing them lets the kernel end with the last contraction; else an empty set. These
+    reductions must not need the contraction's result, and must create no more kernels than storing the contractions.
     """
     others = {node for node in reductions if node is not products[-1]} if products else set()
     many = len(reductions) > len(products) + 1
@@ -163,15 +162,16 @@ def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
 
 
 def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
-    """The nodes that become kernels, if those in `roots` must; where each node is read; the kernels with reductions in others' loops."""
+    """Return the kernels if the nodes in `roots` must be kernels, the reads of each node, and the kernels with reductions in other loops.
+    """
     kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order) | _of_numbers(order)
     weight = weights(order)
     constant = constants(order, weight, fusing)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     cuts = _Cuts(order, fusing)
-    bare: set[Node] = set()  # what is read by others than parts of likely products
-    around: dict[Node, int] = {}  # how many loops are around the reductions that a node is part of
+    bare: set[Node] = set()  # nodes read by more than parts of likely contractions
+    around: dict[Node, int] = {}  # the number of loops around the reductions that a node is part of
     nested: set[Node] = set()
     for node in reversed(order):
         known = _Known(weight[node], cost[node], node in constant, node not in bare)
@@ -194,7 +194,7 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
             for k, (source, where) in enumerate(_reads_of(node, index_map)):
                 more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
                 if isinstance(source.op, Reduction) and not chosen + more:
-                    where = outermost(where)  # computed there once, for all loops further in
+                    where = outermost(where)  # computed once, outside of the loops it does not depend on
                 read = _Read(kernel, where, chosen + more)
                 if source in reads and read not in reads[source]:
                     reads[source].append(read)
@@ -202,8 +202,8 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
 
 
 def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
-    """Whether a node is a reduction that a scan takes the results of: in its loop that would add in another order than alone. Integers come
-    out the same in any, and so does the largest.
+    """Return whether a node is a reduction read by a scan and would round differently in the scan's loop than alone. Integers, and the
+    largest or smallest element, are the same in any order.
     """
     is_the_same = not isinstance(node.op, Reduction) or node.op.name in ("max", "min") or node.dtype.kind in ("int", "uint", "bool")
     return not is_the_same and any([isinstance(read.kernel.op, Scan) for read in reads])
@@ -218,10 +218,11 @@ def _may_be_product(node: Node) -> bool:
 
 
 def _reads_of(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
+    """Return the source nodes of a node read at `index_map`, each with its own index map."""
     if writes(node.op):
         old, *others = _nodes(node)
-        # The old content is no operand of the loop: `realize` writes into its memory or into a copy of it.
-        # Two different readers make it a kernel of its own.
+        # The old content is no operand of the loop: `realize` writes into its memory or into a copy.
+        # A second reader makes the old content a separate kernel.
         return [(old, whole(old)), *((other, x) for other, x in zip(others, node.layouts[1:], strict=True) if x)]
     if isinstance(node.op, Scan):
         source, through = node.sources[0], node.layouts[0]
@@ -233,13 +234,13 @@ def _reads_of(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
 
 
 def _apart(order: Sequence[Node]) -> set[Node]:
-    """The nodes that must be in memory: what is written over, values and indices that read this, what bytes or blocks are of."""
+    """Return the nodes required in memory: overwritten nodes, values and indices computed from them, and sources of bytes or blocks."""
     found: set[Node] = set()
     readers = Counter([source for node in order for source in set(node.sources)])
     for node in order:
         if writes(node.op):
             old, *others = _nodes(node)
-            if readers[old] > 1 and not (node.op is UPDATE and _is_elementwise(others[0])):  # else this alone reads it
+            if readers[old] > 1 and not (node.op is UPDATE and _is_elementwise(others[0])):  # otherwise only this write reads it
                 found.update(other for other in others if other.buffer is None and reaches(other, old))
             if old.buffer is None:
                 found.add(old)
@@ -253,11 +254,11 @@ def _nodes(node: Node) -> list[Node]:
 
 
 def _shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
-    """The nodes that reductions with few results take, where reductions below read much for each of their elements: a loop of their
-    own can be shared by threads, and little is stored.
+    """Return the sources of reductions with few results, where reductions below read much per element. Once stored, a source has a separate
+    loop for threads to share, and the store is cheap.
     """
     found: set[Node] = set()
-    reads: dict[Node, int] = {}  # how many elements the largest reduction reads
+    reads: dict[Node, int] = {}  # the number of elements read by the largest reduction below
     for node in order:
         if isinstance(node.op, Op):
             reads[node] = max((reads.get(s, 0) for s in node.sources if type(s) is Node), default=0)
@@ -272,7 +273,7 @@ def _shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
 
 
 def _scattered(order: Sequence[Node]) -> set[Node]:
-    """The gathers of single elements that several nodes read: to fetch them from all over memory once is enough."""
+    """Return the gathers of single elements that several nodes read: each element should be fetched from scattered memory only once."""
     found: set[Node] = set()
     readers = Counter(source for node in order for source in set(node.sources))
     for node in order:
@@ -286,14 +287,14 @@ def _scattered(order: Sequence[Node]) -> set[Node]:
 
 
 def _of_numbers(order: Sequence[Node]) -> set[Node]:
-    """What reductions read that is made of numbers alone, where nothing else may say in which order they add: so they do as memory lies.
-    Not where that is much; but factors of which each is in many of the products that are summed are read as quickly from there as others.
+    """Return the nodes made of scalars alone to store for reductions, or sums of products. No layout would fix the order in which they are
+    added; in memory, their order does. A node is stored if it is small, or broadcast by its reader (`is_read_from_memory`).
     """
     found: set[Node] = set()
     of_numbers: set[Node] = set()
     for node in order:
         sources = _nodes(node)
-        through = zip(node.sources, node.recipe.forms, strict=False)  # of a store there is one more
+        through = zip(node.sources, node.recipe.forms, strict=False)  # a store has one more source
         if isinstance(node.op, Op) and node.sources and all([form is None or form.is_single or s in of_numbers for s, form in through]):
             of_numbers.add(node)
         if isinstance(node.op, Reduction):
@@ -305,17 +306,17 @@ def _of_numbers(order: Sequence[Node]) -> set[Node]:
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Whether all that is computed for a node is."""
+    """Return whether a node is computed from memory by elementwise operations alone."""
     return all([isinstance(n.op, Op) for n in pending([node])])
 
 
 def reaches(node: Node, goal: Node) -> bool:
-    """Whether a node is another, or reads it, or waits for what does."""
+    """Return whether a node is `goal`, or reads it directly or through pending nodes."""
     seen: set[Node] = set()
     stack = [node]
     while stack:
         node = stack.pop()
-        if node is goal or goal in node.sources:  # what reads it is often near
+        if node is goal or goal in node.sources:  # a reader is often near
             return True
         if node not in seen and node.buffer is None:
             seen.add(node)
@@ -324,7 +325,7 @@ def reaches(node: Node, goal: Node) -> bool:
 
 
 def weights(order: Sequence[Node]) -> dict[Node, int]:
-    """How many operations computing each node anew takes, what it reads twice counted twice; many are as many as any."""
+    """Return the number of operations to compute each node anew, at most `MANY`. A source read twice counts twice."""
     found: dict[Node, int] = {}
     for node in order:
         found[node] = min(1 + sum(found.get(s, 0) for s in node.sources if type(s) is Node), MANY)
@@ -332,7 +333,7 @@ def weights(order: Sequence[Node]) -> dict[Node, int]:
 
 
 def constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) -> set[Node]:
-    """The nodes that cost nothing to compute again: they read no memory and are not costly."""
+    """Return the nodes that cost nothing to compute again: cheap operations without reads of memory."""
     found: set[Node] = set()
     for node in order:
         cheap = type(node.op) is Op and node.op.cost <= fusing.cheap and weight[node] <= 4 * fusing.cheap
@@ -342,10 +343,10 @@ def constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) ->
 
 
 def narrow(order: Sequence[Node], size_of: Callable[[Node], int]) -> set[Node]:
-    """The nodes that are no larger than what they are made of: to store them takes no more than what is there. An operation on a
-    broadcast is none of them, but what was broadcast is.
+    """Return the nodes no larger than their sources together, so storing them takes no extra memory. An operation on a broadcast is not
+    among them, but its source before the broadcast is.
     """
-    least: dict[Node, int] = {}  # that stands for a node
+    least: dict[Node, int] = {}  # the smallest memory that can replace a node
     found: set[Node] = set()
     for node in order:
         own = size_of(node)
@@ -358,8 +359,8 @@ def narrow(order: Sequence[Node], size_of: Callable[[Node], int]) -> set[Node]:
 
 
 class _Cuts:
-    """Where kernels that would be too long end: at nodes that are no larger than what is stored anyway, the kernel's result or what
-    they are made of. Once a kernel has ended somewhere it takes in no more, but for what is cheap.
+    """A limit on the length of kernels. A long kernel ends at a node no larger than memory needed anyway: the kernel's result, or the
+    node's sources. From then on the kernel inlines only cheap nodes.
     """
 
     def __init__(self, order: Sequence[Node], fusing: Fusing) -> None:
@@ -368,11 +369,11 @@ class _Cuts:
         long = sum(self.lengths.values()) > fusing.longest
         self.narrow = narrow(order, lambda node: node.size) if long else set()
         self.long = long
-        self.taken: Counter[Node] = Counter()  # by each kernel
-        self.ended: set[Node] = set()  # the kernels
+        self.taken: Counter[Node] = Counter()  # length of each kernel so far
+        self.ended: set[Node] = set()  # kernels that reached the limit
 
     def before(self, node: Node, reads: Sequence[_Read], known: _Known) -> bool:
-        """Whether the kernels that would take a node in end before it."""
+        """Return whether a node becomes a kernel because the kernels reading it would get too long."""
         if not self.long or known.constant or known.cost <= self.fusing.cheap or not isinstance(node.op, Op):
             return False
         kernels = {read.kernel for read in reads}
@@ -384,26 +385,26 @@ class _Cuts:
         return True
 
     def take(self, node: Node, reads: Sequence[_Read]) -> None:
-        """A node is computed in the kernels that read it, once for each way of reading it."""
+        """Add a node to the length of the kernels around its reads, once for each different read."""
         if self.long:
             for read in reads:
                 self.taken[read.kernel] += self.lengths.get(node, 0)
 
 
 def costs(order: Sequence[Node]) -> dict[Node, int]:
-    """About how many additions one element of each node is worth, with all that is inlined for it alone."""
+    """Return the approximate cost of an element of each node, in additions, with all elementwise operations below it inlined."""
     found: dict[Node, int] = {}
     for node in order:
         if isinstance(node.op, Op):
             found[node] = node.op.cost + sum(found.get(s, 0) for s in node.sources if type(s) is Node)
         else:
-            found[node] = 0  # a reduction, or memory, is there already wherever it is read
+            found[node] = 0  # the result of a reduction, or memory, is only loaded
     return found
 
 
 def _keeps_its_bits(node: Node, index_map: Layout) -> bool:
-    """Whether a reduction with an index map can be added up as it is on its own, and as fast: the innermost loop that it depends
-    on runs along its result's last axis.
+    """Return whether a reduction read through an index map can add in the same order as alone, and as fast. This holds if the innermost
+    loop around the reduction runs along the last axis of the result.
     """
     if index_map.tables is not None:
         return False
@@ -412,20 +413,20 @@ def _keeps_its_bits(node: Node, index_map: Layout) -> bool:
 
 
 def _times(read: _Read) -> int:
-    """How often a value is computed for a read."""
+    """Return how often a value is computed for a read."""
     shape = read.index_map.shape
     return prod(shape[: len(shape) - read.chosen]) if read.chosen else times_computed(read.index_map)
 
 
 def _elements(index_map: Layout) -> int:
-    """How many elements an index map reaches, at most."""
+    """Return an upper bound for the number of distinct elements that an index map reaches."""
     tables = index_map.tables or (None,) * len(index_map.shape)
     axes = zip(index_map.shape, index_map.strides, tables, strict=True)
     return prod(n for n, step, table in axes if step or table is not None)
 
 
 def _reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
-    """Whether kernels reduce an elementwise result, each another part of it: none computes what another does."""
+    """Return whether several kernels each reduce a different part of an elementwise result, so none repeats the work of another."""
     return (
         isinstance(node.op, Op)
         and sum(_elements(r.index_map) for r in reads) <= node.size
@@ -438,14 +439,14 @@ def _reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
 
 
 def _is_whole(node: Node, read: _Read) -> bool:
-    """Return whether all elements of a node that can fail are computed, and nothing is overwritten before: so an index out of range, or a
-    negative exponent, is found, and found in time, whatever else is asked for.
+    """Return whether a read computes every element of a node, before anything is overwritten. Only then an index out of range, or a
+    negative exponent, is always found, and in time.
     """
     return read.index_map.tables is None and not stores(read.kernel.op) and read.index_map.covers(node.size)
 
 
 def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
-    """Whether a node is computed wherever it is read, and never stored."""
+    """Return whether a node is computed wherever it is read, and never stored."""
     if has_checked_exponents(node) and not all(_is_whole(node, read) for read in reads):
         return False
     return _can_be_inlined(node, reads, known) and (
@@ -454,8 +455,9 @@ def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -
 
 
 def _can_be_inlined(node: Node, reads: list[_Read], known: _Known) -> bool:
-    """Whether all index maps are single views; and where values say an index, whether memory that is read at it lies somewhere below, so
-    that the index is looked at. The loops of a scatter are for values that are looked at, or computed, one by one.
+    """Return whether inlining a node is possible: the index maps are single views, and an index given by a value is still checked, because
+    memory is read at this index further below. Loops of a scatter compute values one by one, so they take only elementwise nodes and
+    constants.
     """
     elementwise, constant = isinstance(node.op, Op), known.constant
     return all(
@@ -467,13 +469,13 @@ def _can_be_inlined(node: Node, reads: list[_Read], known: _Known) -> bool:
 
 
 def _is_free(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
-    """Whether to compute a node anew costs no more than to load it."""
+    """Return whether computing a node again costs no more than loading it."""
     return known.constant and (known.weight <= fusing.trivial or _most_times(reads) <= node.size)
 
 
 def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
-    """Whether what is computed again and again is little: nothing, or something cheap, and if that is a division not so often that to store
-    it would cost nothing beside; and it stands in one kernel, or in some that each take another part of it.
+    """Return whether inlining repeats little work: nothing, or cheap operations, but no division so often that a store would be cheaper.
+    The readers must also be in a single kernel, or in several kernels with disjoint parts of the node.
     """
     alone, together = len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
     repeats = _most_times(reads) > node.size
@@ -491,4 +493,5 @@ def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool
 
 
 def _most_times(reads: list[_Read]) -> int:
+    """Return the largest number of computations of a value for one of the reads."""
     return max(map(_times, reads))

@@ -1,5 +1,7 @@
-"""From a node to the loops of its kernel, in steps that can each be looked at: what it computes (`draft.py`), in which loops
-(`refine.py`, `arrange.py`, `nest.py`), how these run on a machine (`cpu/`), and what of them are arguments (`bind.py`).
+"""The steps from a node to the loops of its kernel. The result of each step can be inspected.
+
+`draft.py` finds the computation; `refine.py`, `arrange.py` and `nest.py` build the loops. The passes in `cpu/` schedule the loops for a
+machine, and `bind.py` turns numbers into parameters.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from .refine import refine
 
 
 def lower(root: Node, kernels: Set[Node], target: Target, beside: Sequence[Node] = ()) -> tuple[Kernel, Binding]:
-    """The kernel that computes `root`, and what is `beside` it (`together.py`), and the arguments that make it do so for these very
-    layouts. The target changes how the loops run, and no result.
+    """Return the kernel that computes `root` and the nodes in `beside`, with the arguments for the layouts of exactly these nodes.
+
+    `kernels` are nodes computed by separate kernels; this kernel reads their results from memory. `beside` are additional results of this
+    kernel (`together.py`). The target decides how the loops run, but changes no value.
     """
     nest = loops_of(root, kernels, target, beside)
     kernel, binding = bind(nest if isinstance(root.op, Scatter) else scheduled(nest, target))
@@ -30,8 +34,10 @@ def lower(root: Node, kernels: Set[Node], target: Target, beside: Sequence[Node]
 
 
 def drafted(root: Node, kernels: Set[Node], beside: Sequence[Node] = ()) -> Draft:
-    """The draft of the kernel that computes `root`, with its loops cut where chains turn. Reductions share loops where each goes as it
-    would on its own, so none adds otherwise for what else there is in a kernel.
+    """Return the draft of the kernel that computes `root` and the nodes in `beside`, with loops split where view chains wrap around.
+
+    Reductions share loops only if each would order the loops in the same way on its own. So no reduction adds in another order because of
+    neighbours in the kernel.
     """
     d = draft(root, kernels, beside=beside)
     refine(d)
@@ -44,7 +50,7 @@ def drafted(root: Node, kernels: Set[Node], beside: Sequence[Node] = ()) -> Draf
 
 
 def loops_of(root: Node, kernels: Set[Node], target: Target, beside: Sequence[Node] = ()) -> Nest:
-    """The loops that compute `root` and what is `beside` it, reading what is in memory and the results of other `kernels`."""
+    """Return the unscheduled loop nest that computes `root` and `beside`, reading memory and the results of the nodes in `kernels`."""
     d = drafted(root, kernels, beside)
     if isinstance(root.op, Scatter):
         from .scatter import scattered

@@ -1,8 +1,7 @@
-"""The loop nest of a kernel, before it is scheduled for a machine: what is computed where, each reduction in the outermost loop that it
-depends on.
+"""The loop nest of a kernel before scheduling. Each reduction stands in the outermost loop it depends on.
 
-A `Nest` is a kernel for one set of shapes. Where a `Kernel` has parameters it has the numbers themselves: sizes, steps, offsets. So
-passes (`cpu/`) can see how things lie, and make another nest of it; in the end `bind.py` makes arguments of the numbers.
+A `Nest` is a kernel for one set of shapes. Where a `Kernel` has parameters, a nest has the numbers themselves: sizes, steps, offsets. So
+the passes in `cpu/` can inspect layouts and return transformed nests. Finally `bind.py` turns the numbers into arguments.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Body = tuple[Statement, ...]
 
 
 class Source(NamedTuple):
-    """What a pointer is given: the memory of a node (None: of the result), from the element `offset` on."""
+    """The memory given to a pointer: the memory of a node (None: of the result), from element `offset` on."""
 
     node: Node | None
     dtype: DType
@@ -47,48 +46,51 @@ class Source(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Where an access is: in which operand (-1: its own position is meant, as a number)."""
+    """The location of an access: the number of an operand and an address in it. Operand -1 means the value is the position itself."""
 
     operand: int
     address: Address
 
 
 class _Fields(NamedTuple):
-    root: Node  # what it computes
+    """The fields of a `Nest`."""
+
+    root: Node  # the result
     name: str
     operands: tuple[Source, ...]  # the result first
-    reads: tuple[Read, ...]  # by the number of the access
+    reads: tuple[Read, ...]  # by access number
     tables: tuple[Table, ...]
-    indexed: dict[int, int]  # the sizes of the axes along which values say the index
-    scalars: tuple[tuple[Scalar, bool], ...]  # and whether the imaginary part of each is meant
+    indexed: dict[int, int]  # the sizes of the indexed axes
+    scalars: tuple[tuple[Scalar, bool], ...]  # each with True for the imaginary component
     axes: tuple[Axis, ...]
     accumulators: tuple[Accumulator, ...]
     body: Body
-    in_order: frozenset[int] = frozenset()  # the reductions that take their elements one by one
-    scratch: int = 0  # bytes that each thread needs
+    in_order: frozenset[int] = frozenset()  # the reductions that take elements in order: lanes are left to outer loops
+    scratch: int = 0  # bytes of scratch memory per thread
 
 
 class Nest(_Fields):
-    """Loops, with all numbers in them: the extents of `axes`, the steps of addresses. What is read is an `Access` as in the draft,
-    and `reads` say where each of them is.
+    """A loop nest with concrete numbers: the extents of `axes` and the steps of addresses.
+
+    A read is an `Access`, as in the draft; `reads` gives the operand and the address of each.
     """
 
     def where(self, e: Access) -> Address:
-        """Where an access is."""
+        """Return the address of an access."""
         return self.reads[e.index].address
 
     def with_axes(self, axes: Iterable[Axis]) -> Nest:
-        """The same loops with other axes; what was found out about the loops is still known."""
+        """Return the same loops with new axes. Computed attributes are copied, so the new axes may differ only in vectorization."""
         other = self._replace(axes=tuple(axes))
         other.__dict__.update(self.__dict__)
         return other
 
     def extent(self, axes: Iterable[int]) -> int:
-        """How many steps loops over these axes have."""
+        """Return the number of iterations of nested loops over these axes."""
         return prod([self.axes[a].extent for a in axes])
 
     def step(self, address: Address, axis: int) -> int | Table:
-        """How far an address moves with a step along an axis: a number, 0 if it does not, or what a table says."""
+        """Return the stride of an address along an axis in elements (0 without a term), or a table with the offset of each index."""
         for t in address.terms:
             if t.axis == axis:
                 return self.tables[t.value] if t.how == "table" else t.value
@@ -101,35 +103,39 @@ class Nest(_Fields):
 
     @late_attribute
     def space(self) -> Loops:
-        """Those whose steps are independent: all, but for that of a running reduction, the last."""
+        """The axes in `around` with independent iterations: every axis except that of a running reduction, the last."""
         return tuple([a for a in self.around if self.axes[a].parallel])
 
     @late_attribute
     def stores(self) -> tuple[Store, ...]:
-        """The writes, that of the result last."""
+        """The stores of the body, with the store of the result last."""
         return tuple([s for s in statements(self.body) if isinstance(s, Store)])
 
     @property
     def store(self) -> Store:
-        """The write of the result."""
+        """The store of the result."""
         return self.stores[-1]
 
     def visits(self) -> tuple[int, int]:
-        """How many elements are written, and how many reductions take, but for running ones: these take what they write."""
+        """Return the number of elements written, and the number of elements taken by reductions.
+
+        Running reductions do not count, because they take the elements they write. In a single pass over rows (`is_one_pass`), only the
+        larger of the two reductions counts.
+        """
         running = self.around[len(self.space) :]
         reduced = [self.extent(self._needed(f) + f.axes) for f in self.reductions if f.axes != running or not running]
         return self.extent(self.around), max(reduced) if self.is_one_pass else sum(reduced)
 
     @late_attribute
     def is_one_pass(self) -> bool:
-        """Whether it is a sum over rows that takes of each what that is reduced to: these are read once for both (`onepass.py`)."""
+        """True if the nest is a sum over rows with a reduction of each row inside, so each row is read once for both (`onepass.py`)."""
         if len(self.reductions) != 2:
             return False
         total, of_row = sorted(self.reductions, key=lambda f: len(f.around))
         return total.around == self.space and of_row.around == self.space + total.axes and self._needed(of_row) != of_row.around
 
     def _needed(self, f: ReductionLoop) -> Loops:
-        """The loops around a reduction that it depends on: for all others it is computed once."""
+        """Return the loops around a reduction on which the reduction depends. The reduction is computed once for the remaining loops."""
         if f.around == self.space[: len(f.around)]:
             return f.around
         moving: set[int] = set()
@@ -145,7 +151,7 @@ class Nest(_Fields):
 
     @late_attribute
     def reductions(self) -> list[ReductionLoop]:
-        """The reductions, in the order in which they are started."""
+        """The reductions, in the order in which they start."""
         started: dict[int, Loops] = {}
         found = []
         for s, around in placed(self.body):
@@ -157,7 +163,10 @@ class Nest(_Fields):
         return found
 
     def aligned(self) -> list[Node]:
-        """The nodes of which each element is read just before the same one of the result is written, and at no other time."""
+        """Return the nodes whose elements are each read just before the same element of the result is written, and at no other time.
+
+        The result may be written into the memory of these nodes.
+        """
         if writes(self.root.op) or self.space != self.around:
             return []
         here = _moves(self.store.address)
@@ -172,12 +181,12 @@ class Nest(_Fields):
 
 
 def _moves(a: Address) -> Set[Term] | None:
-    """What an address of a single view adds up; None for a chain, and where a table says."""
+    """Return the terms of an address that is a single affine view; None for a view chain or an address with tables."""
     return None if a.then is not None or any(t.how == "table" for t in a.terms) else frozenset(a.terms)
 
 
 def placed(body: Body, around: Loops = ()) -> Iterator[tuple[Statement, Loops]]:
-    """All statements, each with the loops around it."""
+    """Yield every statement of a body with the axes of the loops around it."""
     for s in body:
         yield s, around
         if isinstance(s, For):
@@ -187,14 +196,14 @@ def placed(body: Body, around: Loops = ()) -> Iterator[tuple[Statement, Loops]]:
 
 
 def looped(axes: Loops, body: Body) -> Body:
-    """A body inside loops over these axes."""
+    """Return a body inside loops over these axes, outermost first."""
     for axis in reversed(axes):
         body = (For(axis, body),)
     return body
 
 
 def inside(body: Body, loops: int) -> Body:
-    """What is inside the outermost so many loops, between which nothing stands."""
+    """Return the body of the innermost of `loops` perfectly nested loops."""
     for _ in range(loops):
         (loop,) = body
         assert isinstance(loop, For)
@@ -203,12 +212,12 @@ def inside(body: Body, loops: int) -> Body:
 
 
 def nested(d: Draft) -> Nest:
-    """The loops of a draft."""
+    """Return the loop nest of a draft."""
     return Nesting(d, arranged(d)).nest()
 
 
 class Nesting:
-    """A draft with its loops, as it becomes statements."""
+    """The translation of a draft and its arranged loops into statements."""
 
     def __init__(self, d: Draft, loops: Arranged) -> None:
         assert d.out is not None and d.value is not None
@@ -220,6 +229,7 @@ class Nesting:
         self.tables: list[Table] = []
 
     def nest(self) -> Nest:
+        """Return the loop nest for an elementwise computation, a reduction or a scan."""
         d, space = self.d, self.loops.space
         out = self.result()
         innermost: Body = (*[_store(self.reads[k], value) for k, value in d.beside], _store(out, self.value))
@@ -230,8 +240,11 @@ class Nesting:
         return self.made((*self.reductions_in(()), *self.nested((), space, innermost)), d.space)
 
     def made(self, body: Body, parallel: Loops, lanes: Loops = ()) -> Nest:
-        """The nest with this body; the steps of some of the draft's axes are independent, and some have lanes."""
-        d, loops, reads = self.d, self.loops, self.reads  # which adds operands and tables
+        """Return the nest with this body.
+
+        Loops over the draft axes in `parallel` have independent iterations, and loops over `lanes` are vectorized.
+        """
+        d, loops, reads = self.d, self.loops, self.reads  # reading `reads` adds operands and tables
         return Nest(
             d.root,
             "_".join(list(dict.fromkeys(d.names))[:6]) or ("store" if stores(d.root.op) else "copy"),
@@ -249,16 +262,20 @@ class Nesting:
     # Statements
 
     def nested(self, around: Loops, axes: Loops, innermost: Body, needed: Set[int] | None = None) -> Body:
-        """Loops over `axes`, inside those `around`, each with the reductions that belong just inside it: those `needed` there, or all."""
+        """Return loops over `axes` inside `around`, each with the reductions that run just inside this loop around `innermost`.
+
+        If `needed` is not None, only these accumulators are included.
+        """
         body = innermost
         for depth in range(len(axes), 0, -1):
             body = (For(self.axis_of[axes[depth - 1]], (*self.reductions_in((*around, *axes[:depth]), needed), *body)),)
         return body
 
     def reductions_in(self, around: Loops, needed: Set[int] | None = None) -> Body:
-        """The reductions just inside `around`, all or those `needed` there; those over the same axes share a loop where they can.
+        """Return the statements of the reductions just inside the loops `around`: only those in `needed`, unless `needed` is None.
 
-        Two reductions that follow one another may go along the same axes, so what one of them needs inside stands in its loop alone.
+        Adjacent reductions over the same axes share a loop, unless one needs the result of the other. Two successive reductions may run
+        over the same axes. So an inner loop contains only the reductions that its values use.
         """
         groups: list[tuple[Loops, list[ReductionLoop]]] = []
         for f in self.d.reductions:
@@ -279,11 +296,11 @@ class Nesting:
         return tuple(found)
 
     def remaining(self, loops: Loops) -> frozenset[int]:
-        """The loops that are still there after dropping and merging, to compare surroundings by."""
+        """Return the loops left after dropping and merging axes. Sets of surrounding loops are compared by this result."""
         return frozenset(a for a in loops if a in self.axis_of)
 
     def needs(self, values: Iterable[Expr]) -> set[int]:
-        """The reductions whose results these values need, also by way of other reductions."""
+        """Return the accumulators whose results the values need, directly or through further reductions."""
         found: set[int] = set()
         seen: set[Expr] = set()
         stack = list(values)
@@ -300,29 +317,32 @@ class Nesting:
     # Index arithmetic
 
     def result(self) -> Read:
-        """Where the result is written."""
+        """Add the operand of the result, and return where the result is written."""
         return self.operand(None, self.loops.walks[-1], self.out.loops)
 
     @late_attribute
     def reads(self) -> tuple[Read, ...]:
-        """Where all accesses are; asked for after the result."""
+        """The operand and the address of every access. Ask for `reads` only after `result()`, because the result must be operand 0."""
         return tuple([self.read(p, walk) for p, walk in zip(self.d.accessed, self.loops.walks[:-1], strict=True)])
 
     def read(self, accessed: Accessed, walk: Walk) -> Read:
-        """Where an access is."""
+        """Add the operand of an access, and return the operand and the address."""
         if accessed.node is None:
             return Read(-1, self.address(walk, self.axis_of))
         return self.operand(accessed.node, walk, accessed.loops)
 
     def operand(self, node: Node | None, walk: Walk, loops: Loops) -> Read:
-        """A new operand, the result if `node` is None, and its address in these loops, some of which may be chosen by values."""
+        """Add an operand for `node` (None: the result). Return its number and its address in `loops`.
+
+        The last of `loops` may be indexed axes.
+        """
         view = walk if walk.base is None else walk.base.innermost
         self.operands.append(Source(node, (node or self.d.root).dtype, view.offset))
         chosen = {axis: ~k for k, axis in enumerate([a for a in loops if a in self.d.chosen])}
         return Read(len(self.operands) - 1, _in_pointer(self.address(walk, self.axis_of | chosen)))
 
     def address(self, walk: Walk, places: dict[int, int]) -> Address:
-        """The index arithmetic of a walk whose axes have these `places` among the loops (or digits)."""
+        """Return the address of a walk. `places` maps each axis of the walk to a loop of the nest, or to a digit of a chain."""
         terms = []
         for axis, where in places.items():
             step = walk.steps.get(axis, 0)
@@ -336,7 +356,7 @@ class Nesting:
         return Address(tuple(terms), walk.offset, *self.chained(walk.base))
 
     def chained(self, base: Layout) -> tuple[tuple[int, ...], Address]:
-        """The digits of a number in `base`, and the address they give."""
+        """Return the sizes of the digits of a flat index into `base`, and the address that the digits give."""
         extents = list(base.shape)
         walk = Walk.of(base, range(len(extents)), extents)
         digits = merged(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())
@@ -345,15 +365,16 @@ class Nesting:
 
 
 def _store(where: Read, value: Expr) -> Store:
+    """Return the store of a value, real or complex."""
     real, *imag = parts_of(value)
     return Store(*where, real, imag=imag[0] if imag else None)
 
 
 def _in_pointer(a: Address) -> Address:
-    """The address without the offset of the view of memory itself, the innermost of a chain: pointers have it."""
+    """Return an address without the offset of its innermost view, the view of memory itself: the pointer includes this offset."""
     return a._replace(offset=None) if a.then is None else a._replace(then=_in_pointer(a.then))
 
 
 def parts_of(e: Expr) -> tuple[Expr, ...]:
-    """A real value, or the two parts of a complex one."""
+    """Return a real value as a tuple of one, or the two components of a complex value."""
     return e.args if isinstance(e, Pair) else (e,)

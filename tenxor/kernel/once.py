@@ -1,9 +1,8 @@
-"""What is computed inside a sum over rows, for a matrix to be read once for two products: by rows, and then across them with what came of
-these, as in `x.T @ (x @ v)`.
+"""Single-pass fusion of two reductions over one matrix, as in `x.T @ (x @ v)`: the matrix is read once for both.
 
-What the sum takes of a row may be computed of that very row just before, while a cache has it: a product with a vector, or any reduction
-along the row, and what is then done with its result alone. Each adds in the order in which it would for itself, so the bits are those of
-two kernels.
+The outer reduction is a sum over rows. An inner reduction along each row, for example a product with a vector, runs just before the sum
+takes this row, while a cache holds the row. So does further work on the inner result alone. Each reduction adds in the same order as in a
+separate kernel, so the bits are those of two kernels.
 """
 
 from __future__ import annotations
@@ -23,18 +22,21 @@ from .nest import nested
 from .onepass import one_pass
 from .reads import further_shape, outermost, source_index_maps, whole
 
-MOST = 64  # nodes that a sum over rows is made of, beyond which it is not looked at
+MOST = 64  # nodes below a sum over rows; a larger graph is not analysed
 
 
 class _Reads(NamedTuple):
-    """What a sum over rows reads, by elementwise operations alone: each node with its index map, and who reads it."""
+    """The reads of a sum over rows through elementwise operations: the index map of each node, and the readers of each node."""
 
     maps: dict[Node, Layout]
     readers: dict[Node, list[Node]]
 
 
 def read_once(order: Sequence[Node], roots: Collection[Node], target: Target) -> dict[Node, Set[Node]]:
-    """By each sum over rows that may compute what it takes of these, since that is for nothing else: all this."""
+    """Map each sum over rows to the nodes that its kernel can compute row by row, because no other node needs them.
+
+    `order` holds the pending nodes, sources first, and `roots` are the nodes whose values are asked for.
+    """
     sums = [node for node in order if isinstance(node.op, Reduction) and _is_much(node, target)]
     if len(sums) < 2:
         return {}
@@ -44,7 +46,10 @@ def read_once(order: Sequence[Node], roots: Collection[Node], target: Target) ->
 
 
 def in_one_pass(kernels: list[Node], once: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
-    """The kernels without those that can be computed inside sums over rows; and the sums that should be kernels for that."""
+    """Return the kernels without the nodes that sums over rows compute, and the sums that must become separate kernels for this.
+
+    `once` maps each sum to the nodes to compute inside (`read_once`). A sum is refused if its loops have another form (`onepass.py`).
+    """
     every, apart = set(kernels), set[Node]()
     for total, inside in once.items():
         kernel = next((node for node in kernels if total in _computed(node, every)), total)
@@ -56,7 +61,7 @@ def in_one_pass(kernels: list[Node], once: Mapping[Node, Set[Node]]) -> tuple[li
 
 
 def _computed(kernel: Node, kernels: Set[Node]) -> Set[Node]:
-    """What a kernel computes."""
+    """Return the nodes that a kernel computes: the root and the inlined nodes."""
     found, stack = {kernel}, [kernel]
     while stack:
         more = [s for s in stack.pop().sources if type(s) is Node and s.buffer is None and s not in kernels and s not in found]
@@ -66,19 +71,22 @@ def _computed(kernel: Node, kernels: Set[Node]) -> Set[Node]:
 
 
 def _is_much(reduction: Node, target: Target) -> bool:
-    """Whether what a reduction goes through is more than a near cache holds."""
+    """Return whether a reduction reads more than a near cache holds."""
     return _bytes_of(reduction) >= min(target.passes.least, target.passes.large)
 
 
 def _bytes_of(reduction: Node) -> int:
-    """The bytes of what a reduction goes through."""
+    """Return the number of bytes read by a reduction, counted in the dtype of the result."""
     through = reduction.layouts[0]
     assert through is not None
     return through.size * reduction.dtype.itemsize
 
 
 def _inside(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
-    """What is computed of single rows for a sum over them, and for nothing else."""
+    """Return the nodes computed from single rows for the sum `total` over rows, and for no other node.
+
+    Return an empty set if there are none, or if a single pass does not pay.
+    """
     none: Set[Node] = set()
     kept, rows = _axes(total.shape, 0), _axes(further_shape(total), len(outermost(whole(total)).shape))
     if not kept or len(rows) != 1:
@@ -88,7 +96,7 @@ def _inside(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node
     if not target.passes.pays(_bytes_of(total), columns * total.dtype.itemsize):
         return none
     if target.threads > 1 and columns > target.sharing.longest:
-        return none  # which threads share, too
+        return none  # enough columns for threads to share: in a single pass, each thread would reduce every row
     reads = _reads_of(total, whole(total))
     if reads is None:
         return none
@@ -107,12 +115,15 @@ def _inside(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node
 
 
 def _axes(shape: Sequence[int], first: int) -> Loops:
-    """The axes of more than one index, the first of which is numbered so."""
+    """Return the axes with more than one index, numbered from `first` on."""
     return tuple([a for a, size in enumerate(shape, first) if size != 1])
 
 
 def _reads_of(reduction: Node, index_map: Layout) -> _Reads | None:
-    """What a reduction at an index map reads, down to memory, or other reductions; None if something is read in two ways, or it is much."""
+    """Return the reads of a reduction at an index map, down to memory and to further reductions.
+
+    Return None if a node is read in two ways, through tables or a view chain, or if the nodes are too many.
+    """
     found = _Reads({}, {})
     stack = [(reduction, read) for read in source_index_maps(reduction, index_map)]
     while stack:
@@ -130,7 +141,7 @@ def _reads_of(reduction: Node, index_map: Layout) -> _Reads | None:
 
 
 def _takes_the_same(result: Node, reads: _Reads, kept: Loops, row: int) -> bool:
-    """Whether a reduction along rows takes elements that the sum over rows takes, too."""
+    """Return whether the reduction `result` along rows takes elements that the sum over rows takes too."""
     at, (*outer, column) = outermost(reads.maps[result]), kept
     steps, own = _axes(further_shape(result), len(at.shape)), _reads_of(result, at)
     if own is None or len(steps) != 1:

@@ -1,4 +1,4 @@
-"""Loops that may be one pass over rows: a sum over these, for each column, that takes what each row is reduced to (`once.py`)."""
+"""The test whether loops can be a single pass over rows: a sum over rows, for each column, of values that use a reduction of each row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from .nest import Nest
 
 
 class OnePass(NamedTuple):
-    """A sum over rows, along the axis `row`, for each of the last axis of the space, `column`; and what it takes of each row."""
+    """A sum over rows with a reduction of each row inside.
+
+    `total` sums along axis `row`, for each index of `column`, the last axis of the space. `of_row` is the reduction inside.
+    """
 
     column: int
     row: int
@@ -19,7 +22,7 @@ class OnePass(NamedTuple):
 
 
 def one_pass(nest: Nest) -> OnePass | None:
-    """What these loops are, if they can be one pass over rows; else None."""
+    """Return the parts of a nest that can be a single pass over rows, or None."""
     space = nest.space
     if not space or not nest.is_one_pass or nest.around != space or len(nest.stores) != 1:
         return None

@@ -1,6 +1,7 @@
-"""Which reductions are products: those over pairs, where some of what is read depends on one independent axis and the rest on another,
-as in a product of matrices. How what is read moves along the loops is all that tells. A product has M rows and N columns of
-results, and adds up K steps for each.
+"""The test whether a reduction is a contraction, a generalized matrix product.
+
+In a contraction, a part of the operands depends on one independent axis (the row) and the rest on another (the column). The test sees only
+the strides of the operands along the loops. A contraction has M rows and N columns of results, and adds K steps for each.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ from ..records import NamedTuple
 from .arrange import Step, longest_last
 from .drafted import Loops
 
-# These decide what is a product, and in which chunks it is added up, and so its bits: they are the same on all machines.
-LEAST = (2, 2, 4)  # M, N and K from which a product is worth its while
-FULL = (4, 8, 4)  # and from which its vectors are full enough that its loops need not be interchanged
-# Lanes run along the steps instead if these are more than so many, and results fewer than so many; or, where steps lie side by side
-# on both sides, if results are fewer than so many, since to turn them would cost more.
+# These constants decide which reductions are contractions and in which chunks they add, and so the bits. They must be equal on
+# every machine.
+LEAST = (2, 2, 4)  # minimal M, N and K of a contraction
+FULL = (4, 8, 4)  # minimal M, N and K with well-filled vectors: smaller sizes are tried with interchanged axes
+# A reduction is vectorized along its steps instead with more than LONG steps and fewer than FEW results; or, where the steps are
+# contiguous on both sides, with fewer than FEW_BESIDE results, because transposing the operands would cost more.
 LONG, FEW, FEW_BESIDE = 64, 10, 32
-AT_ONCE = 256  # steps (KC) for which a panel of columns stays in the nearest cache, and that are added up on their own
-NARROW, LANES = 12, 64  # columns that are too few for lanes, and the bytes of the widest vectors
+AT_ONCE = 256  # steps (KC) added in one chunk: a panel of columns for so many steps stays in the nearest cache
+NARROW, LANES = 12, 64  # columns too few for lanes; bytes of the widest vectors
 
-Steps = dict[int, Step]  # how far something moves along each axis, but for those along which it does not
+Steps = dict[int, Step]  # the step of an access along each axis; axes with step 0 are left out
 
 
 class Moves(NamedTuple):
-    """A reduction inside all independent loops of its kernel: `space`, with the axes `summed` inside. What it reads moves in the steps
-    `taken`, and what else is read or written in those of `others`. Each of its `reads` depends on the axes of some of the taken:
-    on its own, and on those of the values that say its indices.
+    """The strides of a reduction inside the independent loops `space` of its kernel, with the loops `summed` inside.
+
+    `taken` are the steps of the accesses of the reduction, and `others` the steps of the write and of further reads. Each of `reads` lists
+    numbers of `taken`: the access itself and the accesses from which the indices are computed.
     """
 
     space: Loops
@@ -44,12 +47,12 @@ class Moves(NamedTuple):
     reads: Sequence[Sequence[int]]
 
     def axes(self, read: Sequence[int]) -> Set[int]:
-        """The axes that a read depends on."""
+        """Return the axes on which a read depends."""
         return {axis for k in read for axis in self.taken[k]}
 
 
 class Pair(NamedTuple):
-    """A reduction over pairs, and the axes of its rows and its columns; the latter may be several that became one in `moves`."""
+    """A contraction with the axes of its rows and columns. If `widened`, the column axis is several axes merged in `moves`."""
 
     moves: Moves
     row: int
@@ -58,17 +61,20 @@ class Pair(NamedTuple):
 
     @property
     def k(self) -> int:
-        """How many steps are added up."""
+        """The number of steps that are added, K."""
         return prod([self.moves.extents[a] for a in self.moves.summed])
 
 
 def can_be_product(reduction: Reduction) -> bool:
-    """Whether elements may be taken in chunks, and as they are."""
+    """Return whether a reduction can be a contraction.
+
+    It can if it combines partial states, does not look at positions, and has no shorter rule for the next element in order (`follow`).
+    """
     return not (reduction.combine is None or reduction.follow is not None or reduction.places)
 
 
 def pair_of(m: Moves, itemsize: int) -> Pair | None:
-    """A reduction, with a state of so many bytes, as one over pairs, if it is one, and large enough."""
+    """Return a reduction with a state of `itemsize` bytes as a contraction; None if it is no contraction or too small."""
     if len(m.space) < 2:
         return None
     wide = widened(m, itemsize)
@@ -79,19 +85,19 @@ def pair_of(m: Moves, itemsize: int) -> Pair | None:
     interchanged = longest_last(m.space, m.extents, FULL[1] if found is None else FULL[0] + 1)
     if interchanged == m.space or (found is not None and not _is_unit(m, interchanged[-1])):
         return found
-    other = _paired(m._replace(space=interchanged))  # few columns are better rows, if rows are then read as columns lie
+    other = _paired(m._replace(space=interchanged))  # with few columns, exchange rows and columns, if the new columns are contiguous
     if found is None and other is not None and other.k < NARROW and m.extents[m.space[-1]] > FULL[0]:
         return None
     return other or found
 
 
 def _is_unit(m: Moves, axis: int) -> bool:
-    """Whether all that moves along an axis does so in steps of 1."""
+    """Return whether every access of the reduction that moves along an axis moves in steps of 1."""
     return all(its.get(axis, 1) == 1 for its in m.taken)
 
 
 def _paired(m: Moves) -> Pair | None:
-    """The reduction as one over pairs, with the last loop's steps as columns."""
+    """Return the reduction as a contraction with the last independent axis as columns, or None."""
     *others, column = m.space
     every = [m.axes(read) for read in m.reads]
     right = [its for its in every if column in its]
@@ -113,14 +119,16 @@ def _paired(m: Moves) -> Pair | None:
 
 
 def is_ragged(n: int, itemsize: int) -> bool:
-    """Whether much of the last vector of `n` columns would be empty."""
+    """Return whether much of the last vector of `n` columns would be empty."""
     lanes = LANES // itemsize
     return n < NARROW or -n % lanes > n // 16
 
 
 def widened(m: Moves, itemsize: int) -> Moves | None:
-    """The last independent axes made one until they fill vectors: those of several rows, or images, side by side. Tables then say
-    where they lie. None if they fill them, or if others than the reduction's own reads would need tables for that.
+    """Return the reduction with the last independent axes merged until they fill vectors, for example the columns of several images.
+
+    Tables then give the offsets along the merged axis. Return None if the last axis fills vectors already, or if an access outside of the
+    reduction would need a table.
     """
     space, extents = m.space, list(m.extents)
     if len(space) < 3 or not is_ragged(extents[space[-1]], itemsize):
@@ -129,7 +137,7 @@ def widened(m: Moves, itemsize: int) -> Moves | None:
     while len(space) > 2 and is_ragged(extents[space[-1]], itemsize) and extents[space[-2]] <= SMALL_TABLE:
         *rest, outer, inner = space
         if any(inner in its and outer not in its for its in taken):
-            break  # the outer axis is one of rows
+            break  # the outer axis is an axis of rows
         for its in (*taken, *others):
             _join(its, outer, inner, extents)
         if any(isinstance(its.get(inner), Table) for its in others):
@@ -140,7 +148,7 @@ def widened(m: Moves, itemsize: int) -> Moves | None:
 
 
 def _join(its: Steps, outer: int, inner: int, extents: Sequence[int]) -> None:
-    """Make one step of those along two axes."""
+    """Merge the steps along axes `outer` and `inner`, in place, into a step along `inner`."""
     first, last = (_offsets(its.pop(axis, 0), extents[axis]) for axis in (outer, inner))
     _, both = axis_of((first[:, None] + last).ravel())
     if both.table is not None or both.stride:
@@ -148,5 +156,5 @@ def _join(its: Steps, outer: int, inner: int, extents: Sequence[int]) -> None:
 
 
 def _offsets(step: Step, size: int) -> IntArray:
-    """Those along an axis, of this very size and step."""
+    """Return the offsets along an axis of this size and step."""
     return step.offsets if isinstance(step, Table) else np.arange(index(size), dtype=np.int64) * index(step)

@@ -1,8 +1,8 @@
-"""What a node reads, seen from the loops of the kernel that computes it.
+"""The reads of a node, seen from the loops of the kernel that computes the node.
 
-A *context* is the loops around an expression, outermost first; an *index map* is a layout whose shape is the context's
-extents and whose number is the element of a node (in row-major order) that is needed there. Reading through a view is
-then nothing but composition of layouts: the index map of a source is `index_map.over(layout)`.
+A *context* is the loops around an expression, outermost first. An *index map* is a layout over the extents of a context. The values of an
+index map are flat indices: the element of a node, in row-major order, needed in each iteration. So reading through a view is composition of
+layouts: the index map of a source is `index_map.over(layout)`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 from ..remembered import Remembered
 
-MAX_SEEN = 64  # nodes that are looked at for the order of loops
+MAX_SEEN = 64  # nodes visited to find the order of loops
 MAX_MAPS = 1 << 12
 _POW = OPS["pow"]
-# Index maps of sources, by the id of that of what is read by them, which is kept with them, and its recipe.
+# Index maps of sources, by the id of the reader's index map and the reader's recipe. An entry holds this index map, so the id stays valid.
 _maps: Remembered[tuple[Layout, list[Layout | None]]] = Remembered(MAX_MAPS)
 
 
 def has_checked_exponents(node: Node) -> bool:
-    """Return whether a recipe raises integers to a tensor of signed integer powers, among which its kernel must find negative ones."""
+    """Return whether a recipe raises integers to a tensor of signed integer powers, so that the kernel must report negative exponents."""
     if node.op is not _POW or not node.dtype.is_integer:
         return False
     exponents = node.sources[1]
@@ -31,19 +31,20 @@ def has_checked_exponents(node: Node) -> bool:
 
 
 def can_fail(node: Node) -> bool:
-    """Return whether the kernel of a recipe may find a value that is an error: an index out of range, or a negative exponent."""
+    """Return whether the kernel of a recipe may find an erroneous value: an index out of range or a negative exponent."""
     return type(node.op) is Gather or has_checked_exponents(node)
 
 
 def whole(node: Node) -> Layout:
-    """The index map of a node in loops over its own elements."""
+    """Return the index map of a node in loops over its own elements."""
     return Layout.contiguous(node.shape)
 
 
 def loops_of(root: Node) -> Layout:
-    """The index map of a kernel's root in its own loops: those that its reductions of columns depend on are outermost.
+    """Return the index map of a kernel's root in the loops of the kernel. The axes on which reductions of columns depend are outermost.
 
-    So these are computed once for all loops further in, though they run along an earlier axis than the last.
+    So these reductions are computed once for the loops inside, even where they run along an earlier axis than the last. With other
+    reductions below the root, the axes keep their order.
     """
     index_map = whole(root)
     if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):
@@ -65,7 +66,7 @@ def loops_of(root: Node) -> Layout:
 
 
 def _reads_a_reduction(root: Node) -> bool:
-    """Whether anything that is pending below a node is a reduction: only then it matters what is read where."""
+    """Return whether a pending node below `root` is a reduction. Otherwise the order of the loops does not matter."""
     stack, seen = [root], {root}
     while stack:
         for source in stack.pop().sources:
@@ -78,7 +79,7 @@ def _reads_a_reduction(root: Node) -> bool:
 
 
 def of_columns(node: Node) -> bool:
-    """Whether neighbours among the results of a reduction are nearer in memory than those that it takes together."""
+    """Return whether neighbouring results of a reduction are nearer in memory than the elements combined in a single result."""
     layout, kept = node.layouts[0], len(node.shape)
     assert layout is not None
     steps = [abs(s) for s, n in zip(layout.strides, layout.shape, strict=True) if n != 1]
@@ -87,8 +88,8 @@ def of_columns(node: Node) -> bool:
 
 
 def depends_on(index_map: Layout) -> int:
-    """How many of the outermost loops the index map depends on."""
-    if 0 in index_map.shape:  # where a loop makes no step, nothing may be read outside of it
+    """Return how many of the outermost loops the index map depends on."""
+    if 0 in index_map.shape:  # a loop without iterations must contain every read
         return len(index_map.shape)
     for axis in range(len(index_map.shape) - 1, -1, -1):
         gathered = index_map.tables is not None and index_map.tables[axis] is not None
@@ -98,12 +99,12 @@ def depends_on(index_map: Layout) -> int:
 
 
 def times_computed(index_map: Layout) -> int:
-    """How often a value with this index map is computed if it is computed in the outermost loop that it can be."""
+    """Return how often a value with this index map is computed, if it is hoisted to the outermost loop possible."""
     return prod(index_map.shape[: depends_on(index_map)])
 
 
 def outermost(index_map: Layout) -> Layout:
-    """The index map with the inner loops dropped that it does not depend on."""
+    """Return the index map without the inner loops on which it does not depend."""
     n = depends_on(index_map)
     if n == len(index_map.shape):
         return index_map
@@ -112,7 +113,7 @@ def outermost(index_map: Layout) -> Layout:
 
 
 def along_last(shape: tuple[int, ...], index_map: Layout) -> int | None:
-    """The axis of an index map that runs along the last axis of a node of this shape, other than those of size 1, or None."""
+    """Return the axis of an index map along the last axis of a node of this shape, ignoring axes of size 1; None without such an axis."""
     size = next((n for n in reversed(shape) if n != 1), 1)
     for axis, (n, stride) in enumerate(zip(index_map.shape, index_map.strides, strict=True)):
         if n != 1 and 0 < abs(stride) < size:
@@ -121,14 +122,14 @@ def along_last(shape: tuple[int, ...], index_map: Layout) -> int | None:
 
 
 def further_shape(node: Node) -> tuple[int, ...]:
-    """The last axes of what a reduction or scan runs over, or a gather chooses from: those that it has no more itself."""
+    """Return the last axes of the first source, missing in the node itself: the axes a reduction or scan runs over, or a gather indexes."""
     source = node.layouts[0]
     assert source is not None
     return source.shape[len(node.shape) :]
 
 
 def inside(index_map: Layout, extents: tuple[int, ...]) -> Layout:
-    """The index map of the first source of a reduction or gather, with axes of `extents` inside the loops of `index_map`."""
+    """Return the index map of the first source of a reduction or gather, with axes of `extents` inside the loops of `index_map`."""
     inner = Layout.contiguous(extents)
     if index_map.tables is not None:
         raise AssertionError("no reduction or gather is read through a gathered index map: its node is computed first")
@@ -137,8 +138,10 @@ def inside(index_map: Layout, extents: tuple[int, ...]) -> Layout:
 
 
 def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
-    """The nodes that an elementwise node, a reduction or a gather at `index_map` reads, each with its own index map: the same object for
-    the same recipe and index map, where it begins at 0, as large graphs repeat themselves, and are gone through again and again.
+    """Return the nodes read by an elementwise node, reduction or gather at `index_map`, each with its own index map.
+
+    The result for a recipe and an index map is cached, because large graphs repeat themselves and are traversed often. Where a source
+    begins at offset 0, its index map is the same object each time.
     """
     known = _maps.get((id(index_map), node.recipe))
     maps = _maps_of(node, index_map) if known is None else known[1]
@@ -155,7 +158,10 @@ def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]
 
 
 def _maps_of(node: Node, index_map: Layout) -> list[Layout | None]:
-    """These index maps, if what is read begins at 0; None in place of one with tables, or that is a chain, which is not remembered."""
+    """Compute the index maps of the sources, as if each began at offset 0, and cache them unless the recipe is uncacheable.
+
+    An entry is None for a scalar, and for an index map with tables or of a view chain, because these are not cached.
+    """
     maps = list[Layout | None]()
     for k, form in enumerate(node.recipe.forms):
         where = None if form is None else (index_map if k else _of_first(node, index_map)).over(form.layout)
@@ -166,7 +172,7 @@ def _maps_of(node: Node, index_map: Layout) -> list[Layout | None]:
 
 
 def _of_first(node: Node, index_map: Layout) -> Layout:
-    """The index map in whose loops the first source is read."""
+    """Return the index map of the loops around a node's read of its first source."""
     if isinstance(node.op, Reduction):
         return inside(outermost(index_map), further_shape(node))
     return inside(index_map, further_shape(node)) if isinstance(node.op, Gather) else index_map

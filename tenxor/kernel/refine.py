@@ -1,8 +1,8 @@
-"""Loops cut where a chain of views turns, so that what was a division at every element becomes a step of a loop.
+"""Split loops where a view chain wraps around, so that a division at every element becomes a step of a loop.
 
-A read through a chain finds its element by dividing a number into digits. If a loop is cut in two where a digit of that
-number wraps around, each part moves one digit alone, and the chain becomes a single view. Reading `t.T.reshape(-1)`
-then runs over the rows and columns of `t.T`.
+A read through a view chain finds its element by dividing a flat index into digits. If a loop is split where a digit wraps around, each of
+the new loops moves one digit only, and the chain becomes a single view. Reading `t.T.reshape(-1)` then runs over the rows and columns of
+`t.T`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from ..layout import contiguous_strides
 from .drafted import Accessed, Draft
 
-Cuts = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that take its place
+Cuts = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that replace it
 
 
 def refine(d: Draft) -> None:
-    """Cut loops of a draft wherever that makes a chain shorter and no other access worse."""
+    """Split loops of a draft, in place, wherever this shortens a view chain and lengthens no other."""
     assert d.out is not None
     for k in range(len(d.accessed) + 1):
         while accessed(d, k).index_map.base is not None:
@@ -24,13 +24,13 @@ def refine(d: Draft) -> None:
 
 
 def accessed(d: Draft, k: int) -> Accessed:
-    """Access number `k`; the last one is the result's."""
+    """Return access number `k` of a draft. The number after the last read is the write of the result."""
     assert d.out is not None
     return d.accessed[k] if k < len(d.accessed) else d.out
 
 
 def turns(d: Draft, p: Accessed) -> Cuts:
-    """The loops along which a digit of the number that an access computes wraps around at even distances."""
+    """Return the splits of loops along which a digit of the flat index of a chained access wraps around at regular intervals."""
     base = p.index_map.base
     assert base is not None
     found: Cuts = {}
@@ -49,7 +49,10 @@ def turns(d: Draft, p: Accessed) -> Cuts:
 
 
 def cut(d: Draft, cuts: Cuts, k: int) -> bool:
-    """Cut loops, unless that leaves access `k` as deep a chain as it was, or makes another deeper."""
+    """Split loops of the draft in place and return True. Return False, without a change, if the splits do not help.
+
+    Splits do not help if the chain of access `k` gets no shorter, or if another chain gets longer.
+    """
     assert d.out is not None
     index_maps = []
     for n, p in enumerate([*d.accessed, d.out]):
@@ -61,6 +64,7 @@ def cut(d: Draft, cuts: Cuts, k: int) -> bool:
     new = {axis: d.new_axes(sizes) for axis, sizes in cuts.items()}
 
     def after(loops: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the loops with each split axis replaced by its parts."""
         return tuple([part for axis in loops for part in new.get(axis, (axis,))])
 
     *d.accessed, d.out = (

@@ -1,8 +1,8 @@
-"""Writes at indices: which loops may meet at one element, and in what order they run.
+"""The loops of scatters (writes at computed indices) and the order of the loops.
 
-Every element takes its values in the order in which they come, whatever else runs at once: loops that may meet keep their
-order and run on one thread. Those that never meet go outside of them, where threads share them; but that along which
-neighbours write neighbours has the lanes, inside. If it alone is there to be shared, each thread takes some of its blocks.
+Each element takes its values in row-major order, on any number of threads. Loops whose iterations may write the same element keep their
+order and run on one thread. Loops whose iterations always write distinct elements are outermost, and threads share them. A loop along
+consecutive elements of memory is an exception: it is innermost, with lanes. If threads can share no other loop, each takes blocks of it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from .nest import Nest, Nesting, looped, parts_of
 
 
 def scattered(d: Draft, target: Target) -> Nest:
-    """The loops of a scatter, outermost first: those that meet at one element are not parallel, and lanes run along the last. If that
-    is all that threads can share, they share blocks of it, in an outermost loop.
+    """Return the nest of a scatter, with the loops outermost first.
+
+    Loops whose iterations may write the same element are not parallel, and lanes run along the last loop. If threads can share nothing but
+    the last loop, they share blocks of it in an additional outermost loop.
     """
     assert d.out is not None
     walks, extents = walks_of(d), list(d.extents)
@@ -50,7 +52,7 @@ def scattered(d: Draft, target: Target) -> Nest:
 
 
 def _block(extent: int, target: Target) -> int:
-    """How many neighbours a thread takes at a time, a power of two; 0 if there are too few to share."""
+    """Return the number of neighbours in the block for a thread, a doubling of the minimal block; 0 with too few neighbours to share."""
     block = target.sharing.scattered_block
     while block * target.threads < extent:
         block *= 2
@@ -58,8 +60,10 @@ def _block(extent: int, target: Target) -> int:
 
 
 def meeting(target: Layout, loops: int) -> set[int]:
-    """The first axes of a layout, so many of them, along which two positions may lie at one element, if any element of the
-    other axes may be meant. Positions that differ along the rest of these never do.
+    """Return the axes, among the first `loops` axes of a layout, along which two positions may be the same element.
+
+    The remaining axes are indexed by values, so every index along them is possible. Positions that differ along an axis not returned are
+    distinct elements.
     """
     axes = target.axes()
     met = {k for k, axis in enumerate(axes[:loops]) if axis.size > 1 and _repeats(axis.stride, axis.table)}
@@ -70,17 +74,19 @@ def meeting(target: Layout, loops: int) -> set[int]:
 
 
 def _repeats(stride: int, table: object) -> bool:
+    """Return whether an axis with this stride or table reaches an element twice."""
     offsets = getattr(table, "offsets", None)
     return stride == 0 if offsets is None else len(np.unique(offsets)) < len(offsets)
 
 
 def _first_of_each(table: object) -> object:
+    """Return the positions along an axis of the first occurrence of each offset."""
     offsets = getattr(table, "offsets", None)
     return 0 if offsets is None else np.unique(offsets, return_index=True)[1]
 
 
 def _accumulate(nesting: Nesting) -> Accumulate:
-    """The only write of a scatter."""
+    """Return the only write of a scatter."""
     d = nesting.d
     assert isinstance(d.root.op, Scatter)
     indices = tuple([d.chosen[axis] for axis in nesting.out.loops if axis in d.chosen])
@@ -88,7 +94,11 @@ def _accumulate(nesting: Nesting) -> Accumulate:
 
 
 def joined(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
-    """What an element holds after it has taken a value, by parts, over those of the element and then of the value."""
+    """Return the components of an element after the element has taken a value, as expressions over `Arg`s.
+
+    The arguments are the components of the old element, then the components of the value. With `reduction` None, the value replaces the
+    element.
+    """
     parts = (dtype.part,) * (2 if dtype.is_complex else 1)
     held, given = ([Arg(first + k, p) for k, p in enumerate(parts)] for first in (0, len(parts)))
     if reduction is None:
@@ -104,4 +114,5 @@ def joined(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
 
 
 def _whole(parts: Sequence[Expr], dtype: DType) -> Expr:
+    """Return components as one value: a pair for a complex dtype."""
     return Pair(parts[0], parts[1], dtype) if dtype.is_complex else parts[0]

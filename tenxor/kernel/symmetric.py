@@ -1,8 +1,8 @@
-"""Products of something with itself, as `x.T @ x`: their results are symmetric, so half of them are enough, and the others their mirror
-images.
+"""Contractions of an array with itself, such as `x.T @ x`: the results are symmetric, so half of them are computed and then mirrored.
 
-That is so to the bit where the left side gives for a row what the right one gives for the column of that number, where a step that is
-given both in turn adds the same, and where what is done with a result knows neither row nor column. All steps come in one order.
+Symmetry must hold to the bit. Value k of the left side for row i must equal the paired value of the right side for column i. A step must
+not change if its two values are exchanged. The use of a result must not depend on the row or the column. Every result adds its steps in the
+same order.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from .drafted import Access
 from .ir import Address, Factor, Result, ScalarParameter, Store, Term, expand
 from .nest import Nest
 
-EVEN = ("square", "abs")  # of a difference, which may be negative: its sign does not matter
-Twins = tuple[tuple[int, int], ...]  # values of the left side, and those of the right one that are the same
+EVEN = ("square", "abs")  # even functions: the sign of a difference does not matter
+Twins = tuple[tuple[int, int], ...]  # pairs of equal values: index on the left side, index on the right side
 
 
 def twins(nest: Nest, row: int, column: int, left: Sequence[Expr], right: Sequence[Expr], values: Sequence[Expr]) -> Twins:
-    """Which values of both sides are the same, if the results of a product with these next states are symmetric; else none.
+    """Return the pairs of equal values of both sides of a contraction, if its results may be symmetric; else an empty tuple.
 
-    Whether they lie in the same memory, and with the same numbers, is not part of a pattern: who runs the product looks.
+    `left` and `right` are the values of the sides, and `values` the next state. Whether both sides read the same memory and equal scalars
+    is not part of a pattern: the back end tests it at each launch.
     """
     if len(values) > 1 or len(left) != len(right):
         return ()
@@ -42,7 +43,7 @@ def twins(nest: Nest, row: int, column: int, left: Sequence[Expr], right: Sequen
 
 
 def leaves(one: Expr, other: Expr) -> Iterator[tuple[Expr, Expr] | None]:
-    """What two expressions are made of by the same operations, side by side; None where they are not alike."""
+    """Yield the pairs of leaves at equal positions of two expressions, each pair once. Where the operations differ, yield None and end."""
     stack, seen = [(one, other)], set()
     while stack:
         pair = stack.pop()
@@ -60,7 +61,7 @@ def leaves(one: Expr, other: Expr) -> Iterator[tuple[Expr, Expr] | None]:
 
 
 def _is_alike_everywhere(s: Store, row: int, column: int) -> bool:
-    """Whether what is written depends on the result alone, and lies in rows whose elements are neighbours."""
+    """Return whether a store depends on the result alone, and writes rows of contiguous elements."""
     if s.imag is not None or s.address.then is not None:
         return False
     steps = {t.axis: t for t in s.address.terms}
@@ -70,9 +71,10 @@ def _is_alike_everywhere(s: Store, row: int, column: int) -> bool:
 
 
 def _is_twin(nest: Nest, row: int, column: int, one: Expr, other: Expr) -> bool:
-    """Whether a value of a row is the same as one of the column of that number."""
+    """Return whether a value for a row, `one`, equals the value `other` for the column of the same number, given equal memory."""
 
     def same(pair: tuple[Expr, Expr] | None) -> bool:
+        """Return whether two leaves are equal; None stands for expressions that differ."""
         if pair is None:
             return False
         e, f = pair
@@ -86,13 +88,14 @@ def _is_twin(nest: Nest, row: int, column: int, one: Expr, other: Expr) -> bool:
         return its.then is others.then is None and its.offset == others.offset and moves(its, row) == moves(others, column)
 
     def moves(a: Address, own: int) -> Mapping[int, object]:
+        """Return the steps of an address by axis, with the axis of the side itself as -1."""
         return {-1 if t.axis == own else t.axis: nest.step(a, t.axis) for t in a.terms}
 
     return all(same(pair) for pair in leaves(one, other))
 
 
 def _commutes(value: Expr, swapped: Mapping[Expr, Expr]) -> bool:
-    """Whether a next state is the same, to the bit, if both sides change places."""
+    """Return whether exchanging both sides leaves a next state unchanged, to the bit."""
     known: dict[tuple[Expr, Expr], bool] = {}
 
     def equal(one: Expr, other: Expr) -> bool:
@@ -105,7 +108,7 @@ def _commutes(value: Expr, swapped: Mapping[Expr, Expr]) -> bool:
 
 
 def _equal(one: Expr, other: Expr, equal: Callable[[Expr, Expr], bool]) -> bool:
-    """Whether two operations give the same, as far as it is a matter of two factors' order."""
+    """Return whether two operations give equal results, up to the order of two factors or summands. `equal` compares their operands."""
     if not (isinstance(one, Call) and isinstance(other, Call)) or one.op is not other.op or one.dtype is not other.dtype:
         return False
     if all(equal(a, b) for a, b in zip(one.args, other.args, strict=True)):

@@ -1,7 +1,7 @@
-"""Which kernels become one that has several results, as what an optimiser keeps of a parameter and the parameter's new value.
+"""Horizontal fusion: kernels with several results, for example the state of an optimizer and the new value of the parameter.
 
-Elementwise kernels of one shape may run in one loop: what more than one of them reads is read once, and what one computes for another is
-in a register then. Each result is stored, and has the bits that it has alone.
+Elementwise kernels of one shape may run in a common loop. Then common operands are read once, and a result used by another kernel of the
+group stays in a register. Each result is stored, and has the same bits as alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from .reads import can_fail, loops_of, source_index_maps
 
 
 class _Kernel(NamedTuple):
-    """What one kernel is, at a place of their order: its loops, what it reads that is in memory or another kernel's, where, and how long it
-    is. Where more is computed in it than one element after the other, it is to stay alone: then only the nodes that it reads are known.
+    """Facts about a kernel: the place in the order, the sources (in memory or from other kernels), the loops, the reads and the length.
+
+    A kernel that is not purely elementwise stays alone. Then `loops` is None, and only `sources` is known.
     """
 
     place: int
@@ -30,22 +31,24 @@ class _Kernel(NamedTuple):
 
 
 def together(kernels: Sequence[Node], target: Target) -> dict[Node, tuple[Node, ...]]:
-    """By the last of some kernels that become one: the others, in their order. Kernels are given in an order in which they can run, and can
-    with each of the others moved back to the last: nothing before that reads it, and nothing writes over what it reads.
+    """Map the last kernel of each group to fuse to the earlier kernels of the group, in order.
+
+    `kernels` are given in an order in which they can run. The order stays valid if each group is moved back to its last kernel: no kernel
+    in between reads a result of the group, or overwrites an operand.
     """
     every = set(kernels)
     known = {node: _seen(node, place, every) for place, node in enumerate(kernels)}
-    read_first: dict[Node, int] = {}  # the place of the first kernel that reads another
+    read_first: dict[Node, int] = {}  # the place of the first reader of each kernel
     for its in known.values():
         for source in its.sources & every:
             read_first.setdefault(source, its.place)
     found: dict[Node, tuple[Node, ...]] = {}
-    ends: dict[tuple[object, ...], Node] = {}  # the last of the group that may grow, by what its kernels have in common
+    ends: dict[tuple[object, ...], Node] = {}  # the last kernel of each open group, by the common loops and element size
     for node, its in known.items():
         if writes(node.op):
             ends.clear()
         if its.loops is None or node.size * node.dtype.itemsize >= target.sharing.in_place:
-            continue  # what is large is best written over an operand that dies
+            continue  # a large result is best written into the memory of an operand no longer needed
         alike = its.loops, node.dtype.itemsize, node.dtype.is_complex
         last = ends.get(alike)
         ends[alike] = node
@@ -59,8 +62,10 @@ def together(kernels: Sequence[Node], target: Target) -> dict[Node, tuple[Node, 
 
 
 def _pays(group: Sequence[Node], node: Node, known: dict[Node, _Kernel], fusing: Fusing) -> bool:
-    """Whether one more kernel should join a group: it reads something that they read, or compute, at the same places, and nothing of what
-    they compute at others; and all of them are no more than a processor follows at once.
+    """Return whether kernel `node` should join a group.
+
+    The kernel must share a read with the group at an equal index map, or read a result of the group in the same loops. It must read no
+    result of the group at another index map. The fused kernel must stay short, with few enough memory streams for the hardware prefetcher.
     """
     own = known[node]
     before = frozenset().union(*[known[other].reads for other in group])
@@ -73,7 +78,7 @@ def _pays(group: Sequence[Node], node: Node, known: dict[Node, _Kernel], fusing:
 
 
 def _seen(root: Node, place: int, kernels: Set[Node]) -> _Kernel:
-    """What there is to know of a kernel."""
+    """Return the facts about the kernel of `root`, given its place in the order and the set of kernels."""
     sources: set[Node] = set()
     computed: dict[Node, None] = {root: None}
     stack = [root]
@@ -94,7 +99,7 @@ def _seen(root: Node, place: int, kernels: Set[Node]) -> _Kernel:
 
 
 def _reads(root: Node, loops: Layout, sources: Set[Node]) -> Iterator[tuple[Node, Layout]]:
-    """Where an elementwise kernel reads its sources."""
+    """Yield the sources that an elementwise kernel reads, with the index map of each read."""
     stack = source_index_maps(root, loops)
     seen = set(stack)
     while stack:

@@ -1,1 +1,1 @@
-"""What is computed, for speed, instead of what was written: nodes become nodes that give the same."""
+"""Rewriting of the pending graph for speed: rules replace nodes by nodes with equal values."""

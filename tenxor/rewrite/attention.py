@@ -1,7 +1,6 @@
-"""A product with weights that are made row by row from another product, as those of attention, runs in blocks of rows: the
-weights of all rows are never in memory together.
+"""Block-wise attention: a contraction with weights made row by row from another contraction runs in blocks of rows.
 
-M. N. Rabe, C. Staats: Self-attention does not need O(n^2) memory, 2021 (arXiv:2112.05682).
+So the weights of all rows are never in memory together.
 """
 
 from __future__ import annotations
@@ -17,14 +16,15 @@ from .cuts import Cut, cuts
 from .rows import Place, Rows, restricted, rows_of
 from .unseen import steps_seen
 
-BLOCK_BYTES = 1 << 22  # of the weights in a block, about
-FEWEST = 17  # rows of a block at least: so its reductions are those of all rows
+BLOCK_BYTES = 1 << 22  # approximate bytes of the weights in a block
+FEWEST = 17  # minimal rows of a block: with fewer, reductions would be rewritten differently from the whole
 _MULTIPLY = OPS["multiply"]
 
 
 def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
-    """A product with weights that are made of pairs, as a node that is computed in blocks; None for any other node, and where the weights
-    are few. What is `shared` others read, too.
+    """Rewrite a contraction with weights computed from pairs of rows and steps as a node computed in blocks. Return a list of this node.
+
+    Return None for a different node, and for small weights. `shared` are the nodes with several readers.
     """
     through, kept = node.layouts[0], len(node.shape)
     assert through is not None
@@ -52,6 +52,7 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     leaves = [source for source in read if source not in rows.axes]
 
     def block(sources: Sequence[Node], k: int) -> Block:
+        """Return block `k` as a node over the given sources, and the layout for writing it."""
         cut = tuple([places[k].get(axis, slice(None)) for axis in range(kept)])
         known = dict(zip(leaves, sources, strict=True))
         return restricted(rows, places[k], known), Layout.contiguous(node.shape).index(cut)
@@ -59,15 +60,16 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     forms = tuple([Layout.contiguous(leaf.shape).form for leaf in leaves])
     dtypes = tuple([leaf.dtype for leaf in leaves])
     blocks = Blocks(len(places), block)
-    recipe = Recipe(blocks, node.shape, node.dtype, dtypes, forms, None)  # met once, so not remembered
+    recipe = Recipe(blocks, node.shape, node.dtype, dtypes, forms, None)  # used once, so not cached
     return [Node(recipe, tuple(leaves), (0,) * len(leaves))]
 
 
 def _nbytes(source: Node | Scalar) -> int:
+    """Return the bytes of a source, 0 for a scalar."""
     return source.size * source.dtype.itemsize if type(source) is Node else 0
 
 
 def _place(rows: Rows, cut: Cut, *, is_causal: bool) -> Place:
-    """Where a block is among the axes of the product."""
+    """Return the slices of a block by axis of the contraction. If `is_causal`, the slice of steps ends at the last step that a row sees."""
     place = dict(zip((*rows.before, rows.row), (*cut.before, cut.rows), strict=True))
     return {**place, rows.steps: slice(0, cut.steps)} if is_causal else place

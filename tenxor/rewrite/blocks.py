@@ -1,4 +1,4 @@
-"""What is computed block by block, so that what one block needs on the way is never in memory for all of them."""
+"""Results computed block by block. Only the intermediate values of a single block are in memory at a time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from ..layout import Layout
 from ..node import Node, Special
 
-FEW_BYTES = 1 << 19  # of weights, up to which blocks save less than they cost, however few steps they see
-Block = tuple[Node, Layout]  # some elements, and the layout that writes them
+FEW_BYTES = 1 << 19  # bytes of weights up to which blocks cost more than they save, even with few steps
+Block = tuple[Node, Layout]  # a part of the elements, and the layout for writing the part
 
 
 class Blocks(Special):
-    """Elements computed in so many blocks. `block(sources, k)` is block `k`, made of nodes that stand for the sources."""
+    """The operation of a node computed in `count` blocks.
+
+    `block(sources, k)` returns block `k`: a node over `sources`, given as replacements of the node's own sources, and the layout for
+    writing it.
+    """
 
     __slots__ = ("block", "count")
 
@@ -22,7 +26,7 @@ class Blocks(Special):
 
 
 def is_much(reduction: Node) -> bool:
-    """Whether what a reduction reads is so much that it may be worth blocks."""
+    """Return whether a reduction reads enough bytes for blocks to pay."""
     through = reduction.layouts[0]
     assert through is not None
     return through.size * reduction.dtype.itemsize > FEW_BYTES

@@ -1,4 +1,4 @@
-"""Few kernels over windows: their numbers are copied far apart, so that lanes run along results rather than kernels."""
+"""Convolution with few kernels: the weights are copied with the kernels far apart, so that lanes run along results instead of kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from .short import FEW, overlaps, sides_of
 
 
 def kernels_apart(node: Node) -> list[Node] | None:
-    """A sum of products of windows with few kernels, with these copied; None for any other node."""
+    """Rewrite a sum of products of windows with few kernels, using a copy of the kernels. Return the new nodes, with the result last.
+
+    Return None for every node of another form.
+    """
     reduction, through, kept = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and through is not None
     (products,) = node.sources
@@ -32,6 +35,6 @@ def kernels_apart(node: Node) -> list[Node] | None:
 
 
 def _along_last(seen: Layout, kept: int) -> bool:
-    """Whether neighbouring results see what lies as near as anything that they add up."""
+    """Return whether the stride between neighbouring results is no larger than any nonzero stride of the view."""
     steps = [abs(step) for n, step in zip(seen.shape, seen.strides, strict=True) if n > 1]
     return kept > 0 and seen.shape[kept - 1] > 1 and abs(seen.strides[kept - 1]) <= min(s for s in steps if s)

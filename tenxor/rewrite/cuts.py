@@ -1,4 +1,4 @@
-"""Pairs of rows and steps, cut into blocks that are small enough to stay in caches, or at least not to fill memory."""
+"""The division of pairs of rows and steps into blocks that fit into caches, or at least into memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from itertools import pairwise, product
 
 from ..records import NamedTuple
 
-ROWS = 512  # of a block at most, if it sees all steps
-ROWS_IF_CAUSAL = (64, 128)  # and if its last row sees more of them than its first: of a few rows, and of many
+ROWS = 512  # maximal rows of a block without a causal mask
+ROWS_IF_CAUSAL = (64, 128)  # maximal rows of a causal block: with fewer than MANY_ROWS rows in total, and with more
 MANY_ROWS = 1024
-ALIKE = 64  # steps of which those that are not seen are left out together: so the others are added up in the same order
+ALIKE = 64  # unseen steps are left out in multiples of this number, so the rest is added in the same order
 
 
 class Cut(NamedTuple):
-    """A block: the slice of each axis in front of the rows, that of the rows, and how many steps they see."""
+    """A block: the slices of the axes before the rows, the slice of the rows, and the number of steps seen by the rows."""
 
     before: tuple[slice, ...]
     rows: slice
@@ -24,9 +24,11 @@ class Cut(NamedTuple):
 def cuts(
     before: Sequence[int], length: int, steps: int, itemsize: int, seen: int | None, block_bytes: int, fewest: int
 ) -> Iterator[Cut]:
-    """The blocks of so many rows, behind axes of some sizes: so many rows of all that is in front of them if that fits, else of some, or
-    of one; `fewest` at least. If each row sees so many steps more than its own number, and no others, those that a block does not see
-    are left out.
+    """Yield the blocks of `length` rows behind axes of the sizes `before`.
+
+    A block holds rows of as many outer indices as fit into `block_bytes`, or a part of the rows of one outer index, and at least `fewest`
+    rows. If `seen` is not None, row r sees the steps up to r + `seen`, and a block leaves out the steps seen by none of its rows.
+    `itemsize` is in bytes.
     """
     nbytes = steps * itemsize
     most = ROWS if seen is None else ROWS_IF_CAUSAL[length >= MANY_ROWS]

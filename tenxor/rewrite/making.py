@@ -1,4 +1,7 @@
-"""New nodes, made in a list in which each comes after what it reads."""
+"""Builders of replacement nodes.
+
+Each appends new nodes to the list `made`, sources first. The last node of a finished list is the result of the rewrite.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,20 @@ from ..node import Node, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 
-MOST = 32  # operations that are made anew for one part of a result
-Term = tuple[Node, Layout]  # a node, and how it is read
+MOST = 32  # limit on the operations recomputed for a part of a result
+Term = tuple[Node, Layout]  # a node with the layout of a read
 _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
 def reduced(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int) -> Node:
-    """The reduction of a node, seen through a layout, over all but its first `kept` axes."""
+    """Append the reduction of a node, read through a layout, over every axis except the first `kept`. Return the new node."""
     shape, dtype = through.shape[:kept], reduction.result(source.dtype)
     made.append(Node.of(reduction, shape, dtype, (source,), (through,)))
     return made[-1]
 
 
 def combined(made: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
-    """An elementwise operation on nodes, each read through a layout, and how it is read itself."""
+    """Append an elementwise operation on nodes, each read through a layout. Return the new node with a contiguous layout."""
     sources, layouts = zip(*terms, strict=True)
     shape = layouts[0].shape
     made.append(Node.of(op, shape, dtype, sources, layouts))
@@ -33,12 +36,15 @@ def combined(made: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
 
 
 def computed(made: list[Node], op: Op, *nodes: Node) -> Node:
-    """An elementwise result of nodes of one shape and dtype."""
+    """Append an elementwise operation on nodes of one shape and dtype, read contiguously. Return the new node."""
     return combined(made, op, nodes[0].dtype, *[(node, Layout.contiguous(node.shape)) for node in nodes])[0]
 
 
 def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> Term:
-    """What is read of a node through a layout, as another dtype: a node, in which it lies alike, and the layout that reads it."""
+    """Append the cast to another dtype of a node read through a layout. Return the new node with a layout of the same shape.
+
+    The elements of the new node keep their order in memory.
+    """
     order = memory_order([through]) or tuple(range(through.ndim))
     turned = through.permute(order)
     made.append(Node.of(_CAST, turned.shape, dtype, (source,), (turned,)))
@@ -46,14 +52,17 @@ def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> 
 
 
 def times_read(side: Layout, kept: int) -> int:
-    """How many results share an element of one side."""
+    """Return how many results share each element of an operand read through `side`, with `kept` axes of results; 1 for a view chain."""
     if side.base is not None:
         return 1
     return prod([n for n, step in zip(side.shape[:kept], side.strides, strict=False) if not step])
 
 
 def turned(made: list[Node], source: Node, seen: Layout, kept: int) -> Term:
-    """A copy of what is seen of a node through a layout, and the layout that sees it there: with the first `kept` axes last in memory."""
+    """Append a stored copy of a node read through `seen`, with the first `kept` axes last in memory. Return the copy and a layout.
+
+    The layout reads the copy with the shape of `seen`. Axes with stride 0 are not copied.
+    """
     axes = [a for a in (*range(kept, seen.ndim), *range(kept)) if seen.strides[a]]
     own = seen.permute((*axes, *(a for a in range(seen.ndim) if a not in axes)))
     own = own.index((slice(None),) * len(axes) + (0,) * (seen.ndim - len(axes)))
@@ -66,7 +75,7 @@ def turned(made: list[Node], source: Node, seen: Layout, kept: int) -> Term:
 
 
 def renewed(node: Node, instead: Mapping[Node, Node]) -> Node:
-    """A node that reads what stands for what it reads: itself, if nothing does."""
+    """Return a node with sources replaced by the map `instead`; the node itself if no source is in the map."""
     if not instead or instead.keys().isdisjoint(node.sources):
         return node
     found = Node(node.recipe, tuple([instead.get(s, s) if type(s) is Node else s for s in node.sources]), node.offsets)
@@ -75,23 +84,25 @@ def renewed(node: Node, instead: Mapping[Node, Node]) -> Node:
 
 
 def last_table(layout: Layout | None) -> Table | None:
-    """The table along the last axis of a layout."""
+    """Return the offset table along the last axis of a layout; None if there is none, or for a view chain."""
     return layout.tables[-1] if layout is not None and layout.tables and layout.base is None else None
 
 
 def reads_by_tables(node: Node) -> bool:
-    """Whether it reads something through a table along the last axis."""
+    """Return whether a node reads a source through an offset table along the last axis."""
     return any([form is not None and last_table(form.layout) is not None for form in node.recipe.forms])
 
 
 def is_made(source: Node | Scalar, *kinds: type) -> TypeGuard[Node]:
-    """Whether a source is of an operation, or of other `kinds`, and computed where it is needed: never in memory as a whole."""
+    """Return whether a source is a pending node, not marked to be stored, of an elementwise operation or one of the classes `kinds`."""
     return type(source) is Node and source.buffer is None and not source.stored and type(source.op) in (Op, *kinds)
 
 
 def made_at(made: list[Node], node: Node, place: Layout, others: Set[Node] = frozenset()) -> Node:
-    """The elements of an elementwise node at a place, made anew of those that its operands have there: so a part of it is
-    computed alone, and all of it is never stored. What is among `others` is read as it is.
+    """Append nodes to compute an elementwise node only at the elements `place`, and return the last: a part is computed without the whole.
+
+    Operands are recomputed at these elements too, up to a limit of `MOST` nodes. Nodes in `others` and nodes read through view chains are
+    not recomputed.
     """
     known: dict[tuple[Node, Layout], Node] = {}
     stack = [(node, place)]

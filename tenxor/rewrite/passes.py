@@ -1,9 +1,8 @@
-"""What is computed, for speed, instead of what was written: nodes become nodes that give the same.
+"""The rewriting passes: rules replace nodes of the user's graph by nodes with equal values for faster execution.
 
-A graph is what the user wrote. How it is computed is decided when a plan is made: here, by rules that look at one node and what it is
-made of. A rule knows shapes and layouts alone: neither where in memory a view begins, nor how many threads there are; and what else is
-in the graph only where the bits are the same either way. So those do not depend on when, and together with what, something is
-computed.
+Rules apply when a plan is made. A rule sees a node and the node's sources. Rules use only shapes and layouts, not offsets or the number of
+threads; they use the rest of the graph only where the bits are the same either way. So the bits of a value do not depend on the time of the
+computation, or on the nodes computed together with this value.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from ..ops.reductions import Reduction
 from .blocks import is_much
 from .making import reads_by_tables, renewed
 
-# New nodes, each after what it reads; the last of them stands for the given one.
+# A rule returns new nodes, sources first, with the replacement of the given node last; or None.
 Rule = Callable[[Node], list[Node] | None]
-# Nodes in order, and what stands for those of before that are others now.
+# The nodes after a pass, in order, and the replacements of nodes that changed.
 Applied = tuple[Sequence[Node], dict[Node, Node]]
 
 
 def _as_one(node: Node) -> list[Node] | None:
-    """What becomes of a node by itself."""
+    """Apply the rules for single reductions to a node, and return the new nodes of the first match, or None."""
     from .best import in_two_passes
     from .convolution import kernels_apart
     from .products import product_in_parts
@@ -35,7 +34,7 @@ def _as_one(node: Node) -> list[Node] | None:
 
 
 def rewritten(order: Sequence[Node], results: Collection[Node] = ()) -> dict[Node, Node]:
-    """What stands for some of the pending nodes in `order`, in which each comes after all that it reads; some are wanted as `results`."""
+    """Map pending nodes to replacements. `order` lists the nodes, sources first; `results` are the nodes whose values are asked for."""
     reductions = [node for node in order if isinstance(node.op, Reduction)]
     passes: list[Callable[[Sequence[Node]], Applied]] = []
     if any(map(is_much, reductions)):
@@ -62,7 +61,7 @@ def rewritten(order: Sequence[Node], results: Collection[Node] = ()) -> dict[Nod
 
 
 def _to_reductions(rule: Rule, order: Sequence[Node]) -> Applied:
-    """The nodes with a rule applied to each reduction, in order."""
+    """Apply a rule to each reduction, in order. Return the new list of nodes, and the replacements."""
     now: list[Node] = []
     instead: dict[Node, Node] = {}
     for node in order:

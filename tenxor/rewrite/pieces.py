@@ -1,8 +1,8 @@
-"""What reads others along its last axis through tables that go on evenly for long, as those of rolled ones do, is computed in pieces,
-within which there are no such tables: so vectors are loaded, where elements would be gathered.
+"""Splitting of elementwise nodes by runs of offset tables, for example of rolled tensors.
 
-Pieces end where such tables along any axis do not go on. A table along another axis alone says where rows begin, which costs next to
-nothing.
+A node read through a table along the last axis is computed in pieces, so that the table has a constant step within each piece. Then vectors
+are loaded, instead of gathered element by element. Pieces also end at breaks of tables along earlier axes. A table along an earlier axis
+alone does not split a node: it only gives the beginnings of rows, at almost no cost.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..ops import Op
 from .making import MOST as MOST_MADE
 from .making import made_at, reads_by_tables, renewed
 
-MOST = 16  # pieces
-LEAST = 1 << 12  # elements of one, on the average
-Boxes = list[list[tuple[int, int]]]  # along each axis, where pieces begin and end
+MOST = 16  # maximal number of pieces
+LEAST = 1 << 12  # minimal elements of a piece, on average
+Boxes = list[list[tuple[int, int]]]  # for each axis, the begin and end of each piece
 
 
 def in_pieces(order: Sequence[Node], results: Collection[Node] = ()) -> tuple[list[Node], dict[Node, Node]]:
-    """The nodes in order, with some computed in pieces, and what stands for those that are others now."""
+    """Return the nodes in order, with nodes split into pieces, and the replacements of changed nodes."""
     clusters = _Clusters(order, results)
     now: list[Node] = []
     instead: dict[Node, Node] = {}
@@ -42,11 +42,10 @@ def in_pieces(order: Sequence[Node], results: Collection[Node] = ()) -> tuple[li
 
 
 class _Clusters:
-    """Elementwise nodes, with those that they read as they lie. Where one ends, something else needs its values: a result, or what reads
-    them otherwise.
+    """Clusters of elementwise nodes connected by contiguous reads. A cluster ends at a result, or at a node read in a different way.
 
-    A cluster is made anew in each piece, unless it is large, or part of another kernel as a sum: of these only those are computed in
-    pieces that read through tables themselves.
+    A cluster is recomputed as a whole in each piece. In a large cluster, or a part of another kernel, for example of a sum, only the nodes
+    with reads through tables are computed in pieces.
     """
 
     def __init__(self, order: Sequence[Node], results: Collection[Node]) -> None:
@@ -61,7 +60,7 @@ class _Clusters:
                 if node not in self.elementwise and not stores(node.op):
                     inside.add(source)
         self.ends = {node for node in self.elementwise if node.stored or node in results or node in others or node not in within}
-        self.boxes: dict[Node, tuple[Boxes, Set[Node]]] = {}  # of what is computed in pieces, and what is not made anew in each
+        self.boxes: dict[Node, tuple[Boxes, Set[Node]]] = {}  # the pieces of each split node, and the nodes not recomputed per piece
         reading = set[Node]()
         for node in self.ends:
             its = self._of(node)
@@ -77,7 +76,7 @@ class _Clusters:
                 self.boxes[node] = boxes, self.elementwise
 
     def _of(self, end: Node) -> set[Node]:
-        """All nodes of a cluster."""
+        """Return the nodes of the cluster that ends at a node."""
         found, stack = {end}, [end]
         while stack:
             last = stack.pop()
@@ -88,7 +87,7 @@ class _Clusters:
         return found
 
     def pieces_of(self, node: Node) -> list[Node] | None:
-        """A node, piece by piece; None if it is computed as it is."""
+        """Return the nodes to compute a node piece by piece, with the replacement last; None if the node is not split."""
         if node not in self.boxes:
             return None
         (boxes, others), whole, flat = self.boxes[node], Layout.contiguous(node.shape), Layout.contiguous((node.size,))
@@ -101,8 +100,10 @@ class _Clusters:
 
 
 def _boxes(shape: tuple[int, ...], nodes: Iterable[Node]) -> Boxes | None:
-    """The pieces within which all tables of nodes with this shape go on evenly; None if they are one, or too many. Where tables of the
-    first axes never go on for long, these are left alone.
+    """Return the pieces within which the tables of the nodes have constant steps, as ranges along each axis.
+
+    Return None if the last axis is not split, or if pieces are too many or too small. Earlier axes whose tables break too often are not
+    split.
     """
     places = [{0, n} for n in shape]
     for at in [layout for node in nodes for layout in node.layouts if layout is not None and layout.base is None]:
@@ -113,7 +114,7 @@ def _boxes(shape: tuple[int, ...], nodes: Iterable[Node]) -> Boxes | None:
 
 
 def _breaks(table: Table) -> list[int]:
-    """The indices at which a table does not go on by its usual step; some of them, if they are too many."""
+    """Return the indices at which a table departs from the most common step, at most `MOST + 1` indices."""
     steps, counts = np.unique(np.diff(table.offsets), return_counts=True)
     jumps = np.diff(table.offsets) != steps[counts.argmax()]
     found: list[int] = (np.flatnonzero(jumps)[: MOST + 1] + 1).tolist()

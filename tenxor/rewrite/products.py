@@ -1,6 +1,4 @@
-"""Long sums of products run in parts: so threads have more to share, what is packed stays small, and rounding errors grow
-less.
-"""
+"""Division of long contractions into parts: threads get more to share, packed operands stay small, and rounding errors grow less."""
 
 from __future__ import annotations
 
@@ -13,12 +11,15 @@ from ..ops.reductions import Reduction
 from .making import computed, reduced
 from .reductions import FEW, reduced_in_parts
 
-STEPS = 1 << 14  # of a sum that is long are taken on their own, and these results added up
+STEPS = 1 << 14  # steps of a part; the results of the parts are added
 _MULTIPLY = OPS["multiply"]
 
 
 def product_in_parts(node: Node) -> list[Node] | None:
-    """A long sum of products as one over blocks of steps, and then of their results; None for any other node."""
+    """Rewrite a long contraction as a contraction over blocks of steps, and a sum of the results; return None for every other node.
+
+    The new nodes are listed sources first, with the result last.
+    """
     reduction, through, kept = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and through is not None
     if prod(through.shape[kept:]) < 2 * STEPS or node.size <= FEW:
@@ -38,14 +39,14 @@ def product_in_parts(node: Node) -> list[Node] | None:
 
 
 def _is_shared(side: Layout, kept: int) -> bool:
-    """Whether several results need the same elements of one side."""
+    """Return whether several results need the same elements of one side."""
     return side.base is None and any(
         n > 1 and not step for n, step in zip(side.shape[:kept], side.strides, strict=False)
     )
 
 
 def _summed(made: list[Node], reduction: Reduction, products: Node, kept: int) -> Node:
-    """The sum of some products over all but the first `kept` axes, in parts if it is long."""
+    """Append the sum of products over every axis except the first `kept`, in parts if it is long. Return the last node."""
     steps = prod(products.shape[kept:])
     if steps < 2 * STEPS:
         return reduced(made, reduction, products, Layout.contiguous(products.shape), kept)
@@ -55,6 +56,10 @@ def _summed(made: list[Node], reduction: Reduction, products: Node, kept: int) -
     whole = size - size % each
 
     def part(begin: int, end: int, *, cut: bool) -> Node:
+        """Append the sum of the steps from `begin` to `end` of the longest axis, and return the node.
+
+        With `cut`, append partial sums over blocks of steps instead, with the blocks along a new first axis.
+        """
         where = (slice(None),) * axis + (slice(begin, end),)
         sides = [side.index(where) for side in products.layouts if side is not None]
         if cut:
@@ -65,7 +70,7 @@ def _summed(made: list[Node], reduction: Reduction, products: Node, kept: int) -
         return _summed(made, reduction, made[-1], kept + cut)
 
     found = part(0, whole, cut=True)
-    found.stored = True  # computed on its own: it is what the threads share
+    found.stored = True  # a separate kernel, for the threads to share
     last = Layout.contiguous(found.shape).permute((*range(1, kept + 1), 0))
     found = reduced_in_parts(made, reduction, found, last, kept)
     return computed(made, OPS["add"], found, part(whole, size, cut=False)) if whole < size else found

@@ -1,5 +1,6 @@
-"""Large reductions run in parts: threads share independent blocks, and lanes need rows of some length. Rounding errors grow
-less, too.
+"""Division of large reductions into parts: threads share independent blocks, and lanes get rows of sufficient length.
+
+Rounding errors also grow less.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from ..ops import OPS
 from ..ops.reductions import COMBINED_BY, REDUCTIONS, Reduction
 from .making import computed, converted, reduced
 
-# A large reduction to few elements is cut into blocks. If rows are added up that are short, several are taken as one.
+# A reduction of LARGE elements to FEW results, or FEW_COLUMNS contiguous results, is split into BLOCKS blocks. Short rows are joined.
 LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
-HUGE, FEW_HUGE, MANY = 1 << 28, 1 << 10, 1 << 14  # so large ones are cut into so many: between two of them signals are heard
-SHORT, LONG = 64, 256  # elements of a row
+HUGE, FEW_HUGE, MANY = 1 << 28, 1 << 10, 1 << 14  # HUGE elements to FEW_HUGE results: MANY blocks, with signals between
+SHORT, LONG = 64, 256  # elements of a row: shorter rows are joined, up to this length
 
 
 def reduction_in_parts(node: Node) -> list[Node] | None:
-    """A large reduction as one of its parts, and then of their results; None for any other node."""
+    """Rewrite a large reduction as a reduction of parts and a reduction of their results; return None for every other node.
+
+    The new nodes are listed sources first, with the result last.
+    """
     reduction, through = node.op, node.layouts[0]
     assert isinstance(reduction, Reduction) and through is not None
     if through.size < LARGE or reduction.name not in COMBINED_BY:
@@ -32,7 +36,10 @@ def reduction_in_parts(node: Node) -> list[Node] | None:
 
 
 def reduced_in_parts(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int) -> Node:
-    """The reduction of what is read of a node, over all but the first `kept` axes, in parts if it is large."""
+    """Append the reduction of a node read through a layout over every axis except the first `kept`, in parts if it is large.
+
+    Return the last node.
+    """
     inner = _inner_axes(through, kept)
     blocks, together = (1, 1) if inner else _parts(through, kept)
     if blocks * together == 1 and not inner:
@@ -46,7 +53,7 @@ def reduced_in_parts(made: list[Node], reduction: Reduction, source: Node, throu
 
 
 def _inner_first(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int, inner: int) -> Node:
-    """First over the last `inner` axes, and then over the others."""
+    """Append the reduction over the last `inner` axes, then over the rest. Return the last node."""
     first = through.ndim - inner
     partial = reduced(
         made,
@@ -64,18 +71,21 @@ def _inner_first(made: list[Node], reduction: Reduction, source: Node, through: 
 def _in_blocks(
     made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int, blocks: int, together: int
 ) -> Node:
-    """Over blocks of the longest axis, with so many rows taken together, then over their results, and what fills no block."""
+    """Append the reduction over `blocks` blocks of the longest axis, with `together` rows joined, then over the results and the remainder.
+
+    Return the last node.
+    """
     axis = max(range(kept, through.ndim), key=lambda a: through.shape[a])
     size = through.shape[axis]
     blocks = min(blocks, size)
     whole = size - size % (blocks * together)
     before = (slice(None),) * axis
     cut = through.index((*before, slice(0, whole))).unflatten(axis, (blocks, -1, together))
-    # The blocks come first and rows taken together before the last axis, where they lie in memory.
+    # The axis of blocks comes first. Joined rows come before the last axis, as in memory.
     order = [axis, *range(kept - 1), axis + 2, *range(max(kept - 1, 0), kept)]
     cut = cut.permute((*order, *(a for a in range(cut.ndim) if a not in order)))
     partial = reduced(made, reduction, source, cut, kept + 2)
-    partial.stored = True  # computed on its own: it is what the threads share
+    partial.stored = True  # a separate kernel, for the threads to share
     parts = (0, max(kept, 1))
     last = Layout.contiguous(partial.shape).permute((*(a for a in range(kept + 2) if a not in parts), *parts))
     found = reduced(made, _of_results(reduction), partial, last, kept)
@@ -86,13 +96,14 @@ def _in_blocks(
 
 
 def _of_results(reduction: Reduction) -> Reduction:
-    """The reduction of a reduction's results."""
+    """Return the reduction for partial results of a reduction: "sum" for "count_nonzero", otherwise the reduction itself."""
     return REDUCTIONS["sum" if reduction.name == "count_nonzero" else reduction.name]
 
 
 def _inner_axes(through: Layout, kept: int) -> int:
-    """How many of the last reduced axes lie further in, in memory, than all kept ones, if others lie further out: then
-    they are reduced first, and all of it is read as it lies.
+    """Return the number of trailing reduced axes with smaller strides than every kept axis; 0 unless other reduced axes have larger ones.
+
+    The trailing axes are reduced first, so memory is read in order.
     """
     if through.size < LARGE or not kept or through.base is not None or through.tables is not None:
         return 0
@@ -105,9 +116,7 @@ def _inner_axes(through: Layout, kept: int) -> int:
 
 
 def _parts(through: Layout, kept: int) -> tuple[int, int]:
-    """Into how many blocks a reduction is cut that leaves the first `kept` axes of what it reads, and how many rows are
-    then taken together.
-    """
+    """Return the number of blocks for a reduction which keeps the first `kept` axes, and the number of rows to join; (1, 1) to leave it."""
     results = prod(through.shape[:kept])
     if through.size < LARGE:
         return 1, 1

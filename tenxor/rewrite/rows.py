@@ -1,4 +1,4 @@
-"""What a product makes row by row on one of its sides: which nodes that are, and the same for some rows alone."""
+"""The subgraph computed row by row on one side of a contraction, and the restriction of this subgraph to a range of rows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from ..ops.reductions import Reduction
 from ..records import NamedTuple
 from .making import is_made
 
-MOST = 64  # nodes that one side is made of
+MOST = 64  # maximal number of nodes below a side
 
-Axes = tuple[int, ...]  # for each axis of a node the axis of the product that it is, or -1 if it is none
-Place = dict[int, slice]  # by the axis of the product
+Axes = tuple[int, ...]  # for each axis of a node, the equal axis of the contraction, or -1
+Place = dict[int, slice]  # slices by axis of the contraction
 
 
 class Rows(NamedTuple):
-    """All that depends on the rows, each node after what it reads, and their axes: those in front of the rows, that of the rows,
-    and that of the steps of the product. `weights` is the side.
+    """The nodes depending on the rows, sources first, and the axes of each.
+
+    `before`, `row` and `steps` are axes of the contraction: the axes before the rows, the rows, and the summed steps. `weights` is the
+    side.
     """
 
     order: list[Node]
@@ -29,13 +31,14 @@ class Rows(NamedTuple):
     steps: int
 
     def further(self, node: Node) -> Axes:
-        """The axes that a reduction runs over, as far as they are known."""
+        """Return the axes of the contraction that a reduction runs over, -1 for unknown axes."""
         return _further(node, self.axes)
 
 
 def rows_of(node: Node, products: Node, side: int, shared: Set[Node]) -> Rows | None:
-    """What one side of a product makes of pairs of rows and steps, row by row; None if it does not. What others read, too, and has a row
-    but no steps, is there for all rows anyway, and is not made again.
+    """Return the subgraph on a side of a contraction that is computed row by row from pairs of rows and steps, or None.
+
+    Nodes in `shared` (with several readers) that depend on rows but not on steps are computed for every row anyway. They stay outside.
     """
     weights, through, other = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if through is None or other is None or not is_made(weights, Reduction):
@@ -59,7 +62,7 @@ def rows_of(node: Node, products: Node, side: int, shared: Set[Node]) -> Rows | 
 
 
 def _depending(node: Node, products: Node, row: int, steps: int, shared: Set[Node]) -> dict[Node, Axes] | None:
-    """The axes of all that depends on the rows; None if that is too much. What is read in two ways is left as it is."""
+    """Return the axes of each node that depends on the rows; None if the nodes are too many. Nodes read in two ways are not entered."""
     apart: set[Node] = set()
     while len(apart) <= MOST:
         found: dict[Node, Axes] = {node: tuple(range(steps)), products: (*range(steps), steps)}
@@ -77,7 +80,7 @@ def _depending(node: Node, products: Node, row: int, steps: int, shared: Set[Nod
 
 
 def _propagate(found: dict[Node, Axes], products: Node, apart: set[Node], row: int, steps: int) -> Node | None:
-    """Propagate axes to what the products are made of, but for the nodes `apart`; or a node that is read in two ways."""
+    """Record in `found` the axes of the nodes below the products, except nodes in `apart`. Return a node read in two ways, or None."""
     stack = [products]
     while stack and len(found) <= 2 * MOST:
         reader = stack.pop()
@@ -88,7 +91,7 @@ def _propagate(found: dict[Node, Axes], products: Node, apart: set[Node], row: i
             at = walked(through, source.shape)
             axes = () if at is None else tuple([own[a] if a >= 0 else -1 for a in at])
             before = found.get(source, axes)
-            # What a reduction runs over is an axis of the product if others read it so.
+            # An axis unknown below a reduction (-1) is the axis of steps if a second reader says so.
             if len(axes) != len(before) or any(
                 a != b and {a, b} != {-1, steps} for a, b in zip(axes, before, strict=True)
             ):
@@ -102,6 +105,10 @@ def _propagate(found: dict[Node, Axes], products: Node, apart: set[Node], row: i
 
 
 def _further(node: Node, found: dict[Node, Axes]) -> Axes:
+    """Return the axes of the contraction that a reduction runs over, given the axes of its source in `found`.
+
+    An unknown axis is -1. A node that is not a reduction gives an empty tuple.
+    """
     if not isinstance(node.op, Reduction):
         return ()
     (source,), (through,), first = node.sources, node.layouts, len(node.shape)
@@ -115,7 +122,10 @@ def _further(node: Node, found: dict[Node, Axes]) -> Axes:
 
 
 def walked(through: Layout, shape: tuple[int, ...]) -> Axes | None:
-    """Which axis of a layout walks each axis of a node, -1 for those of size 1; None if one is not walked as it is."""
+    """Return, for each axis of a node of this shape, the axis of the layout along it, -1 for axes of size 1.
+
+    Return None if an axis of the node is not read whole and in order.
+    """
     if through.base is not None or through.tables is not None or through.offset:
         return None
     found = []
@@ -131,7 +141,7 @@ def walked(through: Layout, shape: tuple[int, ...]) -> Axes | None:
 
 
 def _ordered(node: Node, some: dict[Node, Axes]) -> list[Node]:
-    """The nodes among `some` that a node is made of, each after what it reads."""
+    """Return the nodes of `some` below and including `node`, sources first."""
     found: dict[Node, None] = {}
     stack = [node]
     while stack:
@@ -144,7 +154,7 @@ def _ordered(node: Node, some: dict[Node, Axes]) -> list[Node]:
 
 
 def restricted(rows: Rows, place: Place, known: dict[Node, Node]) -> Node:
-    """The product at one place, made anew of nodes that stand for what does not depend on the rows."""
+    """Return a copy of the contraction restricted to `place`. `known` maps the nodes outside of the subgraph to replacements."""
     twin: dict[Node, Node] = {}
     whole = slice(None)
     for node in rows.order:
@@ -167,7 +177,7 @@ def restricted(rows: Rows, place: Place, known: dict[Node, Node]) -> Node:
 
 
 def _through(through: Layout, before: tuple[int, ...], now: tuple[int, ...], cut: list[slice]) -> Layout:
-    """The layout for the part of a node that has the shape `now`."""
+    """Return the layout for a restricted source of shape `now`, which had shape `before`."""
     at = walked(through, before)
     assert at is not None
     strides = [0] * through.ndim
@@ -178,4 +188,5 @@ def _through(through: Layout, before: tuple[int, ...], now: tuple[int, ...], cut
 
 
 def _cut(shape: tuple[int, ...], cut: list[slice]) -> tuple[int, ...]:
+    """Return a shape after slicing each axis."""
     return tuple([len(range(n)[some]) for n, some in zip(shape, cut, strict=False)])

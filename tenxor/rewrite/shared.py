@@ -1,5 +1,7 @@
-"""What many results share of a short reduction, and is read across memory for neighbouring ones, is copied first, turned: the few centres,
-say, that many points are compared with, coordinate by coordinate. So a vector of it is loaded at once.
+"""Transposed copies of small operands shared by the results of a short reduction.
+
+An example is a few centres compared with many points, coordinate by coordinate. Neighbouring results read such an operand with a large
+stride. With the copy, a vector is loaded at once.
 """
 
 from __future__ import annotations
@@ -8,12 +10,15 @@ from ..layout import Layout
 from ..node import Node
 from .making import Term, made_at, renewed, times_read, turned
 
-TIMES = 64  # that each element is read, from which it is worth a copy
-ROW = 4  # neighbouring results, beyond which lanes run along them
+TIMES = 64  # minimal number of reads of each element for which a copy pays
+ROW = 4  # maximal number of neighbouring results without lanes along them
 
 
 def with_shared_turned(made: list[Node], source: Node, through: Layout, kept: int) -> Term:
-    """What is reduced over all but its first `kept` axes, of such copies, and how it is seen; itself where there is nothing to copy."""
+    """Return an operand of a reduction over every axis except the first `kept`, with shared operands copied, and the layout for reading it.
+
+    New nodes are appended to `made`. Return `source` and `through` themselves if there is nothing to copy.
+    """
     anew: list[Node] = []
     made_at(anew, source, through)
     copies: dict[Term, Term] = {}
@@ -38,7 +43,7 @@ def with_shared_turned(made: list[Node], source: Node, through: Layout, kept: in
 
 
 def _is_shared(seen: Layout, kept: int) -> bool:
-    """Whether many results see the same of it, and neighbours what lies further apart than what each of them reduces."""
+    """Return whether many results read the same elements, with a larger stride between neighbouring results than inside a result."""
     if seen.base is not None or seen.tables is not None or not kept or seen.shape[kept - 1] <= ROW:
         return False
     steps = [abs(step) for n, step in zip(seen.shape[kept:], seen.strides[kept:], strict=True) if n > 1 and step]

@@ -1,6 +1,6 @@
-"""Short reductions are written out, term by term: so lanes run along the results, which are many, and not along the few terms.
+"""Unrolling of short reductions, term by term, so that lanes run along the many results instead of the few terms.
 
-Those are reductions over windows that overlap, as convolutions and pooling have them, and over rows that are shorter than a vector.
+Short are reductions over overlapping windows, as in convolution and pooling, and over rows shorter than a vector.
 """
 
 from __future__ import annotations
@@ -16,25 +16,28 @@ from ..ops.reductions import COMBINED_BY, Reduction
 from .making import Term, combined, converted, is_made, made_at, times_read
 from .shared import with_shared_turned
 
-TERMS = 32  # at most
-ROW, MANY = 8, 1 << 16  # elements of a row that is short, and in all such rows
-BEST = 16  # and where the best is looked for, as what lanes found takes longer to compare
-PLACES = 1 << 14  # elements of all rows whose places are looked for, which takes longest
-FEW = 4  # results that share each element of one side of a product, from which tiles are computed
-_BEST_BY = {"argmax": "maximum", "argmin": "minimum"}  # the operation that finds what their places are of
+TERMS = 32  # maximal number of terms
+ROW, MANY = 8, 1 << 16  # maximal elements of a short row, and minimal elements of the rows together
+BEST = 16  # maximal elements of a row for max, min, argmax and argmin: combining lanes takes longer for these
+PLACES = 1 << 14  # minimal elements of the rows together for argmax and argmin, the slowest reductions
+FEW = 4  # minimal number of results that share each element of a side for a contraction with register tiles
+_BEST_BY = {"argmax": "maximum", "argmin": "minimum"}  # the operation for the extremum whose position is found
 _WRITTEN_OUT = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_BEST_BY)
 _INTEGERS = {d.itemsize: d for d in (int8, int16, int32, int64)}
 _MULTIPLY = OPS["multiply"]
 
 
 def written_out(node: Node) -> list[Node] | None:
-    """A short reduction, term by term; None for any other node."""
+    """Rewrite a short reduction as elementwise operations on the terms; return None for every other node.
+
+    The new nodes are listed sources first, with the result last.
+    """
     reduction, through, kept = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and through is not None
     if not 1 < prod(through.shape[kept:]) <= TERMS or reduction.name not in _WRITTEN_OUT or not node.size:
         return None
     if reduction.places and through.ndim - kept != 1:
-        return None  # places are counted along all axes
+        return None  # a position would count along several axes
     (source,) = node.sources
     assert type(source) is Node
     sides = sides_of(source, through)
@@ -66,12 +69,15 @@ def written_out(node: Node) -> list[Node] | None:
         found = _first(made, terms, found)
     if found[0].dtype is not node.dtype:
         combined(made, OPS["cast"], node.dtype, found)
-    made[-1].stored = row == len(terms)  # what a row has one of is computed for many rows at once, before it is needed
+    made[-1].stored = row == len(terms)  # a result per row: compute the results of many rows together, before their use
     return made
 
 
 def _first(made: list[Node], terms: list[Term], best: Term) -> Term:
-    """The first place where a term is the best of all, or NaN, which the best is if any is: how many come before, in integers as wide."""
+    """Append the position of the first term equal to the extremum `best`, or NaN: the number of terms before. Return the position.
+
+    The count is an integer as wide as the elements. With a NaN among the elements, the extremum is NaN.
+    """
     places = _INTEGERS[terms[0][0].dtype.compute.itemsize]
     before: list[Term] = []
     for term in terms[:-1]:
@@ -84,7 +90,7 @@ def _first(made: list[Node], terms: list[Term], best: Term) -> Term:
 
 
 def is_another(made: list[Node], term: Term, best: Term) -> Term:
-    """Where a term is not the best, nor NaN, which is the best whichever it is."""
+    """Append the test whether a term is neither the extremum `best` nor NaN, and return the test."""
     differs = combined(made, OPS["not_equal"], boolean, term, best)
     if not term[0].dtype.is_float:
         return differs
@@ -92,7 +98,7 @@ def is_another(made: list[Node], term: Term, best: Term) -> Term:
 
 
 def sides_of(source: Node, through: Layout) -> tuple[Layout, ...]:
-    """The layouts of both sides of a product that is reduced as it lies; nothing for anything else."""
+    """Return the layouts of both sides of a pending product that is reduced contiguously; otherwise an empty tuple."""
     if source.buffer is not None or source.op is not _MULTIPLY or source.stored:
         return ()
     one, other = source.layouts
@@ -102,7 +108,7 @@ def sides_of(source: Node, through: Layout) -> tuple[Layout, ...]:
 
 
 def overlaps(through: Layout, kept: int) -> bool:
-    """Whether what is reduced for one result has elements in common with what is for another, or between them: windows."""
+    """Return whether the elements of neighbouring results overlap or interleave in memory, as windows do."""
     if through.base is not None or through.tables is not None:
         return False
     axes = [(n, abs(step)) for n, step in zip(through.shape, through.strides, strict=True)]
@@ -115,7 +121,7 @@ def overlaps(through: Layout, kept: int) -> bool:
 
 
 def _short_row(through: Layout, kept: int, reduction: Reduction) -> int:
-    """How many elements that are reduced lie side by side in memory, if these are few, and there are many such rows; else 0."""
+    """Return the number of contiguous elements reduced for a result, if the elements are few and the rows many; otherwise 0."""
     longest = BEST if reduction.ordered else ROW
     if through.size < (PLACES if reduction.places else MANY) or through.base is not None or through.tables is not None:
         return 0
@@ -130,13 +136,13 @@ def _short_row(through: Layout, kept: int, reduction: Reduction) -> int:
 
 
 def _terms(through: Layout, kept: int) -> list[Layout]:
-    """The layout of each term."""
+    """Return the layout of each term."""
     before = (slice(None),) * kept
     return [through.index((*before, *place)) for place in product(*map(range, through.shape[kept:]))]
 
 
 def _products(made: list[Node], products: Node, sides: tuple[Layout, ...], kept: int) -> list[tuple[Node, Layout]]:
-    """The product of each term."""
+    """Append the product of each term, and return the terms."""
     for its in zip(*[_terms(side, kept) for side in sides], strict=True):
         made.append(Node.of(_MULTIPLY, its[0].shape, products.dtype, products.sources, its))
     return [(term, Layout.contiguous(term.shape)) for term in made]

@@ -1,7 +1,7 @@
-"""Which steps of a product weigh nothing for a row, because they come later: those of causal attention.
+"""Recognition of causal masks: the steps of a contraction with weight 0 for a row because they come later.
 
-What weighs nothing may be left out only where that was said (`where_seen`): 0 times NaN is NaN, and whoever writes products and
-weights of their own is to see it.
+Steps of weight 0 may be skipped only where the user's code asks for it, by `where_seen`: 0 times NaN is NaN, and a user who writes weights
+and products directly must see this NaN.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _OF_LOWEST = {"subtract": -inf, "exp": 0.0}
 
 
 def steps_seen(rows: Rows) -> int | None:
-    """How many steps more than its own number each row sees, where all others weigh nothing; None if any may weigh something."""
+    """Return how many steps beyond its own number each row sees, or None if later steps may have a weight other than 0."""
     reach: int | None = None
-    value: dict[Node, float | None] = {}  # of each node at a step that is not seen, if that is known: -inf, or 0
+    value: dict[Node, float | None] = {}  # the value of each node at unseen steps, if known: -inf or 0
     for node in rows.order[:-2]:
         if isinstance(node.op, Reduction):
             if rows.steps in rows.further(node):
@@ -39,7 +39,7 @@ def steps_seen(rows: Rows) -> int | None:
 
 
 def _reach(node: Node, rows: Rows) -> int | None:
-    """How many steps more than its own number each row sees, if a node is -inf at all others."""
+    """Return how many steps beyond its own number each row sees, if `node` is a `where_seen` with -inf at later steps; otherwise None."""
     if node.op is not OPS["where_seen"]:
         return None
     condition, _, otherwise = node.sources
@@ -60,7 +60,7 @@ def _reach(node: Node, rows: Rows) -> int | None:
 
 
 def _counted(source: Node | Scalar, through: Layout | None, ndim: int) -> tuple[int, int] | None:
-    """The one axis along which a source counts by one, and from where; None if it does not."""
+    """Return the only axis along which a source counts up by 1, and the first value; None for a source of another form."""
     if type(source) is not Node or source.op is not POSITION or through is None or through.base is not None:
         return None
     if through.tables is not None or sorted(through.strides) != [0] * (ndim - 1) + [1]:
@@ -69,7 +69,10 @@ def _counted(source: Node | Scalar, through: Layout | None, ndim: int) -> tuple[
 
 
 def _value(node: Node, value: dict[Node, float | None], rows: Rows) -> float | None:
-    """What an operation makes of a step that is not seen, with operands besides that are the same for the whole row."""
+    """Return the value of an elementwise node at unseen steps, -inf or 0, or None if the value is unknown.
+
+    The first operand must have a known value at these steps, and the remaining operands must be the same for every step of a row.
+    """
     first, *others = node.sources
     if type(first) is not Node or any(
         type(s) is Node and (s not in rows.axes or rows.steps in rows.axes[s]) for s in others

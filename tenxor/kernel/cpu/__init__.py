@@ -1,4 +1,4 @@
-"""Loops for a processor with caches and vectors: passes that make another nest of one, and change no value that it computes.
+"""Scheduling passes for a processor with caches and vectors. Each maps a loop nest to another that computes the same values.
 
-`schedule.py` says in which order they come.
+`schedule.py` fixes the order of the passes.
 """

@@ -1,11 +1,12 @@
-"""Rows that are reduced: several at a time, in three cases.
+"""Unroll-and-jam of reduced rows: several rows at a time, in three cases.
 
-What is written on the way of a reduction, as running sums are, waits for the element before. What is reduced together with what is the
-same for all rows, as a matrix times a vector: that and a long row push each other out of the nearest cache, so each row would wait for the
-vector anew; and where vectors are short each addition waits for the one before. And rows that come from memory, as the blocks of a large
-sum do: a processor looks ahead in several streams, in each to the end of a page, so memory answers four of them sooner than one, by a third
-or more; those with long vectors, only where rows are far apart. Of several rows abreast each still adds its elements in the same order,
-with states of its own.
+- A running reduction writes an element per step, and each step waits for the previous one.
+- Rows are reduced together with shared operands, as in a matrix-vector product. A long row and the shared operands evict each other from
+  the nearest cache, so each row would wait for both. With short vectors, each addition also waits for the previous one.
+- Rows come from memory, for example the blocks of a large sum. A processor prefetches several streams, each to the end of a page, so memory
+  delivers four streams faster than a single one, by a third or more. With long vectors this holds only for rows far apart.
+
+Each row has separate states, and adds its elements in the same order as alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from ..nest import Body, Nest
 
 
 def abreast(nest: Nest, target: Target) -> Nest:
-    """The nest, with the turns of its loop over rows several abreast where that pays, and it does little else."""
+    """Return the nest with several iterations of the loop over rows interleaved, where this pays.
+
+    The nest must hold a single cheap reduction along one axis and little else; otherwise it is returned unchanged.
+    """
     if len(nest.reductions) != 1 or not nest.space:
         return nest
     (f,) = nest.reductions
@@ -30,19 +34,19 @@ def abreast(nest: Nest, target: Target) -> Nest:
 
 
 def _is_running(nest: Nest) -> bool:
-    """Whether each element is written that is reached on the way, one after the other."""
+    """Return whether the nest is a scalar running reduction, which writes an element at each step."""
     return len(nest.around) > len(nest.space) and not any(axis.vector for axis in nest.axes)
 
 
 def _comes_from_memory(nest: Nest, target: Target) -> bool:
-    """Whether rows are so long that memory, or what is the same for all, is waited for."""
+    """Return whether rows are so long that the loop waits for memory, or for operands shared by the rows."""
     (f,), row = nest.reductions, nest.space[-1]
     if nest.around != nest.space or f.accumulator in nest.in_order:
         return False
     (inner,) = f.axes
     nbytes = nest.axes[inner].extent * max(o.dtype.itemsize for o in nest.operands)
     if nbytes < min(target.with_the_same, target.streamed):
-        return False  # asked first, as most are short: it is one plan for all of these
+        return False  # tested first: most rows are short, and share a plan because of this single comparison
     moving = _moving(nest, inner, row)
     is_of_streams = moving == {True} and nbytes >= target.streamed
     is_with_the_same = moving == {True, False} and nbytes >= target.with_the_same
@@ -50,7 +54,10 @@ def _comes_from_memory(nest: Nest, target: Target) -> bool:
 
 
 def _moving(nest: Nest, inner: int, row: int) -> set[bool]:
-    """Of what is read along rows, which lies side by side, whether each row has its own; nothing unless lanes run along them."""
+    """Return whether contiguous operands along a row move from row to row, as a set of both answers; empty unless lanes run along rows.
+
+    The set is also empty if an operand is read with a larger stride, through a table or at computed indices.
+    """
     if not nest.axes[inner].vector or nest.axes[row].vector:
         return set()
     (f,) = nest.reductions
@@ -66,7 +73,7 @@ def _moving(nest: Nest, inner: int, row: int) -> set[bool]:
 
 
 def _with(body: Body, axis: int, turns: int) -> Body:
-    """A body with so many turns of the loop over an axis abreast."""
+    """Return a body with `turns` iterations of the loop over `axis` interleaved."""
 
     def changed(s: Statement) -> Statement:
         if not isinstance(s, For):

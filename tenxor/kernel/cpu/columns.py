@@ -1,10 +1,9 @@
-"""Loops over columns, interchanged so that memory is read along its rows.
+"""Loop interchange for reductions of columns, so that memory is read along rows.
 
-Where lanes run along an axis and reductions inside it walk across memory, the loops as they stand would read a few elements
-of each row, and the caches would wait for every one of them. Instead they go through blocks of the axis, with a row of
-states for each reduction: a few steps of the reduction's loop at a time, and for these the whole row. Every state takes the same
-elements in the same order as before. What is the same for all steps of a loop is computed once for each column, and
-kept in a row of its own.
+Here lanes run along an axis, and reductions inside walk across memory. In this order each row would be read a few elements at a time, and
+each read would miss the cache. Instead the loops go through blocks of the axis, with a row of states for each reduction: a few steps of the
+reduction's loop, and for each the whole row. Every state takes the same elements in the same order as before. A loop-invariant value is
+computed once per column and stored in a row buffer.
 """
 
 from __future__ import annotations
@@ -31,12 +30,15 @@ from ..ir import (
 )
 from ..nest import Body, Nest
 
-# Rows that are read side by side: of those that add up floats a chunk (`llvm/reductions.py`), so it decides bits.
+# Rows read together. For sums of floats they form a chunk (`llvm/reductions.py`), so the number decides the bits.
 STEPS = 8
 
 
 def by_rows(nest: Nest, target: Target) -> Nest:
-    """The nest with its loop over columns, if it has one, in blocks, and that loop's loops around its own."""
+    """Return the nest with the loop over columns in blocks, and the loops in its body moved around it.
+
+    A nest without a vectorized loop around long reductions is unchanged.
+    """
     column = _column(nest)
     if column is None:
         return nest
@@ -50,7 +52,7 @@ def by_rows(nest: Nest, target: Target) -> Nest:
 
 
 def _column(nest: Nest) -> int | None:
-    """The independent axis with lanes, if there are long loops of reductions inside it."""
+    """Return the vectorized independent axis with long reduction loops inside, or None."""
     if not any(axis.vector and axis.parallel for axis in nest.axes) or not nest.accumulators:
         return None
     inside = [(f.around, nest.extent(f.axes)) for f in nest.reductions]
@@ -61,33 +63,37 @@ def _column(nest: Nest) -> int | None:
 
 
 def _instead(body: Body, loop: For, other: For) -> Body:
-    """A body with another loop in the place of one."""
+    """Return a body with `loop` replaced by `other`."""
     if loop in body:
         return tuple([other if s is loop else s for s in body])
     return tuple([s._replace(body=_instead(s.body, loop, other)) if isinstance(s, For) else s for s in body])
 
 
 def _with_rows(accumulators: Sequence[Accumulator], loop: For) -> list[Accumulator]:
-    """The reductions, those that a loop over columns starts, outside of innermost loops, having a row of states along it."""
+    """Return the accumulators, with a row of states along the axis of `loop` for each accumulator started in `loop`.
+
+    An accumulator started in an innermost loop keeps a single state.
+    """
     started = _started(loop)
     return [f._replace(row=loop.axis) if k in started else f for k, f in enumerate(accumulators)]
 
 
 def _started(loop: For) -> set[int]:
-    """The reductions started in a loop, and in those inside it that have loops themselves: these have their turns one by one."""
+    """Return the accumulators started directly in a loop, or directly in an inner loop which contains further loops."""
     found = {s.accumulator for s in loop.body if isinstance(s, Init)}
     nested = [s for s in loop.body if isinstance(s, For) and any(isinstance(inner, For) for inner in s.body)]
     return found.union(*map(_started, nested))
 
 
 class _Turning:
-    """What is done for one column, done for all columns of a block, statement by statement."""
+    """The interchange of a loop over columns: each statement of the body runs for every column of a block before the next statement."""
 
     def __init__(self, nest: Nest, axis: int, block: int, rows: int, worth: int) -> None:
         self.nest, self.axis, self.block, self.worth = nest, axis, block, worth
-        self.rows = rows  # kept so far
+        self.rows = rows  # row buffers used so far
 
     def inside(self, body: Iterable[Statement]) -> list[Statement]:
+        """Return the statements of a body, each inside a loop over the columns of the block."""
         found: list[Statement] = []
         straight: list[Statement] = []
         for s in body:
@@ -105,7 +111,7 @@ class _Turning:
         return found
 
     def around(self, loop: For) -> For:
-        """A loop that was inside that over the columns, around it."""
+        """Return a loop of the body with the loop over columns inside."""
         if any(isinstance(s, For) for s in loop.body):
             return For(loop.axis, tuple(self.inside(loop.body)))
         if any(isinstance(s, Update) for s in loop.body):
@@ -113,7 +119,7 @@ class _Turning:
         return For(loop.axis, (For(self.axis, loop.body),))
 
     def kept(self, loop: For) -> tuple[list[Keep], For]:
-        """What a loop computes at each step though it is the same for all, to be kept, and the loop without it."""
+        """Return the row-buffer stores of the costly invariants of a loop, and the loop with reads of the row buffers instead."""
         found = list(enumerate(_same_for_all(self.nest, loop, self.worth), start=self.rows))
         self.rows += len(found)
         keeps = [Keep(row, self.axis, self.block, e) for row, e in found]
@@ -122,7 +128,7 @@ class _Turning:
 
 
 def _same_for_all(nest: Nest, loop: For, worth: int) -> list[Expr]:
-    """The largest parts of what a loop computes that do not change in it, and are worth a row: so many additions or more."""
+    """Return the largest loop-invariant subexpressions of a loop with a cost of at least `worth` additions."""
     inside = list(statements((loop,)))
     axes = {s.axis for s in inside if isinstance(s, For)}
     running = {s.accumulator for s in inside if isinstance(s, (Init, Update))}

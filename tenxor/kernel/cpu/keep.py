@@ -1,6 +1,6 @@
-"""What a reduction computes at some cost is kept, for as long as its row is in the cache, for the loop that needs it again.
+"""Row buffers for costly values that a reduction computes and a later loop over the same row needs again.
 
-The exponentials that softmax adds up are the same that it then divides by their sum.
+In softmax, for example, the exponentials are first summed and then divided by the sum. The row is still in a cache.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from ..drafted import Access, Chosen
 from ..ir import Address, For, Keep, Kept, Statement, Store, Update, work
 from ..nest import Body, Nest
 
-_HERE = -(1 << 10)  # stands for the axis of a row, whichever it is
+_HERE = -(1 << 10)  # a placeholder for the axis of a row, by which addresses along different axes compare equal
 
 
 def keeping(nest: Nest, target: Target) -> Nest:
-    """The nest, with what both a reduction and the result compute along a row kept from the one to the other."""
+    """Return the nest with row buffers for costly values that both a reduction and the result compute along a row.
+
+    The loop of the reduction fills the buffers, and the store of the result reads them.
+    """
     *outer, last = nest.space or (-1,)
     if not nest.accumulators or nest.around != nest.space or any(nest.axes[a].vector for a in outer):
         return nest
     longest, left = target.loops.row, target.loops.rows
     wanted = {(e.op, e.dtype) for v in nest.store.values for e in walk(v) if isinstance(e, Call)}
-    # By what is computed last: the reduction, its axis, and all of it.
+    # By the outermost operation and dtype: the accumulator, its axis and the expression.
     computed: dict[object, list[tuple[int, int, Expr]]] = {}
     for f in nest.reductions:
         alike = [nest.axes[axis].extent == nest.axes[last].extent <= longest for axis in f.axes]
@@ -29,7 +32,7 @@ def keeping(nest: Nest, target: Target) -> Nest:
             for e in dict.fromkeys(e for v in f.values for e in walk(v)):
                 if isinstance(e, Call) and (e.op, e.dtype) in wanted:
                     computed.setdefault((e.op, e.dtype), []).append((f.accumulator, f.axes[0], e))
-    keeps: dict[int, list[Statement]] = {}  # by reduction
+    keeps: dict[int, list[Statement]] = {}  # by accumulator
     kept: dict[Expr, Expr] = {}
     stack = list(nest.store.values) if computed else []
     while stack:
@@ -48,7 +51,7 @@ def keeping(nest: Nest, target: Target) -> Nest:
 
 
 def _is_same(nest: Nest, e: Expr, axis: int, other: Expr, its: int) -> bool:
-    """Whether an expression changes along an axis as another does along its own."""
+    """Return whether an expression varies along `axis` exactly as `other` varies along axis `its`."""
     moves, seen, stack = False, set(), [(e, other)]
     while stack:
         pair = stack.pop()
@@ -73,14 +76,14 @@ def _is_same(nest: Nest, e: Expr, axis: int, other: Expr, its: int) -> bool:
 
 
 def _is_same_memory(nest: Nest, a: Access, b: Access) -> bool:
-    """Whether two accesses are of the same memory, wherever in it, or both are positions."""
+    """Return whether two accesses read the same operand, at any address, or are both positions."""
     here, there = nest.reads[a.index].operand, nest.reads[b.index].operand
     same = here < 0 and there < 0 if min(here, there) < 0 else nest.operands[here] == nest.operands[there]
     return same and a.part == b.part and len(a.args) == len(b.args)
 
 
 def _along(nest: Nest, a: Address, axis: int) -> tuple[object, ...]:
-    """An address, comparable to that of the same memory along another axis."""
+    """Return an address as a tuple with a placeholder for `axis`, to compare with another access along a different axis."""
     terms = []
     for t in a.terms:
         how = nest.tables[t.value] if t.how == "table" else t.value
@@ -89,7 +92,7 @@ def _along(nest: Nest, a: Address, axis: int) -> tuple[object, ...]:
 
 
 def _with(body: Body, keeps: dict[int, list[Statement]], kept: dict[Expr, Expr]) -> Body:
-    """A body that keeps something where reductions take their steps, and uses it where it stores."""
+    """Return a body that fills row buffers at the steps of reductions (`keeps`) and reads them in stores (`kept`)."""
     found: list[Statement] = []
     for s in body:
         if isinstance(s, For):

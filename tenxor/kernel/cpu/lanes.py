@@ -1,5 +1,6 @@
-"""Lanes run along one axis of each nest of loops, never one inside another; the reduction and its reads alone decide along which, and no
-number of the machine's, so each adds in the same order wherever it runs.
+"""Vectorization: the choice of the axes with lanes, a single axis in each nest of loops, never one inside another.
+
+Only the reduction and its reads decide, without machine parameters, so each reduction adds in the same order on every machine.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from ..drafted import Loops
 from ..ir import Address
 from ..nest import Nest, inside, looped
 
-SHORT = 4  # indices of the last axis from which lanes run along that with a brief reduction, though another is longer
+SHORT = 4  # minimal indices of the last axis for lanes with a short reduction, even where another axis is longer
 
 
 def with_lanes(nest: Nest) -> Nest:
-    """The nest with lanes along some axes; with a brief reduction alone, its last loop is a long one."""
+    """Return the nest with some axes vectorized.
+
+    With a single short reduction, or without reductions, a long loop may move to the end so that vectors are full.
+    """
     lanes, reductions, around = _lanes(nest), nest.reductions, nest.around
     f = reductions[0] if len(reductions) == 1 else None
     if f is not None and f.accumulator in nest.in_order and set(f.around) == set(nest.space):
@@ -29,19 +33,19 @@ def with_lanes(nest: Nest) -> Nest:
 
 
 def _lanes(nest: Nest) -> set[int]:
-    """The axes along which lanes run.
+    """Return the axes to vectorize.
 
-    The last independent axis has lanes, unless reductions that run inside it need them for themselves.
+    The last independent axis is vectorized, unless reductions inside need the lanes.
     """
     space, reductions = nest.space, nest.reductions
     last = space[-1] if space else None
     if nest.around != space:
-        along = [read for read in nest.reads if nest.step(read.address, nest.around[-1])] or nest.reads  # others are read once a row
+        along = [read for read in nest.reads if nest.step(read.address, nest.around[-1])] or nest.reads  # the rest is read once a row
         return {last} if last is not None and any(is_near(read.address, last) for read in along) else set()
     across = [f for f in reductions if f.accumulator not in nest.in_order]
     before = {f.around[-1] for f in reductions if f.around}
     if not across and len(before) == 1 and last not in before and is_unit(nest.store.address, *before):
-        return before  # columns: what is done with their results runs along rows, too
+        return before  # reductions of columns: the work on their results is vectorized along the same axis
     lanes: set[int] = set()
     if last is not None and not any(last in f.around for f in across):
         lanes.add(last)
@@ -53,8 +57,9 @@ def _lanes(nest: Nest) -> set[int]:
 
 
 def _longer_last(nest: Nest) -> Loops:
-    """The loops around elements that have nothing to do with each other: with a longer one last, where the last has few indices, and
-    memory is walked a few steps at a time along the other. So vectors of what is repeated, or taken in turns, are full.
+    """Return the loops around independent elements, outermost first, with a longer loop moved to the end if the last has few indices.
+
+    Memory must be nearly contiguous along the longer loop. Then vectors are full where values are broadcast or repeat.
     """
     around = nest.around
     if len(around) < 2 or nest.axes[around[-1]].extent > SHORT or not nest.stores:
@@ -67,10 +72,10 @@ def _longer_last(nest: Nest) -> Loops:
 
 
 def is_unit(a: Address, axis: int) -> bool:
-    """Whether neighbours along the axis are neighbours in memory."""
+    """Return whether neighbours along the axis are neighbours in memory."""
     return any(t.axis == axis and t.how == "step" and t.value == 1 for t in a.terms)
 
 
 def is_near(a: Address, axis: int) -> bool:
-    """Whether neighbours along the axis are no more than a few steps apart in memory."""
+    """Return whether the step of an address along the axis is 1 or one of the small steps `NEAR`."""
     return any(t.axis == axis and t.how == "step" and (t.value == 1 or t.value in NEAR) for t in a.terms)

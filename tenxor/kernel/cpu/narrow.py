@@ -1,4 +1,4 @@
-"""Sums of narrow integers and truth values: in 32 bits for a while, or 16, so that a vector takes twice as many elements, or four times."""
+"""Narrow accumulators: sums of narrow integers and booleans in 32 or 16 bits, so that a vector takes two or four times as many elements."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from ...ops.expr import Call, Expr, call, cast
 from ..ir import Accumulator, For, Init, Prefetch, Result, State, Statement, Update
 from ..nest import Body, Nest
 
-BLOCK = 1 << 15  # elements of 16 bits whose sum fits into 32 with a sign, and truth values whose sum does into 16 without
-LEAST = 1 << 8  # elements from which it is worth a second loop
+BLOCK = 1 << 15  # elements per block: a sum of 16-bit integers fits a signed 32-bit integer, a sum of booleans an unsigned 16-bit integer
+LEAST = 1 << 8  # minimal elements of a sum that pays for the second loop
 SUMS = ("sum", "count_nonzero")
 
 
 def narrow(nest: Nest) -> Nest:
-    """The nest, with such a sum along lanes added up in blocks, each with a narrower state, which joins that of 64 bits."""
+    """Return the nest with a vectorized sum of narrow integers or booleans computed in blocks.
+
+    Each block has a narrow state, which is then added to the 64-bit state. Every other nest is unchanged, and so is a sum of fewer than
+    `LEAST` elements.
+    """
     if len(nest.accumulators) != 1 or nest.in_order:
         return nest
     (accumulator,), (f,) = nest.accumulators, nest.reductions
@@ -44,14 +48,14 @@ def narrow(nest: Nest) -> Nest:
 
 
 def _narrow(added: DType, wide: DType) -> DType:
-    """What the sum of a block is added up in."""
+    """Return the dtype in which a block of `added` elements is summed."""
     if added is boolean:
         return uint16
     return int32 if wide.kind == "int" else uint32
 
 
 def _added(value: Expr) -> Expr | None:
-    """What is added to a state of 64 bits, if it is a truth value or an integer of up to 16 bits."""
+    """Return the value added to a 64-bit state; None unless the value is a boolean or an integer of at most 16 bits."""
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.kind in ("int", "uint") and value.dtype.bits == 64):
         return None
     state, term = value.args

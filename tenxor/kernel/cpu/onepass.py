@@ -1,5 +1,7 @@
-"""A sum over rows with a reduction along each of them in its loop, as `x.T @ (x @ v)` has: a few rows at a time, first what each of them is
-reduced to, which is kept; then the sum, which finds the rows in a near cache. Both have lanes, as their loops stand side by side.
+"""Single-pass loops for a sum over rows with a reduction along each row inside, as in `x.T @ (x @ v)`.
+
+The loops take a few rows at a time. First each row is reduced, and the result stored in a row buffer. Then the sum finds the rows in a near
+cache. Both parts are vectorized, because their loops are adjacent, not nested.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from .columns import STEPS
 
 
 def in_one_pass(nest: Nest, target: Target) -> Nest | None:
-    """The nest, if its rows can be read once for both of its reductions, so that they are."""
+    """Return the nest with loops that read each row once for both reductions, or None if its form does not allow a single pass."""
     found = one_pass(nest)
     if found is None:
         return None
@@ -27,7 +29,7 @@ def in_one_pass(nest: Nest, target: Target) -> Nest | None:
     reduced: tuple[Statement, ...] = (Init(of_row.accumulator), For(along, (Update(of_row.accumulator, of_row.values),)), *keeps)
     itemsize = max(o.dtype.itemsize for o in nest.operands)
     long = target.registers >= MANY_REGISTERS and extent * itemsize > target.loops.long_rows
-    abreast = target.loops.abreast if long else 1  # short ones are best read one after the other, as they lie in memory
+    abreast = target.loops.abreast if long else 1  # short rows are best read one after the other, in the order of memory
     passed = For(row, (For(row, reduced, abreast=abreast), For(column, (For(row, (update,)),))), STEPS)
     started, stored = For(column, (Init(total.accumulator),)), For(column, nest.stores)
     sizes = target.loops
@@ -42,7 +44,7 @@ def in_one_pass(nest: Nest, target: Target) -> Nest | None:
 
 
 def _of_row(nest: Nest, found: OnePass) -> list[Expr]:
-    """The largest parts of what is summed that are made of what a row was reduced to, and are the same for all columns."""
+    """Return the largest subexpressions of the summed value computed from the reduction of a row and equal for every column."""
     alike: dict[Expr, bool] = {}
     of_row: dict[Expr, bool] = {}
     largest: dict[Expr, None] = {}

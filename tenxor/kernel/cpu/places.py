@@ -1,4 +1,4 @@
-"""Places of the largest and the smallest in 32 bits, where these say them: so a vector takes as many elements as it holds."""
+"""Positions of argmax and argmin in 32 bits where they fit, so that a vector of positions has as many elements as a vector of values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..ir import Accumulator, For, Result, State, Statement, Update, with_expres
 from ..nest import Nest
 
 PLACED = ("argmax", "argmin")
-NOWHERE = int(int32.highest)  # the place of nothing, as that of 64 bits is
+NOWHERE = int(int32.highest)  # the position of an empty reduction, like the largest 64-bit integer
 
 
 def short_places(nest: Nest) -> Nest:
-    """The nest with the states of such reductions narrow, and wide again where they are read."""
+    """Return the nest with 32-bit positions in the states of argmax and argmin, extended to 64 bits where results are read."""
     if nest.around != nest.space:
         return nest
     found = {f.accumulator: f.values for f in nest.reductions if _is_short(nest, f.accumulator, f.values)}
@@ -26,7 +26,7 @@ def short_places(nest: Nest) -> Nest:
 
 
 def _is_short(nest: Nest, accumulator: int, values: tuple[Expr, ...]) -> bool:
-    """Whether a reduction looks for a place, beside a value of no more than 32 bits, and all its places are known to be small."""
+    """Return whether an accumulator is an argmax or argmin of values of at most 32 bits, whose positions all fit in 32 bits."""
     f = nest.accumulators[accumulator]
     if f.reduction.name not in PLACED or f.states[0].itemsize > int32.itemsize:
         return False
@@ -42,13 +42,13 @@ def _is_short(nest: Nest, accumulator: int, values: tuple[Expr, ...]) -> bool:
 
 
 def _place(values: tuple[Expr, ...]) -> Expr | None:
-    """Where the element is that a step looks at, given the next state."""
+    """Return the position of the present element in the next state `values` of an argmax or argmin, or None."""
     last = values[-1]
     return last.args[1] if isinstance(last, Call) and last.op.name == "where" else None
 
 
 def _narrowed(s: Statement, kept: list[Accumulator]) -> Statement:
-    """A statement whose reductions keep narrow places, if it has such."""
+    """Return a statement with 32-bit positions for the accumulators in `kept` that have them."""
     if isinstance(s, For):
         return s._replace(body=tuple([_narrowed(inner, kept) for inner in s.body]))
     if not isinstance(s, Update) or kept[s.accumulator].states[-1] is not int32 or kept[s.accumulator].reduction.name not in PLACED:
@@ -61,4 +61,5 @@ def _narrowed(s: Statement, kept: list[Accumulator]) -> Statement:
 
 
 def _widened(place: Expr) -> Expr:
+    """Return a 32-bit position as a 64-bit position; the position of an empty reduction becomes the largest 64-bit integer."""
     return where(call("equal", place, Const(NOWHERE, int32)), Const(int64.highest, int64), cast(place, int64))

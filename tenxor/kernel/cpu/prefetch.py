@@ -1,5 +1,6 @@
-"""While a row is worked on, the next one is brought into the cache: of a large result, and of much that is reduced row by row. And short
-rows of much that are added up, some at a time, are brought there before that.
+"""Software prefetch of the next row while a row is processed: for large results, and for much memory reduced row by row.
+
+Short rows that are summed a few at a time are read into the cache beforehand, in the order of memory.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from ..drafted import Access, ReductionLoop, accesses
 from ..ir import For, Prefetch, Statement, Update, work
 from ..nest import Body, Nest
 
-OFTEN = 4  # times as much as what is only reduced must be what is taken together with something: that is done often, and finds a warm cache
-NARROW = 4  # bytes, below which elements are not read so: the lanes of a sum take too few
+OFTEN = 4  # factor on the minimal bytes for a reduction of several operands: this is often repeated, and finds a warm cache
+NARROW = 4  # minimal bytes of an element for such reads: the lanes of a sum take too few bytes of smaller elements
 
 
 def prefetching(nest: Nest, target: Target) -> Nest:
-    """The nest, with the next row asked for in the loop over a row that has most work, after that of the row's first reduction: there is
-    time to read it. Where rows are only reduced, it is asked for in that very loop.
+    """Return the nest with prefetches of the next row, in the costliest loop over a row after the first reduction: it leaves time to read.
+
+    If rows are only reduced, the prefetch stands in the loop of the reduction.
     """
     if not nest.accumulators:
         return nest
@@ -41,8 +43,9 @@ def prefetching(nest: Nest, target: Target) -> Nest:
 
 
 def _read_first(nest: Nest, s: Statement, target: Target) -> Statement:
-    """A statement in which some rows at a time, if they are short, are read as they lie in memory before columns are gone through: a few
-    columns of each are too little in a row for a processor to foresee what is read next.
+    """Return a statement in which some short rows at a time are read in the order of memory, before loops run over columns.
+
+    A few columns of each row are too few contiguous bytes for the hardware prefetcher.
     """
     if not isinstance(s, For):
         return s
@@ -57,7 +60,7 @@ def _read_first(nest: Nest, s: Statement, target: Target) -> Statement:
 
 
 def _in_short_rows(nest: Nest, e: Access, column: int, row: int, target: Target, often: int) -> Iterator[Prefetch]:
-    """What is read, if that lies in short rows and is so many times as much as no near cache holds."""
+    """Yield the read-ahead of an access with short rows and memory that exceeds `often` times the near caches."""
     operand, address = nest.reads[e.index]
     if operand < 0 or e.args or address.then is not None:
         return
@@ -69,8 +72,9 @@ def _in_short_rows(nest: Nest, e: Access, column: int, row: int, target: Target,
 
 
 def _reducing(nest: Nest, target: Target) -> Nest:
-    """The same for a reduction over short rows of much memory. To join the lanes at the end of each takes as long as some lines of the next
-    take to come, and the processor does not look so far ahead.
+    """Return the nest with prefetches of the next row for a reduction of short rows of much memory.
+
+    Combining the lanes at the end of each row takes as long as fetching some cache lines, and the processor does not look so far ahead.
     """
     first = nest.reductions[0]
     if not nest.space or first.around != nest.space or len(first.axes) != 1 or nest.around != nest.space:
@@ -79,12 +83,12 @@ def _reducing(nest: Nest, target: Target) -> Nest:
     itemsize = max(o.dtype.itemsize for o in nest.operands)
     length, (least, most) = nest.axes[inner].extent * itemsize, target.streams.rows
     if length * nest.extent(nest.space) < target.streams.touched or not least <= length <= most:
-        return nest  # asked first, as most are small: it is one plan for all of these
+        return nest  # tested first: most rows are short, and share a plan because of this single comparison
     return nest._replace(body=_with(nest.body, inner, tuple(_prefetches(nest, first, row, inner))))
 
 
 def _prefetches(nest: Nest, first: ReductionLoop, row: int, axis: int) -> Iterator[Prefetch]:
-    """What a reduction reads of its row, in the steps of a loop over another axis, or its own."""
+    """Yield prefetches of the elements of the next row that reduction `first` reads, at the steps of a loop over `axis`."""
     (inner,) = first.axes
     for e in accesses(first.values):
         operand, address = nest.reads[e.index]
@@ -95,7 +99,7 @@ def _prefetches(nest: Nest, first: ReductionLoop, row: int, axis: int) -> Iterat
 
 
 def _with(body: Body, axis: int, more: Body, but: int = -1) -> Body:
-    """A body with more done first in the innermost loops over an axis, but where one reduction takes its steps."""
+    """Return a body with the statements `more` at the start of each innermost loop over an axis, unless it updates accumulator `but`."""
 
     def changed(s: Statement) -> Statement:
         if not isinstance(s, For):

@@ -1,9 +1,9 @@
-"""Reductions over pairs: what is taken of each row of one side with each column of the other, as in a product of matrices.
+"""Contractions: reductions of every row of an operand with every column of another, as in a matrix product.
 
-Where some of what a reduction reads depends on one independent axis, and the rest on another, every element is needed for
-many results. Such a reduction becomes a `Product`: a back end then computes a small block of results at a time, and reads
-each element once for all of them. What depends on one side only is a `Factor`, however it is computed and wherever it
-lies. As of matrices, the results have M rows and N columns, and K steps are added up for each.
+Here some operands of a reduction depend on one independent axis, and the rest on another, so every element contributes to many results. The
+reduction becomes a `Product`: a back end then computes a small block of results at a time, and reads each element once for the block. A
+subexpression of a single side is a `Factor`, however it is computed and stored. As for matrices, the results have M rows and N columns, and
+K steps are added for each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from .lanes import is_unit
 
 
 class _Sides(NamedTuple):
-    """The largest parts of the next state that depend on a row alone, or on a column alone, and the state made of these factors."""
+    """The largest subexpressions of the next state that depend only on a row (`left`) or only on a column (`right`).
+
+    `values` is the state in terms of the factors.
+    """
 
     left: tuple[Expr, ...]
     right: tuple[Expr, ...]
@@ -35,7 +38,10 @@ class _Sides(NamedTuple):
 
 
 def as_product(nest: Nest, target: Target) -> Nest | None:
-    """The nest with its only reduction as a product, if it is one, and large enough; its columns may be those of several axes."""
+    """Return the nest with its only reduction as a contraction; None if the reduction is not a contraction, or too small.
+
+    The columns may be several axes merged into one.
+    """
     space = nest.space
     if len(nest.accumulators) != 1 or len(space) < 2 or nest.around != space:
         return None
@@ -59,11 +65,15 @@ def as_product(nest: Nest, target: Target) -> Nest | None:
 
 
 def _steps(nest: Nest, a: Address) -> Steps:
+    """Return the step of an address along each axis, for axes with a term in the address."""
     return {t.axis: nest.step(a, t.axis) for t in a.terms}
 
 
 def _widened(nest: Nest, m: Moves, taken: Sequence[int], others: Sequence[Access]) -> Nest:
-    """The nest with fewer independent loops, and what it reads and writes in other steps."""
+    """Return the nest with the merged axes and the strides of `m`, the result of `pair_of`.
+
+    `taken` are the numbers of the accesses of the reduction, and `others` the accesses of the store.
+    """
     tables: list[Table] = list(nest.tables)
 
     def moved(a: Address, its: Steps) -> Address:
@@ -87,7 +97,7 @@ def _widened(nest: Nest, m: Moves, taken: Sequence[int], others: Sequence[Access
 
 
 def _axes_of(nest: Nest, values: Sequence[Expr]) -> dict[Expr, frozenset[int]]:
-    """The axes on which each part of these expressions depends; -1 stands for the running state."""
+    """Return the axes on which each subexpression of `values` depends; -1 stands for the running state."""
     found: dict[Expr, frozenset[int]] = {}
     for value in values:
         for e in missing(value, found):
@@ -99,8 +109,10 @@ def _axes_of(nest: Nest, values: Sequence[Expr]) -> dict[Expr, frozenset[int]]:
 
 
 def _sides(p: Pair, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) -> _Sides:
-    """What each side gives. A product that is added is left one, also where a factor of it is the same for all steps, as the 0 of a real
-    number in complex ones: products that are added are rounded so, or otherwise, together, and here as if that lay in memory.
+    """Return the factors of each side, and the next state in terms of factors.
+
+    A product that is added stays a product, even where a factor is the same for every step, for example the zero imaginary part of a real
+    number. Otherwise a multiply-add would be rounded differently from one with this factor in memory.
     """
     own = {p.row, p.column, *p.moves.summed}
     sides: tuple[dict[Expr, Expr], dict[Expr, Expr]] = {}, {}
@@ -119,12 +131,12 @@ def _sides(p: Pair, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) 
 
 
 def _is_multiple(e: Expr, own: set[int], axes: dict[Expr, frozenset[int]]) -> bool:
-    """Whether this is a product of which one factor alone moves along these axes."""
+    """Return whether an expression is a product in which a single factor depends on the axes `own`."""
     return isinstance(e, Call) and e.op.name == "multiply" and sum([bool(axes[x] & own) for x in e.args]) == 1
 
 
 def _product(nest: Nest, p: Pair, target: Target) -> Nest:
-    """The nest with a product for its reduction."""
+    """Return the nest with its reduction as a contraction. The cache sizes of the target decide about packing, blocks and prefetches."""
     (f,), (accumulator,) = nest.reductions, nest.accumulators
     axes = _axes_of(nest, f.values)
     given = _sides(p, f.values, axes)
@@ -139,18 +151,18 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     once = [again > 1 and a and size <= b for a, size, b in zip(alike, (m, n), blocks, strict=True)]
 
     runs = p.widened and right.plain and any(isinstance(nest.step(a, p.column), Table) for a in right.addresses)
-    lanes = LANES // max(s.itemsize for s in accumulator.states)  # of each vector, however many values the side has
+    lanes = LANES // max(s.itemsize for s in accumulator.states)  # per vector, for any number of values per side
     beside = right.plain and all(
         is_unit(a, p.column) or (runs and _in_runs(nest.step(a, p.column), lanes)) for a in right.addresses
     )
     windows = beside and all(_overlaps(nest, a, f.axes, n) for a in right.addresses)
     b = target.blocks
     each = m * k * left.nbytes + (k + m) * n * right.nbytes
-    touched, many = again * each, again > 1 and each <= b.near  # so near caches hold the next one, too, if it is asked for
+    touched, many = again * each, again > 1 and each <= b.near  # near caches then hold the prefetched operands too
     small = len(f.axes) == 1 and not runs and (touched <= b.touched or (many and not any(once)))
     collide = any(_are_apart(nest.step(a, p.row), left.nbytes, b.apart) for a in left.addresses)
     if not collide and any(_are_apart(nest.step(a, f.axes[0]), left.nbytes, b.apart // 4) for a in left.addresses):
-        collide = k > b.places  # tiles take little of each line, so each has to stay for the next tile
+        collide = k > b.places  # tiles read little of each cache line, so the line must stay for the next tile
     scattered = k > b.lines and any(_are_lines(nest, a, f.axes, left.nbytes, target.caches.line) for a in left.addresses)
     near = (
         small and n <= b.few and not collide and (not scattered or m * k * left.nbytes <= 2 * b.direct),
@@ -161,13 +173,13 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         not beside or (m * (again if once[1] else 1) > b.direct_rows and not windows and not near[1]),
     )
     fixed = packed[0] and once[0], packed[1] and once[1]
-    if not packed[0]:  # its states lie on the stack
+    if not packed[0]:  # its states are on the stack
         blocks = min(blocks[0], b.rows[1]), blocks[1]
 
     state = sum(s.itemsize for s in accumulator.states)
     tile = target.tile(len(accumulator.states))
     wide = tile.nr * target.lanes(max(s.itemsize for s in accumulator.states))
-    far = n > wide and k * n * right.nbytes >= b.page  # what is read in order, or in one page, processors find by themselves
+    far = n > wide and k * n * right.nbytes >= b.page  # the hardware prefetches sequential reads, and reads within a page
     much = any(packed) or each > b.near or again * m * n * k >= target.sharing.share * target.costs.product
     long = k > b.chunks * AT_ONCE and (m * n * state <= 2 * b.near or k > b.longer * min(m, n))
     stretch = _stretch([nest.axes[a].extent for a in f.axes]) if much and not any(fixed) and long else -1
@@ -178,22 +190,22 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     if stretch >= 0:
         blocks = _even(m, 2 * b.near, max(left.nbytes, state), b.rows[0]), _even(n, 2 * b.near, max(right.nbytes, state), b.columns[0])
         if touched > b.touched and (m > wide or n > wide):
-            packed = True, True  # so what comes from memory is read in order
+            packed = True, True  # so memory is read sequentially
     same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
     if k < b.mirrored or n <= wide:
-        same = ()  # to copy results would take as long, or all of a row are computed together
+        same = ()  # mirroring would take as long, or a single panel holds a whole row
     along = stretch < 0 and not (any(fixed) or same) and _is_written_along(nest, p, b)
     if along:
         blocks = tile.mr[0], blocks[1]
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
-    aside = AT_ONCE * wide * right.nbytes if runs and not packed[1] else 0  # some hundred steps of a panel
+    aside = AT_ONCE * wide * right.nbytes if runs and not packed[1] else 0  # a panel for one chunk of steps
     if any(packed) or scratch or stretch >= 0 or aside:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
         scratch += _scratch(blocks, depth, accumulator.states, nbytes, target, steps_first=stretch >= 0) + aside
 
     if small and k <= AT_ONCE and not any(packed) and m <= b.rows[1] and not along:
-        blocks = -1, -1  # all is near, and nothing waits
+        blocks = -1, -1  # the operands are in a near cache, and no states are stored between chunks
     shared = (
         max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
     )
@@ -219,8 +231,10 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
 
 
 def _is_written_along(nest: Nest, p: Pair, b: Blocks) -> bool:
-    """Whether a few rows of results are best written in order, whole, before the next: where the steps are few beside results that no near
-    cache holds. A panel of columns would write a little of each row, in another page each.
+    """Return whether a few rows of results at a time are best written completely, in order.
+
+    This holds for few steps and results larger than a near cache. A panel of columns would write a little of each row, in another page
+    each.
     """
     itemsize = nest.operands[nest.store.operand].dtype.itemsize
     row, (least, most) = nest.axes[p.column].extent * itemsize, b.along
@@ -229,36 +243,38 @@ def _is_written_along(nest: Nest, p: Pair, b: Blocks) -> bool:
     return is_unit(nest.store.address, p.column)
 
 
-# --- how much at a time -----------------------------------------------------------------------------------------------
+# --- block sizes ------------------------------------------------------------------------------------------------------
 
 
 def _blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks: Blocks, *, alone: bool) -> tuple[int, int]:
-    """How many rows and columns a block has (MC and NC). A left side that is not `alone` serves several products."""
+    """Return the numbers of rows and of columns in a block (MC and NC). If not `alone`, the left side serves several contractions."""
     (m, n, k), (left, right) = sizes, nbytes
     (least, most), fitting = blocks.rows, blocks.left
-    if not alone and m * k * left <= blocks.fixed:  # then the whole side is best one block
+    if not alone and m * k * left <= blocks.fixed:  # then the whole side is best a single block
         near = blocks.near // (min(k, AT_ONCE) * left)
         if near > most:
             most, fitting = near, blocks.fixed
     mc = min(_block(fitting // (k * left), (least, most)), m)
-    room = blocks.near if mc == m else blocks.right  # what one block of rows needs is needed at once, and not again
+    room = blocks.near if mc == m else blocks.right  # the columns are used by a single block of rows, and not again
     return mc, min(_block(room // (k * right), blocks.columns), n)
 
 
 def _block(fitting: int, bounds: tuple[int, int]) -> int:
+    """Return a size within `bounds`, rounded down to a multiple of the lower bound."""
     least, most = bounds
     return min(max(fitting // least * least, least), most)
 
 
 def _stretch(extents: Sequence[int]) -> int:
-    """How many indices of the outermost of these axes have some hundred steps, and no rest: what is added up on its own is the same
-    then, however much is packed at a time.
+    """Return the smallest number of indices of the outermost axis with a whole number of chunks of `AT_ONCE` steps.
+
+    So chunks are added the same way, however many steps are packed at a time.
     """
     return AT_ONCE // gcd(prod(extents[1:]), AT_ONCE)
 
 
 def _even(size: int, room: int, nbytes: int, multiple: int) -> int:
-    """How many rows or columns a block has, if some hundred steps of it fit and blocks are about equal."""
+    """Return the size of a block for which a chunk of steps fits into `room` bytes, with blocks of about equal size."""
     most = max(room // (AT_ONCE * nbytes * multiple), 1) * multiple
     return min(-(-size // (-(-size // most) * multiple)) * multiple, size)
 
@@ -266,8 +282,9 @@ def _even(size: int, room: int, nbytes: int, multiple: int) -> int:
 def _scratch(
     blocks: tuple[int, int], depth: int, states: Sequence[DType], nbytes: tuple[int, int], target: Target, *, steps_first: bool
 ) -> int:
-    """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: so many bytes an
-    index of either side at a step, of which so many are packed at a time.
+    """Return the bytes of scratch memory for waiting states and packed blocks, including padding that back ends may leave.
+
+    `depth` steps are packed at a time. `nbytes` are the bytes per index and step of each side, 0 if it is not packed.
     """
     tile = target.tile(len(states))
     wide = tile.nr * target.lanes(max(s.itemsize for s in states))
@@ -277,11 +294,11 @@ def _scratch(
     return rows * waiting + (rows * nbytes[0] + columns * nbytes[1]) * steps + 8 * target.caches.line
 
 
-# --- how the sides lie ------------------------------------------------------------------------------------------------
+# --- layouts of the sides ---------------------------------------------------------------------------------------------
 
 
 class _Reads(NamedTuple):
-    """What one side reads: whether each value lies in memory as registers hold it, and the bytes of an index at a step."""
+    """The reads of one side: the addresses, whether each value is `plain` (a load without conversion), and the bytes per index and step."""
 
     addresses: list[Address]
     plain: bool
@@ -289,19 +306,20 @@ class _Reads(NamedTuple):
 
     @staticmethod
     def of(nest: Nest, values: tuple[Expr, ...]) -> _Reads:
+        """Return the reads of some values."""
         found = [nest.where(e) for value in values for e in walk(value) if isinstance(e, Access)]
         plain = all(isinstance(e, Access) and _is_plain(nest, e) for e in values) and all(a.then is None for a in found)
         return _Reads(found, plain, sum(e.dtype.compute.itemsize for e in values))
 
 
 def _is_plain(nest: Nest, e: Access) -> bool:
-    """Whether an element is read by no index but those of loops, and lies in memory as registers hold it."""
+    """Return whether an access is a load at loop indices only, of elements stored as registers hold them."""
     read = nest.reads[e.index].operand >= 0 and not e.args
     return read and e.dtype.compute is e.dtype and e.dtype is not boolean and e.part is None
 
 
 def _in_runs(step: int | Table, lanes: int) -> bool:
-    """Whether a table lets no vector of columns have more than two runs of neighbours."""
+    """Return whether each vector of columns has at most two contiguous runs by this table."""
     if not isinstance(step, Table):
         return False
     (breaks,) = np.nonzero(np.diff(step.offsets) != 1)
@@ -309,17 +327,17 @@ def _in_runs(step: int | Table, lanes: int) -> bool:
 
 
 def _are_apart(step: int | Table, nbytes: int, apart: int) -> bool:
-    """Whether neighbours are a multiple of so many bytes apart."""
+    """Return whether neighbours are a multiple of `apart` bytes apart."""
     return not isinstance(step, Table) and step != 0 and step * nbytes % apart == 0
 
 
 def _are_lines(nest: Nest, a: Address, summed: Loops, nbytes: int, line: int) -> bool:
-    """Whether each step of a row is in another line of a cache."""
+    """Return whether each step of a row reads another cache line."""
     steps = [nest.step(a, axis) for axis in summed]
     return any(isinstance(step, Table) or abs(step) * nbytes >= line for step in steps)
 
 
 def _overlaps(nest: Nest, a: Address, summed: Loops, n: int) -> bool:
-    """Whether a row of columns has much in common with that of another step, as windows have: they are near already."""
+    """Return whether rows of columns at different steps overlap, as sliding windows do, so that their elements are cached already."""
     steps = [nest.step(a, axis) for axis in summed]
     return any(not isinstance(step, Table) and 0 < abs(step) < n for step in steps)

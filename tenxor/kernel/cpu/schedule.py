@@ -1,4 +1,4 @@
-"""The order of the passes. Each can be left out: what remains is slower, and computes the same."""
+"""The order of the scheduling passes. Each pass is optional: without the pass, the nest is slower and computes the same values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .stream import streaming
 
 
 def scheduled(nest: Nest, target: Target) -> Nest:
-    """A nest as it runs best on a machine."""
-    if not nest.accumulators:  # the other passes are for reductions, and loaded with the first
+    """Return a nest scheduled for a target."""
+    if not nest.accumulators:  # the other passes are for reductions, and imported with the first
         from .tiles import tiled
 
         return changing(streaming(tiled(with_lanes(nest), target), target))

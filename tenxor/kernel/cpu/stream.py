@@ -1,4 +1,4 @@
-"""Results that would only drive other things out of the caches are written past them."""
+"""Non-temporal stores for large results, because ordinary stores would evict the rest of the caches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from ..nest import Body, Nest
 
 
 def streaming(nest: Nest, target: Target) -> Nest:
-    """The nest, with its result written past the caches if that is large."""
+    """Return the nest, with non-temporal stores if the result is large."""
     return nest._replace(body=_streamed(nest.body)) if _is_worth_it(nest, target) else nest
 
 
 def _streamed(body: Body) -> Body:
+    """Return a body with its stores made non-temporal."""
     def changed(s: Statement) -> Statement:
         if isinstance(s, Product) and s.twins:
-            return s  # its results are read again
+            return s  # mirroring reads the results again
         if isinstance(s, (For, Product)):
             return s._replace(body=_streamed(s.body))
         return s._replace(streamed=True) if isinstance(s, Store) else s
@@ -25,7 +26,10 @@ def _streamed(body: Body) -> Body:
 
 
 def _is_worth_it(nest: Nest, target: Target) -> bool:
-    """Whether the result is large, and written in whole vectors that begin where lines of the caches do."""
+    """Return whether non-temporal stores pay for the result.
+
+    The result must be large, more than caches hold together with the operands, and written in rows of vectors that begin at cache lines.
+    """
     root, streams = nest.root, target.streams
     nbytes = root.size * root.dtype.itemsize
     if stores(root.op) or nbytes < streams.result:

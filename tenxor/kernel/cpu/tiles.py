@@ -1,5 +1,6 @@
-"""What lies along another axis than the last is read in small blocks of both, so that each piece of memory is read whole while it is
-in the cache, though the result is written along the other axis.
+"""Tiled transposition: an operand contiguous along another axis than the last is read in square tiles of both axes.
+
+Each cache line is then used up while it is in the cache, although the result is written along the last axis.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from .lanes import is_near, is_unit
 
 
 def tiled(nest: Nest, target: Target) -> Nest:
-    """The nest in tiles, if it has no reductions and reads across its last axis."""
+    """Return the nest in tiles, if it has no reductions and an operand is read across the last axis."""
     space = nest.space
     if nest.accumulators or nest.around != space or len(space) < 2:
         return nest
     last = space[-1]
     if is_near(nest.store.address, last) and not is_unit(nest.store.address, last):
-        return nest  # lanes run so as they do for what is near (see `lanes.py`)
+        return nest  # the result has small steps along the lanes (see `lanes.py`)
     values = [value for s in nest.stores for value in s.values]
     loads = [e for e in accesses(values) if not e.args and nest.reads[e.index].operand >= 0]
     along = next((a for a in space[:-1] if any(_crosses(nest, e, a, last, target) for e in loads)), None)
@@ -32,6 +33,7 @@ def tiled(nest: Nest, target: Target) -> Nest:
             tiles[e.index] = TileLoad(len(tiles), *nest.reads[e.index], along, last, side)
 
     def from_tile(e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an access as an element of a tile, if a tile holds its operand."""
         if isinstance(e, Access) and e.index in tiles:
             return TileElement(tiles[e.index].tile, along, last, side, e.dtype, e.part)
         return e.with_args(args) if args else e
@@ -42,8 +44,10 @@ def tiled(nest: Nest, target: Target) -> Nest:
 
 
 def _crosses(nest: Nest, e: Access, along: int, last: int, target: Target) -> bool:
-    """Whether memory is walked along the first of two axes, and across it along the second: by more than a few steps, or as many as fill a
-    vector, which are turned in registers.
+    """Return whether an access is contiguous along axis `along`, and moves in larger steps along axis `last`.
+
+    Small steps (`NEAR`) along `last` count only if a step is at least a vector long: shorter steps are loaded as whole vectors and
+    shuffled.
     """
     a = nest.where(e)
     step = nest.step(a, last)

@@ -1,11 +1,11 @@
-"""The loop IR: what stands between tensors and machines.
+"""The loop IR, the language between tensors and machines.
 
-A `Kernel` is a pattern. It knows operations, dtypes, how many axes there are, and how each operand lies along each
-axis; it knows no size, stride, offset or scalar. Those are run-time arguments, all 8 bytes wide, in one block:
+A `Kernel` is a pattern. It fixes the operations, the dtypes, the number of axes, and how each operand is read along each axis. It holds no
+size, stride, offset or scalar. Those are run-time arguments, all 8 bytes wide, in one block:
 
     operands (pointers)  |  tables (pointers)  |  scalars (int64, uint64 or float64)  |  sizes (int64: with strides and offsets)
 
-Equal kernels are equal Python values, so the IR is its own cache key. `str(kernel)` shows it as a program.
+Equal kernels are equal Python values, so a kernel is its own cache key. `str(kernel)` shows the kernel as a program.
 """
 
 from ...ops.expr import walk

@@ -1,4 +1,4 @@
-"""`Kernel`: a pattern of loops, as a value."""
+"""`Kernel`, a compiled pattern of loops as an immutable value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from .text import program
 
 
 class Kernel(NamedTuple):
-    """A compiled pattern's source: equal patterns are equal kernels."""
+    """A kernel in the loop IR, without sizes, strides, offsets or scalars. Equal patterns are equal kernels.
+
+    `tables` and `sizes` are the numbers of table and size parameters, and `scalars` are the dtypes of the scalar parameters. `axes`,
+    `operands` and `accumulators` are numbered by their position; `body` refers to them by these numbers.
+    """
 
     name: str
     operands: tuple[Operand, ...]
@@ -23,24 +27,25 @@ class Kernel(NamedTuple):
     body: tuple[Statement, ...]
 
     def __str__(self) -> str:
+        """Return the kernel as the text of a small program, for people to read."""
         return "\n".join(program(self.name, self.operands, self.scalars, self.axes, self.accumulators, self.body))
 
     @property
     def itemsizes(self) -> tuple[int, ...]:
-        """Of the elements of each operand, in bytes."""
+        """The size in bytes of an element of each operand."""
         return tuple([operand.dtype.itemsize for operand in self.operands])
 
     @property
     def flagged(self) -> bool:
-        """Whether it looks up indices, which may be out of range: its last operand tells."""
+        """True if the kernel reports errors in values by its last operand, the flag: an index out of range or a negative exponent."""
         return self.operands[-1].flag
 
     @property
     def listens(self) -> bool:
-        """Whether it looks, as it runs, if it is to stop: for where nothing else bounds how long one turn of the shared loop takes.
+        """True if the kernel polls for a stop request while it runs, because one iteration of the split loop may take arbitrarily long.
 
-        Large sums and the like are cut into parts before there is a kernel; products, running and user-defined reductions, searches for
-        places, and writes in order are not.
+        Large sums and similar reductions are divided into parts before they become kernels. Contractions, running and user-defined
+        reductions, argmax and argmin, and writes in order are not.
         """
         loops = (s for s in statements(self.body) if isinstance(s, For) and not self.axes[s.axis].parallel)
         return (
@@ -51,13 +56,15 @@ class Kernel(NamedTuple):
 
     @property
     def product(self) -> Product | None:
-        """The product that the kernel computes, if it does."""
+        """The contraction that the kernel computes, or None."""
         return next((s for s in statements(self.body) if isinstance(s, Product)), None)
 
     @property
     def split(self) -> int:
-        """The axis whose loop may run in pieces: that of a product, else the outermost if its turns are parallel, or write in order;
-        -1 if there is none.
+        """The axis whose loop may run in pieces, or -1: the shared axis of a contraction, or else the axis of the outermost loop.
+
+        The outermost loop may run in pieces if it is the only outermost statement, is not marked `whole`, and its iterations are parallel
+        or write in order (`Accumulate`).
         """
         product = self.product
         if product is not None and product.shared >= 0:
@@ -70,11 +77,14 @@ class Kernel(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """The same if threads may have the pieces, in any order; else -1."""
+        """The axis whose loop several threads may run in pieces, in any order; -1 if the kernel has no such loop."""
         return self.split if self.split >= 0 and self.axes[self.split].parallel else -1
 
     def grain(self, sharing: Sharing) -> int:
-        """How many steps of the split loop a piece has at least: what reads along rows reads long pieces of them."""
+        """Return the minimal number of iterations of the split loop in one piece.
+
+        A loop over blocks of columns gets long pieces, at most a block, so each thread reads long runs of memory.
+        """
         loop = self.body[0]
         if isinstance(loop, For) and loop.axis == self.split:
             return min(loop.block, sharing.longest) or (sharing.steps if self.axes[loop.axis].vector else 1)

@@ -1,4 +1,4 @@
-"""What a kernel computes: the leaves of its expressions, and the index arithmetic that says where they lie."""
+"""The leaves of the expressions in a kernel, and the index arithmetic that gives their addresses."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from ...dtypes import DType, int64
 from ...ops.expr import Call, Expr, cast, walk
 from ...records import NamedTuple
 
-PARTS = (".real", ".imag")  # of a complex element, as they are shown
+PARTS = (".real", ".imag")  # the components of a complex element, as text
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
 
 
 class Term(NamedTuple):
-    """What one axis adds to an address: its index times 1 ("unit"), times a small number ("near"), times a size parameter
-    ("stride"), or looked up ("table"). Axis -1 is no loop: its index is the first operand of the load; -2 the second, ...
+    """One summand of an address: the contribution of one axis.
 
-    `value` is the number of the size parameter, or of the table, or the small number itself; and of a step in a nest (`nest.py`),
-    which has no parameters yet ("step"), that step.
+    `how` is "unit" (the index of the axis times 1), "near" (times the small constant `value`), "stride" (times the size parameter number
+    `value`) or "table" (looked up at the index in table number `value`). In a loop nest (`nest.py`), before it has parameters, "step" means
+    times the number `value`.
+
+    `axis` is the number of a loop. Negative numbers are not loops: the index is then a value, the first index operand of the load for -1,
+    the second for -2, and so on.
     """
 
     axis: int
@@ -27,10 +30,10 @@ class Term(NamedTuple):
 
 
 class Address(NamedTuple):
-    """An element's place: the sum of its terms and the size parameter `offset` (None: it is in the pointer).
+    """The address of an element, in elements: the sum of `terms` and the size parameter `offset` (None: the pointer includes it).
 
-    Where one view cannot say it, `then` reads that number in row-major order of the sizes `digits` (parameters), and
-    gives an address over the digits, whose axes are their positions.
+    A view chain needs more. Then the sum is a flat index in row-major order over the sizes `digits` (size parameters), and `then` is an
+    address whose axes are the positions of these digits.
     """
 
     terms: tuple[Term, ...]
@@ -39,7 +42,7 @@ class Address(NamedTuple):
     then: Address | None = None
 
     def axes(self) -> frozenset[int]:
-        """The loop axes that it depends on."""
+        """Return the loop axes that the terms of this address depend on."""
         return frozenset(t.axis for t in self.terms if t.axis >= 0)
 
 
@@ -47,11 +50,15 @@ _NAMES = "ijklmnopqrstuvw"
 
 
 def axis_name(axis: int) -> str:
+    """Return the letter or name of a loop axis, as texts of kernels show it."""
     return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
 
 
 def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) -> str:
-    """Index arithmetic as text: `i*s0 + j`; a chain as `of(digits)`."""
+    """Return an address as text: `i*s0 + j`, and for a chain `address with d = unravel(number, sizes)`.
+
+    `digit` is the prefix of axis names in the later views of a chain. `indices` are the index operands that axes -1, -2, … refer to.
+    """
     parts = []
     for t in a.terms:
         name = f"{digit}{t.axis}" if digit else axis_name(t.axis) if t.axis >= 0 else repr(indices[~t.axis])
@@ -75,9 +82,9 @@ def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) ->
 
 
 class Load(Expr):
-    """The element of operand `operand` at `address`, of which `indices` may be part.
+    """The element of operand `operand` at `address`. The values `indices` are the indices of the axes -1, -2, … of the address.
 
-    Of a complex element it is one part: the real (`part` 0) or the imaginary one (1).
+    For a complex operand, the load gives one component: the real one (`part` 0) or the imaginary one (`part` 1). Otherwise `part` is None.
     """
 
     __slots__ = ("_args", "address", "operand", "part")
@@ -101,9 +108,9 @@ class Load(Expr):
 
 
 class Index(Expr):
-    """A value as an index from 0 on, along an axis whose size is a parameter: negative ones count from the end.
+    """A value used as an index along an axis; `size`, the extent of the axis, is a size parameter. Negative values count from the end.
 
-    Where it is out of range it is 0, and the kernel's flag, its last operand, becomes 1.
+    If the value is out of range, the index is 0, and the kernel sets its flag, the last operand, to 1.
     """
 
     __slots__ = ("_args", "size")
@@ -124,7 +131,7 @@ class Index(Expr):
 
 
 class Position(Expr):
-    """The address itself as an integer."""
+    """The number that an address computes, as an integer value, without a load."""
 
     __slots__ = ("address",)
 
@@ -137,7 +144,7 @@ class Position(Expr):
 
 
 class ScalarParameter(Expr):
-    """A scalar that is given at run time: number `index` of those of the kernel."""
+    """A scalar given at run time: the scalar parameter number `index` of the kernel."""
 
     __slots__ = ("index",)
 
@@ -150,7 +157,7 @@ class ScalarParameter(Expr):
 
 
 class State(Expr):
-    """Part `part` of the running state of accumulator `accumulator`, before this step of its loop."""
+    """Component `part` of the state of accumulator `accumulator` before the present step of its loop."""
 
     __slots__ = ("accumulator", "part")
 
@@ -163,7 +170,7 @@ class State(Expr):
 
 
 class Result(Expr):
-    """Part `part` of accumulator `accumulator` after its last step (in a scan: after this step)."""
+    """Component `part` of the state of accumulator `accumulator` after its last step; in a scan, after the present step."""
 
     __slots__ = ("accumulator", "part")
 
@@ -176,8 +183,9 @@ class Result(Expr):
 
 
 class TileElement(Expr):
-    """The element of tile `tile`, which has `side` rows and columns, at the indices of the axes `along` and `last`; of a
-    complex one its `part`.
+    """The element of tile `tile` at the indices of the axes `along` and `last`.
+
+    The tile is square, with `side` elements per side. For complex elements, `part` selects the real (0) or the imaginary (1) component.
     """
 
     __slots__ = ("along", "last", "part", "side", "tile")
@@ -192,7 +200,7 @@ class TileElement(Expr):
 
 
 class Kept(Expr):
-    """The element of kept row `row` at the index of `axis`."""
+    """The element of row buffer `row`, of `size` elements, at the index of `axis`. A `Keep` statement has stored it."""
 
     __slots__ = ("axis", "row", "size")
 
@@ -205,7 +213,7 @@ class Kept(Expr):
 
 
 class Factor(Expr):
-    """Value number `index` of the left side (0) of a product, for its row, or of the right one (1), for its column."""
+    """A value read by a contraction: number `index` of the left side (`side` 0) for a row, or of the right side (1) for a column."""
 
     __slots__ = ("index", "side")
 
@@ -217,11 +225,11 @@ class Factor(Expr):
         return f"{('left', 'right')[self.side]}{self.index}"
 
 
-# --- what is asked of expressions ------------------------------------------------------------------------------------
+# --- queries on expressions -----------------------------------------------------------------------------------------
 
 
 def surface(e: Expr) -> Iterator[Expr]:
-    """The expression and all below it but for what indices are computed from, each once."""
+    """Yield the expression and the expressions below it, each once, but not those from which loads compute their indices."""
     stack, seen = [e], {e}
     while stack:
         part = stack.pop()
@@ -232,12 +240,15 @@ def surface(e: Expr) -> Iterator[Expr]:
 
 
 def work(e: Expr) -> int:
-    """About how many additions an expression is worth."""
+    """Return the estimated cost of evaluating an expression once, in additions."""
     return sum(part.op.cost for part in walk(e) if isinstance(part, Call))
 
 
 def expand(e: Call) -> Expr | None:
-    """A composite call as its formula says, computed in the wide type of narrow floats; None for a primitive."""
+    """Return a composite call as its formula over the call's operands, or None for a primitive operation.
+
+    For narrow floats the formula is computed in the wide compute dtype, and its result is cast back.
+    """
     if e.op.formula is None:
         return None
     wide = e.dtype.compute

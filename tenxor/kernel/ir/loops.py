@@ -1,4 +1,4 @@
-"""What a kernel does: statements, loops among them, and what they speak of: axes, reductions, operands."""
+"""The statements of a kernel, including loops, and the axes, accumulators and operands which statements refer to by number."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from ...ops.reductions import Reduction
 from ...records import NamedTuple
 from .leaves import Address
 
-ALIGNMENT = 64  # bytes: where results begin
+ALIGNMENT = 64  # bytes: results begin at a multiple of this
 
 
 class Init(NamedTuple):
-    """Start accumulator `accumulator` from its identity."""
+    """Set accumulator `accumulator` to the identity of its reduction."""
 
     accumulator: int
 
 
 class Update(NamedTuple):
-    """Replace the state of accumulator `accumulator` by `values`, one expression a part."""
+    """Replace the state of accumulator `accumulator` by `values`, one expression for each component of the state."""
 
     accumulator: int
     values: tuple[Expr, ...]
 
 
 class Prefetch(NamedTuple):
-    """Have what operand `operand` holds at `address`, one step further along `axis`, brought into the cache; or what it holds there, for
-    other loops, `by_reading` it, which a processor follows.
+    """A software prefetch: bring the element of operand `operand` at `address` into the cache, one step further along `axis`.
+
+    With `by_reading`, load the element at `address` itself and discard it, for later loops. The hardware prefetcher follows such loads.
     """
 
     operand: int
@@ -39,7 +40,7 @@ class Prefetch(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Keep `value` in row `row`, of no more than `size` elements, at the index of `axis`, for a later loop."""
+    """Store `value` in row buffer `row`, of at most `size` elements, at the index of `axis`. A later loop reads it (`Kept`)."""
 
     row: int
     axis: int
@@ -48,11 +49,11 @@ class Keep(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Write `value` to operand `operand` at `address`; to a complex element, as its real part, beside its part `imag`.
+    """Write `value` to operand `operand` at `address`. For a complex element, `value` is the real component and `imag` the imaginary one.
 
-    Stores that stand side by side are done at once: all that they write is computed before any of it is written.
-    What is `streamed` is too large to stay in a cache, and best written past it. It begins at a multiple of `ALIGNMENT`
-    bytes, as does each of its rows. Where `changes` is false, what would be written is there already, and need not be computed.
+    Adjacent stores run together: every value is computed before the first is written. A `streamed` store is non-temporal, because the
+    result is too large to stay in a cache. The result and each of its rows then begin at multiples of `ALIGNMENT` bytes. `changes`, if
+    given, is a predicate: where it is false, memory holds the value already, and neither the computation nor the store is needed.
     """
 
     operand: int
@@ -64,21 +65,21 @@ class Store(NamedTuple):
 
     @property
     def values(self) -> tuple[Expr, ...]:
-        """All that is written: one value, or two parts."""
+        """The values written: a single value, or the two components of a complex element."""
         return (self.value,) if self.imag is None else (self.value, self.imag)
 
     def with_values(self, values: Sequence[Expr]) -> Store:
-        """The same write of another value, or of two other parts."""
+        """Return this store with new values, as many as now: a single value, or two components."""
         real, *imag = values
         return self._replace(value=real, imag=imag[0] if imag else None)
 
 
 class Accumulate(NamedTuple):
-    """Join a value to what operand `operand` holds at `address`, of which `indices` may be part; before the next step does.
+    """Combine a value with the element of operand `operand` at `address`, and write the result, before the next step reads the element.
 
-    `values` are the parts of the value, `joined` those of what the element holds then: over `Arg`s, first for the parts that
-    it held before, then for the value's. Steps may meet at one element, so lanes take their turns, unless they lie side by
-    side.
+    `indices` are the index operands of the address. `values` are the components of the value, and `joined` the components of the new
+    element. `joined` is written over `Arg`s: first the components of the old element, then those of the value. Two steps may write one
+    element, so lanes run one after the other unless they write neighbouring elements.
     """
 
     operand: int
@@ -88,14 +89,14 @@ class Accumulate(NamedTuple):
     joined: tuple[Expr, ...]
 
     def is_beside(self, axis: int) -> bool:
-        """Whether neighbours along an axis write neighbouring elements, whatever the indices are."""
+        """Return whether neighbours along `axis` write neighbouring elements, whatever the indices are."""
         return self.address.then is None and any(t.axis == axis and t.how == "unit" for t in self.address.terms)
 
 
 class TileLoad(NamedTuple):
-    """Fill tile `tile` with an operand's elements over the present blocks, of `side` indices, of two axes.
+    """Fill square tile `tile`, of `side` elements per side, from an operand. The elements are those of the present blocks of the two axes.
 
-    The elements lie next to one another along the first of them; loops inside read them along the other.
+    The elements are contiguous along axis `along`. Loops inside read the tile along axis `last`.
     """
 
     tile: int
@@ -107,11 +108,11 @@ class TileLoad(NamedTuple):
 
 
 class For(NamedTuple):
-    """`body` for every index of `axis`; with `block`, for every so many indices, over which a loop inside it then runs.
+    """A loop of `body` over every index of `axis`. With `block`, it runs once per `block` indices, over which an inner loop then runs.
 
-    With `abreast`, which is only of an independent axis and a body without loops but those of reductions, so many turns may run side by
-    side, statement by statement: none needs another. A loop that is to run as a `whole` is not shared out in pieces, since each of them
-    would do much of the others' work, too.
+    `abreast` is the factor of an unroll-and-jam: this many iterations run interleaved, statement by statement. It is allowed only on an
+    independent axis whose body has no loops other than reductions. A loop marked `whole` is not divided among threads, because each piece
+    would repeat much of the work of the remaining pieces.
     """
 
     axis: int
@@ -122,10 +123,10 @@ class For(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What a product takes from one side: `values` at each step along `axis`, the rows or the columns.
+    """The operands of a contraction on one side: `values` for each step, along `axis`, which is the axis of rows or of columns.
 
-    If it is `packed`, the values for a block of so many indices are first put in the order in which they are needed; once
-    for all if they are `fixed`. With `runs` tables say where the indices lie, but most lie beside the one before.
+    If `packed`, the values of a block of `block` indices are first copied into the order of their use; if also `fixed`, only once, outside
+    of the outer loops. With `runs`, tables give the addresses, but most indices are contiguous with the previous index.
     """
 
     axis: int
@@ -133,23 +134,24 @@ class Side(NamedTuple):
     packed: bool
     fixed: bool
     runs: bool
-    block: int  # a size parameter; -1: all are one block
+    block: int  # a size parameter; -1 if all indices are one block
 
     @property
     def in_runs(self) -> bool:
-        """Whether the values are read where they lie, in runs."""
+        """True if the values are read in runs directly from memory, without packing."""
         return self.runs and not self.packed
 
 
 class Product(NamedTuple):
-    """A reduction over the axes `summed`, in accumulator `accumulator`, for every row of `left` with every column of `right`; and
-    then `body` for both.
+    """A contraction: a reduction over the axes `summed`, for every row of `left` with every column of `right`, followed by `body`.
 
-    `values` are the next state, made of the `Factor`s of both sides. Threads share the loop over the axis `shared`,
-    unless that is -1. With `once` the steps are few; of many, those of a `stretch` of the outermost axis summed over (a size parameter; -1:
-    of all) are done for a whole block of results before the next, and packed for that alone. `twins` are values of the left side and the
-    same ones of the right, if they lie in one memory: then the results are symmetric, and those below the diagonal may be copied from
-    those above. `ahead` is the axis of a loop around it of which the next index's elements are asked for meanwhile (-1: none is).
+    `values` are the next state of accumulator `accumulator`, computed from `Factor`s of both sides. `body` uses the result. Threads share
+    the loop over axis `shared`, unless it is -1. `once` means the steps are few enough to run in one pass.
+
+    With `stretch` (a size parameter; -1 for none), this many indices of the outermost summed axis are processed for a whole block of
+    results before the next, and packed for this pass only. `twins` pairs equal values of the left and the right side. If both read the same
+    memory, the results are symmetric, and those below the diagonal may be copied from those above. `ahead` is an outer loop axis whose next
+    elements are prefetched meanwhile (-1 for none).
     """
 
     accumulator: int
@@ -166,12 +168,12 @@ class Product(NamedTuple):
 
     @property
     def at_once(self) -> bool:
-        """Whether all rows and columns are one block."""
+        """True if the rows and columns form a single block."""
         return self.left.block < 0
 
     @property
     def steps_first(self) -> bool:
-        """Whether some of the steps are done for a whole block of results before the next."""
+        """True if a part of the steps is processed for a whole block of results before the next part."""
         return self.stretch >= 0
 
 
@@ -179,7 +181,7 @@ Statement = Init | Update | Prefetch | Keep | Store | Accumulate | TileLoad | Fo
 
 
 class Axis(NamedTuple):
-    """A loop: its extent (a size parameter), whether its steps are independent, and whether lanes run along it."""
+    """A loop axis: the `extent` (a size parameter), and whether iterations are independent (`parallel`) and vectorized (`vector`)."""
 
     extent: int
     parallel: bool
@@ -187,10 +189,10 @@ class Axis(NamedTuple):
 
 
 class Accumulator(NamedTuple):
-    """A reduction in progress: its kind and the dtypes of its state.
+    """A reduction in progress: the reduction and the dtypes of the components of its state.
 
-    With `row`, an axis, there is a row of states, one for each index in the present block of that axis. Loops over other
-    axes may then run around that over the row.
+    If `row` is an axis, the accumulator has a row of states, one for each index in the present block of this axis. The loop over the axis
+    may then run inside the loops of the reduction. Otherwise `row` is -1.
     """
 
     reduction: Reduction
@@ -199,10 +201,9 @@ class Accumulator(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A piece of memory that the kernel reads, or writes. Only here may a dtype be complex: values are real.
+    """A memory argument of a kernel, given as a pointer. Only the dtype of an operand may be complex; values in expressions are real.
 
-    The `flag` is one int64 that each launch of the kernel has of its own; it is the last operand, and becomes 1 where an index
-    is out of range.
+    The `flag` operand is one int64 that belongs to a single launch. It comes last, and becomes 1 where an index is out of range.
     """
 
     dtype: DType
@@ -211,14 +212,14 @@ class Operand(NamedTuple):
 
 
 def in_turn(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
-    """The statements in their order, each alone, but stores that stand side by side, which are done at once."""
+    """Yield the statements in order, each as a tuple of one, but adjacent stores in one tuple, because they run together."""
     for is_store, run in groupby(body, lambda s: isinstance(s, Store)):
         found = tuple(run)
         yield from [found] if is_store else [(s,) for s in found]
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
-    """All statements, those of loops after the loop."""
+    """Yield every statement of a body, each loop before the statements inside the loop."""
     for s in body:
         yield s
         if isinstance(s, (For, Product)):
@@ -226,7 +227,7 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
-    """The expressions of all statements, outermost nodes only."""
+    """Yield the root expression of every statement, without the expressions below."""
     for s in statements(body):
         if isinstance(s, Update):
             yield from s.values
@@ -241,7 +242,7 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
 
 
 def with_expressions(body: tuple[Statement, ...], changed: Callable[[Expr], Expr]) -> tuple[Statement, ...]:
-    """The same statements, with what an expression is `changed` to in its place, but for those of products and scatters."""
+    """Return the statements with each root expression `e` replaced by `changed(e)`. Contractions and scatters stay as they are."""
     found: list[Statement] = []
     for s in body:
         if isinstance(s, For):

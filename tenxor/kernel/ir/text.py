@@ -1,4 +1,4 @@
-"""The loop IR as the lines of a small program."""
+"""The loop IR as text: a kernel as the lines of a small program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Body = tuple[Statement, ...]
 
 
 class _Held(Expr):
-    """What the element that a value is joined to holds before."""
+    """The previous value of an element, with which an `Accumulate` statement combines another; shown as `held`."""
 
     __slots__ = ("part",)
 
@@ -48,7 +48,7 @@ def program(
     accumulators: Accumulators,
     body: Body,
 ) -> list[str]:
-    """The lines of a kernel with these parts."""
+    """Return the lines of the text of a kernel with these parts: a header, and the statements indented by loop depth."""
     args = [f"{'out ' if o.written else ''}p{i}: {o.dtype}" for i, o in enumerate(operands)]
     args += [f"c{i}: {d}" for i, d in enumerate(scalars)]
     lines = [f"kernel {name}({', '.join(args)})"]
@@ -57,12 +57,13 @@ def program(
 
 
 def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, lines: list[str]) -> None:
+    """Append the lines of some statements to `lines`, indented by `depth` levels."""
     pad = "  " * depth
 
     rows = {f"r{k}": f.row for k, f in enumerate(accumulators) if f.row >= 0}
 
     def in_rows(line: str) -> str:
-        """The line with the index of each state that is one of a row."""
+        """Return the line with an index after each state that belongs to a row of states."""
         return re.sub(
             r"\b(r\d+)(\.\d+)?", lambda m: m[0] + (f"[{axis_name(rows[m[1]])}]" if m[1] in rows else ""), line
         )
@@ -108,6 +109,7 @@ def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, l
 
 
 def _show_product(axes: Axes, accumulators: Accumulators, s: Product, depth: int, lines: list[str]) -> None:
+    """Append the lines of a contraction to `lines`, indented by `depth` levels."""
     pad = "  " * depth
     row, column, step = axis_name(s.left.axis), axis_name(s.right.axis), ", ".join(map(axis_name, s.summed))
     rows, columns = (f"s{axes[side.axis].extent}" for side in (s.left, s.right))
