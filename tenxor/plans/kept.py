@@ -80,8 +80,8 @@ def looks() -> bool:
 def has_parts(pattern: Pattern) -> bool:
     """Return whether the package ships a plan for each operation of `pattern`, so the graph can be computed operation by operation.
 
-    Return False after `FEW` calls for the same operations: in a graph of many sizes, a plan with a kernel for all sizes pays. Return False
-    also for more than `ready.MANY` pending nodes.
+    Return False after `FEW` calls for the same operations: for a graph of several sizes, a plan pays, as its kernel serves every size.
+    Return False also for more than `ready.MANY` pending nodes.
     """
     is_planned = not looks() or pattern.pending > ready.MANY
     texts = None if is_planned else ready.texts_of([node for node in pattern.nodes if node.buffer is None])

@@ -63,7 +63,7 @@ def sources_first(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _is_plain(node: Node, reads: Node) -> bool:
-    """Return whether `node` can be computed by itself: the result is small, and no memory is overwritten.
+    """Return whether `node` can be computed by itself: the operation is simple, the result is small, and no memory is overwritten.
 
     `reads` is the node whose sources are read: `node`, or the product under a sum.
     """
@@ -109,8 +109,7 @@ def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
 
 
 def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None) -> list[Node]:
-    """Return the nodes of `inlined` that are too expensive to repeat: they take more than `fusing.repeatable` additions, without cheap
-    operations.
+    """Return the nodes of `inlined` too expensive to repeat: above `fusing.repeatable` additions each, cheap operations not counted.
 
     `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `held`, return only nodes of `held`; these
     will be stored, so they add nothing to the cost of their readers.
