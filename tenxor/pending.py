@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ownership, patterns = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern")
 
 SMALL = 8  # a result this many times smaller than its operands is computed rather than kept pending
-ENOUGH = MAX_PENDING * 3 // 4  # a graph of more pending nodes is computed in part; below, another count would soon be due, and costs as much
+ENOUGH = MAX_PENDING * 3 // 4  # a graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much
 
 
 class Holder(Protocol):
