@@ -421,7 +421,7 @@ def _atoms_in(value: Any) -> set[int]:
 
 
 def _exactly(terms: Terms, by: Terms) -> Terms | None:
-    """Return the exact quotient of two sums, by polynomial division; None if this does not go.
+    """Return the exact quotient of two sums; None if the sums do not divide term by term.
 
     The divisor must be a single product that divides each term, or both sums must be equal, or the dividend must be 0.
     """
