@@ -121,7 +121,7 @@ DATA: Final = Special("data")  # the node is in memory
 POSITION: Final = Special("position")  # element n is n: the source of arange, eye and random numbers
 EMPTY: Final = Special("empty")  # memory with undefined content
 STORE: Final = Special("store")  # the first source, with the second written through `target`
-UPDATE: Final = Special("update")  # a store whose elements depend on the elements they overwrite, and on nothing else overwritten
+UPDATE: Final = Special("update")  # a store in which each element may depend on the element it overwrites, but on no other overwritten one
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
 UNFINISHED: Final = Special("unfinished")  # an interrupted or deferred computation, finished by the first source (`plans/steps.py`)
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a traced function, without a value
@@ -139,9 +139,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Past(Protocol):
-        """A tape node: how a node was computed, for derivatives (`past.py`). `traced` is true if it depends on an argument of a traced
-        function.
-        """
+        """A tape node, for derivatives (`past.py`). `traced` is true if the node depends on an argument of a traced function."""
 
         traced: bool
 
@@ -196,7 +194,7 @@ class Recipe:
 
     The fast path (`shortcut/code/rules.py`) makes recipes with tensor specs in place of layout keys: `through` is a tuple of the sources'
     specs and the target's, or a single spec for all of them, and then `which` is negative where a layout key is None. The layout keys are
-    made at the first request. Such a recipe is never the interned one.
+    made at the first request. Such a recipe and an equal interned recipe are different objects.
     """
 
     __slots__ = (

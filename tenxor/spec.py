@@ -42,13 +42,12 @@ class Made:
       record it, which is mostly equal for all sizes. A source is a `Scalar`, the number of an operand, or -1 - k for step k. The offset of
       an operand is added to the operand's own offset.
     - A view of the operand, `shift` elements further. A view chain has no shift: such a view begins at `high`, and is valid for operands at
-      offset `low`, or at every offset if `low` is negative.
-    - A tuple of templates, `parts`.
+      offset `low`, or at every offset if `low` is negative. The operand itself has `itself` as the `kind`.
+    - Several results, the templates `parts`. `kind` makes the result of the tuple of them: `tuple`, or a constructor of another tuple type.
     - A write: `frame` is the launch record, and `plan` holds the kernel. For a copy, `frame` has the source and the destination.
-    - Results of NumPy: `host` computes an array for each of `parts` from the operands' arrays, or None. `kind` turns the tuple of arrays
-      into the result: a tuple type, None for a single array, or `itself` for the operand. `loop` is bytecode for the fast path to compute
-      the results directly in our buffers; the only number among the arguments is read with the dtype `number`. Where sizes depend on
-      values, `parts` are mappings from sizes to templates.
+    - Results of NumPy: `host` computes the arrays for `parts` from the operands' arrays, or None. `kind` is as above, or None for a single
+      result. `loop` is bytecode for the fast path to compute the results directly in our buffers; the only number among the arguments is
+      read with the dtype `number`. Where sizes depend on values, `parts` are mappings from sizes to templates.
 
     A template in the inline cache of a spec (`NEAR`) has its key in `operation` (an operation, or the name of a method) and `beside`.
     """

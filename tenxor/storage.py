@@ -19,7 +19,7 @@ watching: list[Callable[[Storage, Node], Node]] = []
 
 
 class Storage:
-    """The one-dimensional memory under the views of a tensor: `size` elements of `dtype`, whatever the shapes of the views.
+    """The one-dimensional memory behind tensors, which are views of it: `size` elements of `dtype`, whatever the shapes of the views.
 
     >>> import tenxor as tx
     >>> t = tx.arange(6).reshape(2, 3)
@@ -61,7 +61,7 @@ class Storage:
         return self.node.size
 
     def tolist(self) -> list[Any]:
-        """Return the elements in memory order, as Python numbers. A pending content is computed."""
+        """Return the elements in memory order, as Python numbers. Pending content is computed first."""
         node = self.node  # read once: another thread may write meanwhile
         realize(node)
         assert node.buffer is not None

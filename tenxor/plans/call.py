@@ -104,7 +104,7 @@ def _plain(fact: Any) -> object:
 
 
 def found(kernel: Sequence[Any]) -> Compiled | None:
-    """Return the compiled kernel for serialised facts; None if its code is neither shipped with the package nor on disk."""
+    """Return the compiled kernel for serialised facts; None if the code is neither shipped with the package nor on disk."""
     facts = Facts(*kernel)
     product = None if facts.product is None else Twins(*facts.product)
     return backend().find(facts._replace(scalars=tuple(map(dtype, facts.scalars)), product=product))

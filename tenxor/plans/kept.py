@@ -1,4 +1,4 @@
-"""The disk cache of plans. It speeds up the first results of a process, which take less time than an import of the planner.
+"""The disk cache of plans. It serves the first results of a process: to import the planner takes longer than all other work for them.
 
 An exact plan is stored under a text of its signature: operations, shapes, dtypes and layouts. A stored plan consists of numbers and names,
 and of facts about each kernel; the code of a kernel is found by the cache of kernels. The generic plans of a structure (`general.py`) are
@@ -147,7 +147,10 @@ def write_general(structure: object, found: Iterable[General]) -> None:
 
 
 def text_of(pattern: Pattern) -> str | None:
-    """Return a text that is equal for two patterns only if the same plan computes both, in any process; None if no text can tell."""
+    """Return a text that is equal for two patterns only if the same plan computes both, in any process.
+
+    Return None for a graph that cannot be stored on disk.
+    """
     whole = pattern.key, tuple([(node.shape, node.dtype.name) for node in pattern.nodes if node.buffer is not None])
 
     def said(x: object) -> str | None:
@@ -243,7 +246,10 @@ def _in_table(reduction: Reduction) -> bool:
 
 
 def in_words(plan: Plan) -> tuple[Any, ...] | None:
-    """Return `plan` in serialisable form: tuples, lists, sets, numbers, text and bytes; None if a kernel call cannot be serialised."""
+    """Return `plan` in serialisable form: tuples, lists, sets, numbers, text and bytes.
+
+    Return None if a kernel call cannot be serialised, or is of no use to other processes.
+    """
     steps: list[object] = []
     for step in plan.steps:
         words = None if step.filling is None else step.filling.in_words(in_words)

@@ -20,8 +20,7 @@ SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 
 
 def product_in(node: Node) -> Node | None:
-    """Return the pending product summed by `node`, or None. Sum and product form a single kernel, which rounds once where two kernels round
-    twice.
+    """Return the pending product summed by `node`, or None if there is none. Sum and product form a single kernel, which rounds only once.
     """
     sources = node.sources  # read before the operation: the node may be computed at any time, and has no sources then
     if node.op is not SUM:
@@ -128,10 +127,10 @@ def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None)
 
 
 def order_of(source: Node) -> bool | None:
-    """Return whether the fused kernel runs through the source of a reduction in the order of memory.
+    """Return whether the fused kernel runs through the source of a reduction in the order of memory: True, False, or None.
 
-    This is so if every operand down to memory and to other reductions, except single elements, has the same size and is read in row-major
-    order. Return None if nothing determines the order, as the source is made of scalars alone.
+    True means that every operand down to memory and to other reductions, except single elements, has the same size and is read in row-major
+    order. None means that nothing determines the order, as the source is made of scalars alone.
     """
     stack, looked_at, found = [(source, True)], 0, None
     while stack:

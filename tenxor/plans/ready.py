@@ -69,10 +69,11 @@ def packed(words: Any) -> bytes:
 
 
 def text_of(node: Node) -> str | None:
-    """Return the key of the shipped plan for a pending node; None if `node` is not a real elementwise operation on contiguous operands.
+    """Return the key of the shipped plan for a pending node; None for nodes without such plans.
 
-    The key has the operation, the dtypes, the equalities among the sources, and the scalars. It is also None for fewer than two elements,
-    `MOST` bytes or more, a broadcast scalar among the operands, and scalars alone.
+    Plans are shipped for operations of the op table, elementwise and of real dtypes, on contiguous operands. The result must have two
+    elements or more and less than `MOST` bytes. The operands must include a tensor, and none may be a broadcast scalar. The key has the
+    operation, the dtypes, the equalities among the sources, and the scalars.
     """
     recipe = node.recipe
     name = str(recipe.op)

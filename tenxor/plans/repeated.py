@@ -21,7 +21,8 @@ from .steps import Plan
 def is_repeatable(plan: Plan, pattern: Pattern, placed: Mapping[Node, object]) -> bool:
     """Return whether `repeat` can run a plan for given buffers of the nodes in `placed`.
 
-    Each step must be a single kernel without checks of indices or exponents, and an overwritten slot must be neither given nor read again.
+    Each step must be a single kernel without checks of indices or exponents. Nothing may need memory after a step overwrites it: neither a
+    later step nor a slot with given memory nor a reinterpretation. A slot with given memory must not be a reinterpretation itself.
     """
     fixed = {k for k, node in enumerate(pattern.nodes) if node in placed or node.buffer is not None}
     # two slots share memory: either may be read

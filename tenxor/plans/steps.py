@@ -72,7 +72,7 @@ _PORTION = 1 << 24  # bytes copied at a time: signals are delivered between two 
 
 
 class Cell:
-    """A slot of the plan alone, for an intermediate result. Like a node, a cell holds a buffer."""
+    """A slot of the plan alone, for an intermediate result. Like a node, a cell holds a buffer; None before it is computed."""
 
     __slots__ = ("buffer",)
 
@@ -132,7 +132,8 @@ class Once:
 
 
 def go_on(node: Node) -> None:
-    """Finish the interrupted or deferred computation of an UNFINISHED node. Its first source, such as a `Once`, has the method `finish`."""
+    """Finish the interrupted or deferred computation of `node`, which is UNFINISHED: call `finish` of the first source, such as a `Once`.
+    """
     begun: Any = node.sources[0]
     begun.finish(node)
 
@@ -343,9 +344,11 @@ class Step:
             cells[donor] = DONE  # the content is lost; and with a second owner of the memory, the next store would copy
 
     def donor(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
-        """Return the number of the slot that donates its memory to the result; None if each donor has another owner.
+        """Return the number of the slot that donates its memory to the result; None if there is none.
 
-        Return None also for a long step with an operand in externally shared memory: in place, the step would have to run without a break.
+        A donor must have no other owner, must not be externally shared or read-only, and must have the size of the result unless the step
+        is a write. Return None also for a long step with an operand in externally shared memory: in place, the step would have to run
+        without a break.
         """
         if self.is_long and any(cells[k].buffer.pins for k in self.needs if k != self.over):  # type: ignore[union-attr]
             return None  # one uninterruptible launch would be too long

@@ -1,4 +1,6 @@
-"""Trace generic plans: plan with symbolic sizes (`Size`) in place of dims, and of machine settings for plans to ship."""
+"""Trace generic plans: plan with symbolic sizes (`Size`) in place of dims (shapes, strides and inner offsets), and, for plans to ship, in
+place of the settings of the machine.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from .steps import Plan
 
 
 def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
-    """Return a generic plan traced for `pattern`, whose distinct dims are `numbers`; None if planning needs the value of a size."""
+    """Return a generic plan traced for `pattern`, whose distinct dims are `numbers`; None if some code of the planner cannot handle
+    symbolic sizes.
+    """
     traced = Traced(numbers)
     outline = _traced(pattern, traced, backend().target)
     return None if outline is None else General(outline[0], traced.trace.written(outline[1]), traced.trace.is_pinned)
@@ -58,7 +62,7 @@ class Traced:
         self.recipes: dict[Recipe, Recipe] = {}
 
     def number(self, value: int) -> int:
-        """Return the symbolic size of a dim."""
+        """Return the symbolic size of a dim, which must be 0, 1 or one of the traced numbers."""
         found = self.known.get(value)
         if found is None:
             found = self.known[value] = self.given[value]
