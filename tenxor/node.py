@@ -126,7 +126,7 @@ REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as anothe
 UNFINISHED: Final = Special("unfinished")  # an interrupted or deferred computation, finished by the first source (`plans/steps.py`)
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a traced function, without a value
 # Limits of pending graphs (`pending.py`).
-ALONE = 1 << 14  # bytes of a node that may be computed by itself, even inside a larger graph
+ALONE = 1 << 14  # bytes up to which a node may be computed by itself, even inside a larger graph
 MAX_PENDING = 256  # nodes in a pending graph; a larger graph is computed in part, so loops run in constant memory
 HEAVY = 1 << 12  # bytes of operands: above, a small pending result is recorded
 LARGE = 1 << 20  # bytes of operands: above, every pending result is recorded

@@ -26,7 +26,7 @@ from .pattern import Pattern
 from .shipped import Shipped
 from .steps import Plan, Step
 
-planning, tracing = LateModule("tenxor.plans.plan"), LateModule("tenxor.plans.tracing")  # imported with the planner
+planning, tracing = LateModule("tenxor.plans.plan"), LateModule("tenxor.plans.tracing")  # loaded on first use: shipped plans need neither
 MAX_STRUCTURES = 1024
 MOST = 48  # generic plans for one structure
 QUICK = 32  # pending nodes, up to which extracting the structure is faster than reading a file
@@ -223,7 +223,7 @@ def take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
     parts += (len(recipe.shape), recipe.dtype, recipe.dtypes)
     numbers += recipe.shape
     op: Any = recipe.op
-    layouts = getattr(op, "layouts", None)  # an operation may have layouts itself
+    layouts = getattr(op, "layouts", None)  # some operations have layouts themselves
     parts.append(op if layouts is None else (type(op), len(layouts)))
     for layout in layouts or ():
         numbers.append(layout.offset)

@@ -33,7 +33,7 @@ from .call import DEBUG, Call
 from .pattern import Pattern
 from .steps import Plan, Step
 
-blockwise = Late("tenxor.plans.blockwise")  # imported with the first such plan
+blockwise = Late("tenxor.plans.blockwise")  # imported with the first plan of blocks
 
 General = tuple[Plan, Any, bool]  # a plan without dims, the function to compute the dims of its steps, and whether a guard fixes a dim
 MAGIC = b"tenxor plan 1\n"

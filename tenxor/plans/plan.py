@@ -27,7 +27,7 @@ blockwise = Late("tenxor.plans.blockwise")  # imported on demand: most plans hav
 ordered = Late("tenxor.plans.ordering").ordered
 together = Late("tenxor.kernel.together").together  # imported with the first plan of several roots
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
-_known: list[Known] = []  # cached for the target of the last plan
+_known: list[Known] = []  # the lowered kernels for the target of the last plan
 
 
 def make_plan(pattern: Pattern) -> Plan:
@@ -176,7 +176,7 @@ def _make_step(
     if step.irrevocable and (may_fail or not is_brief):
         step.may_take = ()  # the step cannot be repeated, and a long step should be interruptible
     step.is_long = step.irrevocable and call.work > unbroken
-    if beside:  # meanwhile no new reference to a node in memory can arise
+    if beside:  # donors are nodes in memory: no new reference to such a node can arise while the plan runs
         step.may_take = tuple([k for k in lowering.aligned(node) if k < len(nodes) and nodes[k].buffer is not None])
     elif step.nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))

@@ -225,7 +225,7 @@ class Plan:
             begin, end = number, min(ends[number], stop)
             if begin < end:
                 number = run(frame, given.nodes, given.offsets, given.scalars, begin, end)
-            if begin >= end or number < end:  # the fast path declined this step
+            if begin >= end or number < end:  # left to Python: unsuitable, with externally referenced memory, or declined by the fast path
                 self.steps[number].run(given, others)
                 number += 1
             while stop < number:
