@@ -17,8 +17,8 @@ else:
     from collections import _tuplegetter  # field access as fast as a slot
 
     _of = tuple.__new__
-    # The `__new__` of records with 0, 1, 2, ... fields, compiled with this module: a class takes the code object for its number of fields
-    # and renames the arguments.
+    # The `__new__` of records with 0, 1, 2, ... fields, compiled with this module. A class takes the code object for its number of fields,
+    # with the arguments renamed.
     _MAKING = (
         lambda _cls: _of(_cls, ()),
         lambda _cls, a: _of(_cls, (a,)),
@@ -48,9 +48,9 @@ else:
         return FunctionType(code, globals(), "__new__", tuple(defaults.values()))
 
     def _of_many(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
-        """Return a `__new__` for a record with more fields than `_MAKING` has functions for.
+        """Return a `__new__` for a record with more fields than the functions in `_MAKING`.
 
-        Few classes have so many fields, and compiling a function for each would take longer than a generic one does in all its calls.
+        Few classes have so many fields, and to compile a function for each would take longer than every call of a generic function.
         """
 
         def __new__(_cls: type, *values: Any, **named: Any) -> Any:
@@ -63,7 +63,7 @@ else:
         return __new__
 
     class _Signature:
-        """The signature of a record of many fields, computed when `inspect` asks for it."""
+        """The signature of a record of many fields, computed at the first request, such as by `inspect`."""
 
         def __get__(self, record: object, cls: type) -> Any:
             from inspect import Parameter, Signature
@@ -98,7 +98,7 @@ else:
     }
 
     class _Meta(type):
-        """A metaclass that creates the class that `typing.NamedTuple` would create."""
+        """A metaclass for named tuples: it creates the same classes as `typing.NamedTuple`, in less time."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             types = namespace.get("__annotations__")
@@ -118,7 +118,8 @@ else:
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
 
     class NamedTuple:
-        """The base in a class statement, as in `typing`: it is replaced by `_Plain`, so it is no base class of the record."""
+        """The base to write in a class statement, as in `typing`. `_Plain` replaces it, so the finished class has only `tuple` as a base.
+        """
 
         def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
             return (_Plain,)

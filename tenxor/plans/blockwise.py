@@ -54,8 +54,9 @@ class Blockwise:
         self.bodies, self.blocks, self.needs, self.work, self.flagged = bodies, blocks, needs, work, flagged
 
     def in_words(self, of_plan: Callable[[Plan], Any]) -> tuple[Any, ...] | None:
-        """Return the fields in serialisable form: lists, numbers, and the results of `of_plan` for the plans; None if `of_plan` returns
-        None.
+        """Return the fields in serialisable form: lists, numbers, and the results of `of_plan` for the plans.
+
+        Return None if `of_plan` returns None for a plan, which then cannot be serialised.
         """
         plans = [of_plan(body.plan) for body in self.bodies]
         if any([words is None for words in plans]):
@@ -70,7 +71,7 @@ class Blockwise:
         return [t for step in steps if step.filling is not None for t in step.filling.tables]
 
     def run(self, out: Buffer, outer: Given, once: Once | None = None) -> bool:
-        """Compute every block into `out`, the memory of the result; return True if a kernel met an index out of range or a negative
+        """Compute every block into `out`, the memory of the result. Return True if a kernel met an index out of range or a negative
         exponent.
 
         `outer` holds the slots, scalars and offsets of the enclosing plan. `once` must be None: blocks never write over their operands.

@@ -33,9 +33,9 @@ _STORED = "stored"  # marks a node with `stored` in a key
 class Pattern:
     """A pending graph: its nodes and the memory they read, numbered in topological order.
 
-    `key` is the signature: a tuple, or bytes written by the fast path (`shortcut/code/walk.py`). `roots` are the numbers of the requested
-    nodes. `nodes`, `scalars` and `offsets` are the arguments of the plan. `offsets` has the offsets of the pending nodes, in elements, node
-    by node, and a 0 at the end. `pending` is the number of pending nodes at the time of the capture.
+    `key` is the signature: the structure as a recipe or a tuple, or bytes written by the fast path (`shortcut/code/walk.py`). `roots` are
+    the numbers of the requested nodes. `nodes`, `scalars` and `offsets` are the arguments of the plan. `offsets` has the offsets of the
+    pending nodes, in elements, node by node, and a 0 at the end. `pending` is the number of pending nodes at the time of the capture.
     """
 
     __slots__ = ("key", "nodes", "offsets", "pending", "roots", "scalars")
@@ -76,7 +76,7 @@ short_walks: list[Callable[..., tuple[Any, ...] | None]] = []
 
 
 def taken(roots: Sequence[Node]) -> Pattern:
-    """Return the pattern of the pending nodes `roots` and everything that they need."""
+    """Return the pattern of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
     for walk in short_walks:
         found = walk(*roots)
         if found is not None:
@@ -85,7 +85,7 @@ def taken(roots: Sequence[Node]) -> Pattern:
 
 
 def structured(roots: Sequence[Node]) -> Pattern:
-    """Return the pattern of the pending nodes `roots`, with a tuple of the structure as its key. Never uses the fast path."""
+    """Return the pattern of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
     return (of_one(roots[0]) if len(roots) == 1 else None) or pattern_of(roots)
 
 
@@ -120,7 +120,7 @@ def of_one(root: Node) -> Pattern | None:
 
 
 def pattern_of(roots: Sequence[Node]) -> Pattern:
-    """Return the pattern of any number of roots, with a tuple of the structure as its key."""
+    """Return the pattern of one or more pending roots, keyed by its structure as a tuple."""
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     offsets: list[int] = []

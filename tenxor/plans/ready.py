@@ -47,9 +47,10 @@ def texts_of(nodes: Iterable[Node]) -> tuple[str, ...] | None:
 
 
 def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
-    """Return the data to ship for a planned pattern: the key, the content, and the plan rebuilt from the content; None for other patterns.
+    """Return the data to ship for a planned pattern: the key, the content, and the plan rebuilt from the content.
 
-    The caller must check that the rebuilt plan equals `plan`.
+    Return None if such plans are not shipped (see `text_of`), or if the kernel cannot be serialised. The caller must check that the rebuilt
+    plan equals `plan`.
     """
     node = pattern.nodes[-1]
     text = text_of(node) if pattern.pending == 1 else None
