@@ -21,7 +21,7 @@ _ModuleSpec: Any = type(__spec__)
 class _UndisturbedSpec(_ModuleSpec):  # type: ignore[misc]
     """The import spec of a module of ours, which is imported undisturbed (`undisturbed.py`).
 
-    The import system sets `_initializing` just before it puts a module into `sys.modules`, and resets it when the module is complete. In
+    The import system sets `_initializing` just before putting a module into `sys.modules`, and resets it when the module is complete. In
     between, other threads that import the module wait; but user code on the same thread would get the module half initialized.
     """
 
@@ -148,7 +148,7 @@ def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callabl
 
 
 class _Awaited:
-    """A finder for a single module of another library: it calls `then()` when the module has been imported."""
+    """A finder for a single module of another library. It calls `then()` after the import of the module."""
 
     def __init__(self, module: str, then: Callable[[], Any]) -> None:
         self._module, self._then = module, then

@@ -118,7 +118,8 @@ else:
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
 
     class NamedTuple:
-        """The base to write in a class statement, as in `typing`. `_Plain` replaces it, so the finished class has only `tuple` as a base.
+        """The base to write in a class statement, as in `typing`. `_Plain` replaces it there, and the finished class derives from `tuple`
+        instead.
         """
 
         def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:

@@ -105,7 +105,7 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
     """Return the generic plan whose guards hold for `pattern`, and its `Numbers`. On a miss, trace a new generic plan if this is due.
 
     Return None if `pattern` must be planned for its exact dims: a layout has offset tables, tracing failed, or a trace is not due yet. With
-    `at_once` a trace is always due.
+    `at_once` a trace is due at every miss, up to `MOST` plans of a structure.
     """
     parts = taken_apart(pattern)
     if parts is None:
