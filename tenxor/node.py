@@ -123,7 +123,7 @@ EMPTY: Final = Special("empty")  # memory with undefined content
 STORE: Final = Special("store")  # the first source, with the second written through `target`
 UPDATE: Final = Special("update")  # a store in which each element may depend on the element it overwrites, but on no other overwritten one
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
-UNFINISHED: Final = Special("unfinished")  # an interrupted or deferred computation, finished by the first source instead of a kernel (`plans/steps.py`)
+UNFINISHED: Final = Special("unfinished")  # an interrupted or deferred computation, finished by its first source and not by a kernel
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a traced function, without a value
 # Limits of pending graphs (`pending.py`).
 ALONE = 1 << 14  # bytes up to which a node may be computed by itself, even inside a larger graph
