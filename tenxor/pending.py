@@ -135,7 +135,7 @@ def _is_small(node: Node) -> bool:
 def relieve() -> None:
     """Compute the small pending results whose recipes hold the last references to some memory.
 
-    Errors are suppressed: a later request for the value raises them again.
+    MemoryError and IndexOutOfRange are suppressed: a later request for the value raises them again.
     """
     pool.relieved()
     with lock:

@@ -24,7 +24,7 @@ BROUGHT = 10  # bytes of elements per addition in the time of a load from a cach
 
 
 class Reads(NamedTuple):
-    """The slots, scalars and offsets used by a kernel: each number is mapped to its rank in the order of first use."""
+    """The slots, scalars and offsets used by a kernel: each number is mapped to its rank in the order of first use, starting at 0."""
 
     cells: dict[int, int]
     scalars: dict[int, int]
