@@ -1,4 +1,4 @@
-"""Python's collector, which is not to run for a while, or not to look at what stays."""
+"""Pauses of Python's garbage collector, and a way to exempt long-lived objects from early collections."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OWN = 1000  # objects that Python may have frozen itself: CPython 3.12 begins with 375. Who else freezes any freezes all that there is
+OWN = 1000  # objects that Python may have frozen itself (CPython 3.12 starts with 375); user code that freezes objects freezes far more
 
 
-_pauses: list[None] = []  # one for each section that wants the collector off
-_was_enabled = False  # when the first of them began
+_pauses: list[None] = []  # an entry for each section with the collector off
+_was_enabled = False  # whether the collector was on at the first pause
 
 
 def pause() -> None:
-    """Disable the garbage collector until `resume` has been called as often, by whichever threads. No signal handler may run here."""
+    """Disable the garbage collector until `resume` has been called as often, from any threads. No signal handler may run during the call.
+    """
     global _was_enabled
     _pauses.append(None)
     if gc.isenabled():
@@ -23,7 +24,7 @@ def pause() -> None:
 
 
 def resume() -> None:
-    """End one pause; the last one that ends enables the collector, if it was enabled."""
+    """End a pause. The end of the last pause enables the collector, if it was enabled before the first."""
     global _was_enabled
     _pauses.pop()
     if _was_enabled and not _pauses:
@@ -33,7 +34,7 @@ def resume() -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Meanwhile no garbage goes: what is made then is to stay, or who has it is counted."""
+    """Disable the garbage collector while the context is open: for code that makes long-lived objects, or counts references."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -45,11 +46,13 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """Meanwhile no garbage goes, and what there is afterwards counts as old: the collector, which would look at it twice within the next
-    moments, for as long as a first result takes, does so only when it looks at everything.
+    """Disable the garbage collector while the context is open, and then move all objects to the oldest generation.
+
+    The collector would otherwise examine the new objects twice within moments, which takes as long as a first result. In the oldest
+    generation they are examined only by full collections.
     """
     with uncollected():
         yield
-        if hasattr(gc, "freeze") and gc.get_freeze_count() < OWN:  # what somebody else had frozen stays so
+        if hasattr(gc, "freeze") and gc.get_freeze_count() < OWN:  # do not unfreeze the objects that user code has frozen
             gc.freeze()
-            gc.unfreeze()  # to where old objects are; none has been looked at
+            gc.unfreeze()  # into the oldest generation, without an examination

@@ -1,8 +1,8 @@
-"""Functions in whose place machine code is called, once there is some: the same objects, for whoever took hold of them before.
+"""Public functions that machine code of the fast path can replace in place: code that holds a function object keeps the same object.
 
-A call of a function of Python's makes a frame, whatever stands behind it. What is called here is an object that calls such a function, as
-`functools.partial` does; and an object of that class says itself which machine code calls it, for which the interpreter makes no frame.
-(A function says so, too, but before CPython 3.12 nobody listens.) It is the function for whoever looks at it otherwise.
+A call of a Python function makes a frame, even if the function only calls machine code. A `Frameless` calls a Python function, like a
+`functools.partial`, and has a vectorcall entry per object: the fast path sets the entry, and the interpreter then makes no frame. (Python
+functions have an entry, too, but before CPython 3.12 the interpreter ignores it.) Otherwise the object looks like the function.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 
 from .errors import UnknownAttribute
 
-_ELEMENTWISE = ("unary", "binary", "ternary")  # the machine code of functions of the op table
-_UFUNC_METHODS = ("accumulate", "at", "outer", "reduce", "reduceat")  # sought where NumPy's functions have them
+_ELEMENTWISE = ("unary", "binary", "ternary")  # fast-path routines for functions of the op table
+_UFUNC_METHODS = ("accumulate", "at", "outer", "reduce", "reduceat")  # methods of NumPy's ufuncs, looked for by mistake
 
 
 class Frameless(partial[Any]):
-    """A function, `func`, and the `machine` code that may be called in its place, by name, with what that is told: the `subject`."""
+    """A Python function, `func`, that a fast-path routine may replace: `machine` names the routine, and `subject` is passed to the routine.
+    """
 
     __slots__ = ("machine", "subject")
     machine: str
@@ -27,7 +28,7 @@ class Frameless(partial[Any]):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """That of functions, for who asks what this is: `inspect` and all that go by it."""
+        """The class of functions, for `inspect` and similar code."""
         return FunctionType
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -35,7 +36,7 @@ class Frameless(partial[Any]):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return getattr(self.func, name)  # its name, code and so on
+            return getattr(self.func, name)  # such as the name and the code
         except AttributeError:
             if not (self.machine in _ELEMENTWISE and name in _UFUNC_METHODS):
                 raise
@@ -44,23 +45,26 @@ class Frameless(partial[Any]):
         raise UnknownAttribute(f"tx.{self.__name__} has no attribute {name!r}; {of_a_function(self.__name__, name)}")
 
     def __reduce__(self) -> Any:
-        return str(self.func.__qualname__)  # by name, as functions are
+        return str(self.func.__qualname__)  # pickled by name, like functions
 
     def __repr__(self) -> str:
         return repr(self.func)
 
 
-functions: list[Frameless] = []  # all of them
-standing_in: list[Callable[[Frameless], None]] = []  # who has machine code called in the place of one; one, or none
+functions: list[Frameless] = []  # every instance
+standing_in: list[Callable[[Frameless], None]] = []  # hook of the fast path, one or none: sets the vectorcall entry
 
 
 def frameless(own: Callable[..., Any], machine: str, subject: object) -> Frameless:
-    """A function of Python's, in whose place such machine code may be called. It has its name, signature, annotations and so on."""
+    """Return a `Frameless` for the function `own`, with its name, signature, docstring and annotations.
+
+    `machine` names the routine of the fast path that may be called instead, and `subject` is passed to this routine.
+    """
     made = Frameless(own)
     made.machine, made.subject = machine, subject
     its = made.__dict__
     its.update(own.__dict__)
-    its["__module__"], its["__doc__"], its["__annotations__"] = own.__module__, own.__doc__, own.__annotations__  # which the class has, too
+    its["__module__"], its["__doc__"], its["__annotations__"] = own.__module__, own.__doc__, own.__annotations__  # the class has them, too
     its["__wrapped__"] = own
     functions.append(made)
     for stand_in in standing_in:

@@ -1,9 +1,9 @@
-"""The one hash function, which names what is kept and tells expressions apart.
+"""The only hash function: it names cache files, and identifies expressions.
 
-`hashlib` has the same one, but to load it loads OpenSSL, which takes longer than a kernel does.
+`hashlib` has the same function, but an import of `hashlib` loads OpenSSL, which takes longer than a kernel.
 """
 
 try:
     from _blake2 import blake2b as blake2b
-except ImportError:  # a Python that is built otherwise
+except ImportError:  # a build of Python without this module
     from hashlib import blake2b as blake2b

@@ -1,5 +1,5 @@
-"""Modules that are loaded when something of theirs is first used: most programs never use any, or not before the first result. And
-what is done when another library's is.
+"""Lazy imports: modules imported at the first use, as most programs never use them or not before the first result. Also hooks to run when a
+module of another library is imported.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _ModuleSpec: Any = type(__spec__)
 
 
 class _UndisturbedSpec(_ModuleSpec):  # type: ignore[misc]
-    """The spec of a module of ours, which is imported undisturbed (`undisturbed.py`).
+    """The import spec of a module of ours, which is imported undisturbed (`undisturbed.py`).
 
-    The import system sets `_initializing` just before it puts a module into `sys.modules`, and resets it when the module is complete. In
-    between, other threads that import the module wait; code that user code runs on the same thread would get it half initialized.
+    The import system sets `_initializing` just before putting a module into `sys.modules`, and resets it when the module is complete. In
+    between, other threads that import the module wait; but user code on the same thread would get the module half initialized.
     """
 
     @property
     def _initializing(self) -> bool:
-        return bool(self.__dict__.get("_initializing"))  # a loader that is called without the import system sets nothing
+        return bool(self.__dict__.get("_initializing"))  # a loader called without the import system sets nothing
 
     @_initializing.setter
     def _initializing(self, begins: bool) -> None:
@@ -41,13 +41,13 @@ class _UndisturbedSpec(_ModuleSpec):  # type: ignore[misc]
 
 
 class _Finder:
-    """Finds the modules of this package as the other finders do, and gives them specs with which they are imported undisturbed."""
+    """A finder that asks the remaining finders for modules of this package, and has them imported undisturbed."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any, target: Any = None) -> Any:
         if not name.startswith(PACKAGE):
             return None
-        for finder in sys.meta_path[sys.meta_path.index(cls) + 1 :]:  # those before have been asked, or ask
+        for finder in sys.meta_path[sys.meta_path.index(cls) + 1 :]:  # the earlier finders have been asked, or are asking
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 if type(spec) is _ModuleSpec:
@@ -60,22 +60,24 @@ sys.meta_path.insert(0, _Finder)
 
 
 class LateModule:
-    """Stands for a module, by its full name, which is loaded when something of it is asked for. That is given as it is: who calls a
-    function of it has no frame between, which would hold what it is given.
+    """A proxy for a module, by full name, imported at the first access to an attribute.
+
+    The proxy returns the attributes themselves. So a call of a function has no additional frame, which would hold references to the
+    arguments.
     """
 
     def __init__(self, module: str) -> None:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        with undisturbed():  # it may be another library's module
+        with undisturbed():  # also for modules of other libraries
             found = getattr(import_module(self._module), name)
-        setattr(self, name, found)  # whoever asks from now on has it at once
+        setattr(self, name, found)  # later accesses bypass this method
         return found
 
 
 class Late:
-    """Stands for a module of functions, by its full name, which is loaded when one of them is first called."""
+    """A proxy for a module of functions, by full name, imported at the first call of a function."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -83,22 +85,22 @@ class Late:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def first(*args: Any, **named: Any) -> Any:
             found = getattr(import_module(self._module), name)
-            setattr(self, name, found)  # whoever asks from now on has it at once
+            setattr(self, name, found)  # later accesses bypass this method
             return found(*args, **named)
 
         return first
 
 
 def public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:
-    """Return a `__dir__` for a module: the names in its `__all__`, and Python's own, such as `__doc__`."""
+    """Return a `__dir__` for a module: the names in `__all__`, and Python's own, such as `__doc__`."""
     return lambda: sorted({*module["__all__"], *[name for name in module if name.startswith("__") and name.endswith("__")]})
 
 
 def public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module: an error that says what to use instead of a name that the module does not have."""
+    """Return a `__getattr__` for a module. It raises an error that says what to use instead of a missing name."""
 
     def missing(name: str) -> Any:
-        if name.startswith("_"):  # Python and other libraries look for these on any module
+        if name.startswith("_"):  # Python and other libraries probe modules for private names
             raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
         raise sys.modules["tenxor"]._unknown(module["__name__"], name, module["__all__"])
 
@@ -106,10 +108,10 @@ def public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
 
 
 class late_attribute(Generic[T]):
-    """An attribute that is computed when it is first asked for: `functools.cached_property` without its lock.
+    """An attribute computed at the first access: `functools.cached_property` without the lock.
 
-    Until CPython 3.11 that lock is one for all instances, and held while the function runs, in which user code may want another lock.
-    Two threads that ask at the same time may both compute it.
+    Until CPython 3.11, instances share this lock, and hold it while the function runs, in which user code may wait for another lock. Two
+    threads may both compute the attribute if they access it at the same time.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -129,8 +131,9 @@ class late_attribute(Generic[T]):
 
 
 def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callable[[str], Any], dict[str, str]]:
-    """For a package's own names: what gives an attribute, and the home of each, by the names that are in each module of Tenxor. That is
-    loaded when one of them is first asked for.
+    """Return a module-level `__getattr__` for a package, and the home module of each public name.
+
+    `names` maps modules of Tenxor to their names, separated by spaces. A module is imported at the first access to one of its names.
     """
     homes = {name: home for home, its in names.items() for name in its.split()}
     missing = public_getattr(package)
@@ -138,14 +141,14 @@ def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callabl
     def attribute(name: str) -> Any:
         if name not in homes:
             missing(name)
-        found = package[name] = getattr(import_module(f"tenxor.{homes[name]}"), name)  # so that nobody asks again
+        found = package[name] = getattr(import_module(f"tenxor.{homes[name]}"), name)  # later accesses bypass this function
         return found
 
     return attribute, homes
 
 
 class _Awaited:
-    """A finder of modules that finds but one, as all others would, and has something done when it has been loaded."""
+    """A finder for a single module of another library. It calls `then()` after the import of the module."""
 
     def __init__(self, module: str, then: Callable[[], Any]) -> None:
         self._module, self._then = module, then
@@ -170,7 +173,7 @@ class _Awaited:
 
 
 def when_loaded(module: str, then: Callable[[], Any]) -> None:
-    """Call `then()` once another library's module has been loaded: now, if it has, or never, if it never is."""
+    """Call `then()` once the module of another library is imported: now, if it already is, or never, if it is never imported."""
     if module in sys.modules:
         then()
     else:

@@ -1,17 +1,17 @@
 """Locks that no signal leaves locked.
 
-User code may run while a thread holds the lock of those who compute (`realize.lock`), which is reentrant. Each other lock is held within
-`undisturbed` sections only, so user code that wants the first one never runs while its thread holds another; or no thread waits for it.
+User code may run while a thread holds `realize.lock`, the reentrant lock of computations. Every other lock is held within `undisturbed`
+sections only, or is never waited for. So a thread with another lock runs no user code, which could wait for `realize.lock`.
 
-Python hears signals after a call, and what handles one may raise, as Ctrl-C does. `lock.acquire()` is a call, so the error may come
-between taking a lock and the `try` that gives it back; and since CPython 3.14 `with lock` takes it by a call, too, where it was an
-instruction of its own before. Then the thread keeps the lock for ever, and all others wait.
+Python runs signal handlers after calls, and a handler may raise, as for Ctrl-C. `lock.acquire()` is a call, so the error may come between
+the acquisition and the `try` whose `finally` releases the lock. Since CPython 3.14 `with lock` also acquires by a call, which was a single
+instruction before. The thread would then keep the lock for ever, and the rest would wait.
 """
 
 from __future__ import annotations
 
 import sys
-from _thread import RLock as own_lock  # `threading` has the same, and more
+from _thread import RLock as own_lock  # `threading` provides the same class, but imports more
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ ENTERED_BY_A_CALL = sys.version_info >= (3, 14)
 
 
 def reentrant() -> RLock:
-    """A lock that the thread which has it may take again: by `with`, `taken_at_once`, or where no signal is heard."""
+    """Return a reentrant lock that is safe against signals in `with` and `taken_at_once`, or where no signal handler runs."""
     own = own_lock()
     return _Lock(own) if ENTERED_BY_A_CALL else own  # type: ignore[return-value]
 
 
 def taken_at_once(lock: RLock) -> bool:
-    """Take a lock if no other thread has it, and say so. If a signal's handler raises, it is as it was."""
+    """Acquire a lock unless another thread holds it, and return whether this succeeded. If a signal handler raises, nothing is changed."""
     return _taken(lock, blocking=False)
 
 
@@ -38,12 +38,14 @@ def is_owned(lock: RLock) -> bool:
 
 
 def interpreters(lock: RLock) -> Any:
-    """The interpreter's own lock."""
+    """Return the interpreter's own lock under a lock of `reentrant`."""
     return lock.own if isinstance(lock, _Lock) else lock
 
 
 def _taken(lock: RLock, blocking: bool) -> bool:
-    """Take a lock. Nothing is heard between this function's last instruction and its caller's next."""
+    """Acquire a lock, and return whether this succeeded. No signal handler runs between the last instruction here and the caller's next
+    one.
+    """
     before: int = lock._recursion_count()  # type: ignore[attr-defined]
     try:
         return lock.acquire(blocking)
@@ -54,14 +56,15 @@ def _taken(lock: RLock, blocking: bool) -> bool:
 
 
 class _Lock:
-    """An interpreter's lock, entered by a function of Python's, which can tell whether it was taken; but left by the interpreter's
-    own, as a function of Python's would hear signals before it gave the lock back.
+    """A lock with a safe `with` since CPython 3.14: `__enter__` is a Python function, as only this can check whether the lock was acquired.
+
+    `__exit__` is the interpreter's own: in a Python function, signal handlers would run before the release of the lock.
     """
 
     own: Any
 
     def __new__(cls, own: Any) -> _Lock:
-        """The one instance of a class of its own: what is special about an object is looked for in its class."""
+        """Return the only instance of a new subclass, as Python looks up special methods in the class of an object."""
         names = ("acquire", "release", "_is_owned", "_recursion_count", "__exit__")
         kind = type(cls.__name__, (cls,), {"own": own, **{name: getattr(own, name) for name in names}})
         return object.__new__(kind)

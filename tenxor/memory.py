@@ -1,6 +1,7 @@
-"""Buffers: aligned memory from the pool, and memory that belongs to somebody else.
+"""Buffers: aligned memory from the pool, and memory of foreign libraries.
 
-A `Buffer` borrows its block of the pool (`pool.py`) for life. Memory that others may write is *pinned*: see `node.py`.
+A `Buffer` borrows a block of the pool (`pool.py`) for its whole life. Memory that may be written from outside is externally shared: see
+`node.py`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ Array = np.ndarray[Any, Any]
 
 
 class Buffer:
-    """A piece of memory: `nbytes` bytes, with `array`, the same as NumPy sees them.
+    """A block of `nbytes` bytes of memory; `array` is the same memory as a NumPy array of bytes.
 
-    `address` is where they begin in the host's memory: for back ends that run there, and for exports, which are of it by definition.
-    `pins` is true while others may write it behind our back: as long as exports of it are alive, and of foreign memory for ever.
-    `frozen` says that it must never be written: it is somebody's read-only memory.
+    `address` is the start in the host's memory, for back ends on the host and for exports. `pins` is true while code outside may write the
+    memory: as long as an export is alive, or for ever for foreign memory. `frozen` is true for foreign read-only memory, which is never
+    written.
     """
 
     __slots__ = ("__weakref__", "_typed", "_typed_as", "address", "array", "frozen", "nbytes", "owner", "pins")
@@ -46,19 +47,19 @@ class Buffer:
         self._typed: Array | None = None
         self._typed_as: DType | None = None
 
-    references = property(getrefcount)  # asked in C alone: see `ownership.py`
+    references = property(getrefcount)  # called from C code alone: see `ownership.py`
 
-    if not TYPE_CHECKING:  # which else believes that there is everything
+    if not TYPE_CHECKING:  # a type checker would take every attribute for defined
 
         def __getattr__(self, name: str) -> Any:
-            """The array of a block that machine code gave, when it is first asked for."""
+            """Make the array of a block allocated by the fast path, at the first request."""
             if name != "array":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             found = self.array = np.frombuffer(self.owner, np.uint8)
             return found
 
     def typed(self, dtype: DType) -> Array:
-        """The elements as a 1-D NumPy array over the same memory (`bfloat16` as its bits)."""
+        """Return the elements as a 1-D NumPy array over the same memory (`bfloat16` as its bits)."""
         if self._typed_as is dtype:
             assert self._typed is not None
             return self._typed
@@ -69,7 +70,7 @@ class Buffer:
 
 
 class Nowhere:
-    """In the place of a buffer: who asks where it is, or what it has, finds that there is nothing."""
+    """A substitute for a buffer without memory, for abstract nodes (in PyTorch: the meta device)."""
 
     pins, nbytes, frozen = 0, 0, False
 
@@ -78,9 +79,9 @@ NOWHERE = Nowhere()
 
 
 def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None) -> Buffer:
-    """A buffer of at least `nbytes` bytes, aligned to 64, its content undefined.
+    """Return a buffer of at least `nbytes` bytes, aligned to 64, with undefined content.
 
-    MemoryError names the operation that wants it, what it wants it for, and the bytes.
+    Raise MemoryError with the operation `op`, the shape and dtype of the result, and the bytes.
     """
     buffer = lent(nbytes)
     if buffer is not None:
@@ -97,13 +98,15 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
 
 
 def lent(nbytes: int) -> Buffer | None:
-    """The same, or None if there is no memory."""
+    """Return a buffer of at least `nbytes` bytes, aligned to 64, with undefined content; None if there is no memory."""
     buffer = Buffer(nbytes)
     return buffer if pool.lend(buffer, capacity_of(nbytes)) else None
 
 
 def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer:
-    """A buffer over memory that `owner` keeps alive; pinned for ever, unless nobody can write it (`frozen`)."""
+    """Return a buffer over memory kept alive by `owner`. The buffer is externally shared for ever, unless the memory is read-only
+    (`frozen`).
+    """
     if nbytes:
         array: Array = np.frombuffer(memoryview((ctypes.c_ubyte * nbytes).from_address(address)), np.uint8)
     else:
@@ -118,7 +121,10 @@ def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer
 
 
 def window(buffer: Buffer, start: int, nbytes: int) -> Buffer:
-    """A part of a buffer's memory as a buffer of its own, for one who does nothing with it but compute: `start` and `nbytes` in bytes."""
+    """Return a part of a buffer's memory as a buffer that keeps the whole alive. `start` and `nbytes` are in bytes.
+
+    The part is for computation alone: it does not share `pins` and ownership with the whole.
+    """
     found = Buffer(nbytes)
     found.array, found.address = buffer.array[start : start + nbytes], buffer.address + start
     found.owner = buffer
@@ -126,15 +132,15 @@ def window(buffer: Buffer, start: int, nbytes: int) -> Buffer:
 
 
 class Pin:
-    """Others may write some memory as long as one of them holds this."""
+    """A token held by each export of a buffer: while a token lives, code outside may write the memory."""
 
     __slots__ = ("__weakref__",)
 
 
 class _Watch(ref[Pin]):
-    """What a pinned buffer has for its `pins`, until the pin dies: then `reset` puts 0 there.
+    """The `pins` of an exported buffer: a weak reference to the `Pin`, with a callback `reset` that sets `pins` to 0.
 
-    All that runs then is C: so it is done whatever signal or thread comes between, and exactly once.
+    The callback runs in C alone, exactly once, and no signal or thread can intervene.
     """
 
     __slots__ = ("reset",)
@@ -146,11 +152,13 @@ _reset = methodcaller("reset")
 
 
 def pinned(buffer: Buffer) -> object:
-    """What keeps a buffer pinned as long as somebody holds it. The caller has the lock."""
+    """Return the token of `buffer`: while it lives, the buffer is externally shared. Return None for foreign memory. The caller must hold
+    the lock.
+    """
     watch = buffer.pins
     pin = watch() if isinstance(watch, _Watch) else None
     if pin is None and watch != 1:
-        if isinstance(watch, _Watch):  # the collector has not come to it yet
+        if isinstance(watch, _Watch):  # the pin is dead, but the callback has not run yet: disable the callback
             watch.reset = int
         pin = Pin()
         watch = _Watch(pin, _reset)
@@ -160,11 +168,11 @@ def pinned(buffer: Buffer) -> object:
 
 
 def set_memory_limit(limit: int | None) -> None:
-    """Let tensors use no more than `limit` bytes from now on, those kept for reuse included; None: what the system gives.
+    """Limit the memory of tensors to `limit` bytes from now on, including memory kept for reuse; None removes the limit.
 
-    What would need more raises MemoryError and leaves all as it was. A tensor takes up to an eighth more than its
-    elements. At the start the limit is that of the environment variable TENXOR_MEMORY_LIMIT. ArgumentError if the limit
-    is no positive integer, or if tensors use more already.
+    An operation that needs more raises MemoryError and changes nothing. A tensor takes up to an eighth more than its elements. At the start
+    the limit is that of the environment variable TENXOR_MEMORY_LIMIT. Raises ArgumentError if the limit is no positive integer, or if
+    tensors use more already.
 
     >>> import tenxor as tx
     >>> tx.set_memory_limit(tx.memory().in_use + 1_000_000)

@@ -1,14 +1,12 @@
-"""Nodes: the immutable content of a storage, as data in memory or as a recipe.
+"""Nodes: the immutable content of a storage, either data in memory or a pending recipe.
 
-What is not in memory is made by a recipe of what it reads: of nodes, each through a layout, and of Python numbers
-(`Scalar`). A `Recipe` is shared by all nodes that are made alike; what each reads of its own are `sources` and `offsets`. The
-content of a node of shape `s` is its elements in row-major order. A node never changes its content: `realize` only
-swaps the recipe for the data. That is all that laziness rests on, so there are two exceptions:
+A recipe computes a node from its sources: nodes, each read through a layout, and Python numbers (`Scalar`). Nodes computed alike share a
+`Recipe`; `sources` and `offsets` belong to each node. The content of a node of shape `s` is its elements in row-major order. The content
+never changes: `realize` only replaces the recipe by the data. Laziness rests on this rule, with two exceptions:
 
-- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any more
-  (`ownership.py`).
-- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads it is
-  computed at the call.
+- **Sole ownership.** A write may reuse the memory of the old node when the node and its buffer have no further owner (`ownership.py`).
+- **External sharing.** A buffer with writers outside (`Buffer.pins`) breaks the rule, so no pending recipe may read it: each operation on
+  it is computed at the call.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from .remembered import Remembered
 
 
 class Scalar:
-    """A Python number that a recipe reads: a run-time argument of its kernel, so no new number needs a new kernel."""
+    """A Python number read by a recipe: a run-time argument of the kernel, so a new number needs no new kernel."""
 
     __slots__ = ("dtype", "value")
 
@@ -55,7 +53,7 @@ class Special:
 
 
 class Scan:
-    """A running reduction along the last axis of what it reads: element `i` is the reduction of elements `0..i`."""
+    """A running reduction along the last axis of the source: element `i` is the reduction of elements `0..i`."""
 
     __slots__ = ("kind", "name", "reduction")
 
@@ -67,10 +65,10 @@ class Scan:
 
 
 class Gather:
-    """Elements at indices that are known when it runs. The other sources are the indices along the last axes of what is
-    read of the first, one for each of these axes.
+    """A read of elements at indices known only at run time. The sources after the first are the indices, one for each of the last axes of
+    the first source's layout.
 
-    `name` is the operation that asked for it, and `axes` are its numbers of those axes: what errors say.
+    Error messages name the operation `name` and the user's numbers of these axes, `axes`.
     """
 
     __slots__ = ("axes", "kind", "name")
@@ -83,12 +81,11 @@ class Gather:
 
 
 class Scatter:
-    """A write at indices that are known when it runs: the first source, with the second written through `target`, in the
-    order of its elements. The other sources are the indices along the last axes of `target`.
+    """A write at indices known only at run time: the first source, with the second written through `target`, in the order of its elements.
+    The further sources are the indices along the last axes of `target`.
 
-    With a `reduction` each value is combined with what is there; without, the last of those for one place stays there.
-    `name` and `axes` are what errors say, as for a gather. `checked` tells that all indices are known to be in range, or
-    nothing is lost where one is not.
+    With a `reduction` each value is combined with the present element; without, the last value written to an element remains. Error
+    messages name `name` and the axis numbers `axes`. `checked` is true if the indices are known to be in range, or a failure loses no data.
     """
 
     __slots__ = ("axes", "checked", "kind", "name", "reduction")
@@ -101,9 +98,10 @@ class Scatter:
 
 
 class Hosted:
-    """A result, by its number, of what is not computed by kernels, of sources that have no value yet: of a function that is traced for a
-    batch. `compute` takes what is read of each source, led by an axis for the members of the batch if they differ in it, whether that
-    is so, and how many members there are; it gives all results, led by such an axis.
+    """Result `number` of a function without kernels, applied to sources without values: arguments of a function traced for `vmap`.
+
+    `compute` takes the arrays of the sources, for each whether it has a leading batch axis, and the size of the batch. It returns all
+    results, each with a leading batch axis.
     """
 
     __slots__ = ("compute", "kind", "name", "number")
@@ -115,44 +113,42 @@ class Hosted:
         return self.name
 
 
-gather, scatter = cache(Gather), cache(Scatter)  # the same object each time, as recipes are compared by it
+gather, scatter = cache(Gather), cache(Scatter)  # equal arguments give the same object: recipes compare operations by identity
 
 Operation = Op | Reduction | Scan | Gather | Scatter | Hosted | Special
 
-DATA: Final = Special("data")  # in memory already
-POSITION: Final = Special("position")  # element n is n: what arange, eye and random numbers are made of
-EMPTY: Final = Special("empty")  # memory with no content yet
+DATA: Final = Special("data")  # the node is in memory
+POSITION: Final = Special("position")  # element n is n: the source of arange, eye and random numbers
+EMPTY: Final = Special("empty")  # memory with undefined content
 STORE: Final = Special("store")  # the first source, with the second written through `target`
-UPDATE: Final = Special("update")  # a store of elements, each made of what it overwrites itself, and of nothing else that is overwritten
+UPDATE: Final = Special("update")  # a store in which each element may depend on the element it overwrites, but on no other overwritten one
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
-UNFINISHED: Final = Special("unfinished")  # begun, or put off, and not by a kernel: its first source says how it is finished
-PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
-# Up to where nodes may wait (`pending.py`).
-ALONE = 1 << 14  # bytes up to which any node may be computed for itself, also where it is part of more
-MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
-HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
-LARGE = 1 << 20  # and that of any other
-_number = count(1).__next__  # of the next node
+UNFINISHED: Final = Special("unfinished")  # an interrupted or deferred computation, finished by its first source and not by a kernel
+PLACEHOLDER: Final = Special("placeholder")  # an argument of a traced function, without a value
+# Limits of pending graphs (`pending.py`).
+ALONE = 1 << 14  # bytes up to which a node may be computed by itself, even inside a larger graph
+MAX_PENDING = 256  # nodes in a pending graph; a larger graph is computed in part, so loops run in constant memory
+HEAVY = 1 << 12  # bytes of operands: above, a small pending result is recorded
+LARGE = 1 << 20  # bytes of operands: above, every pending result is recorded
+_number = count(1).__next__  # the number of the next node
 _contiguous = Layout.contiguous
-_recipe_number = count(1).__next__  # of the next recipe
+_recipe_number = count(1).__next__  # the number of the next recipe
 
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     class Past(Protocol):
-        """What is known of how a node was made, for as long as the node is: for derivatives (`past.py`). `traced` says
-        that it reads an argument of a function being traced.
-        """
+        """A tape node, for derivatives (`past.py`). `traced` is true if the node depends on an argument of a traced function."""
 
         traced: bool
 
         def followed(self, node: Node, number: int) -> Past | None:
-            """That of a new node, with a number, that reads one with this past."""
+            """Return the tape node of a new node, with a number, that reads a node with this tape node; or None."""
 
 
 class _Traced:
-    """The past of what has none, but reads an argument of a function being traced."""
+    """The tape entry of a node without derivatives that depends on an argument of a traced function."""
 
     traced = True
 
@@ -161,41 +157,44 @@ class _Traced:
 
 
 TRACED: Final = _Traced()
-CONSTANT: Final = _Traced()  # of what was made while nothing was tracked: derivatives by what the arguments stand for are 0
-watchers: list[Callable[..., None]] = []  # those who want to know of each node that programs and derivatives make, `of` which past
-# Whether what reads a node with a past gets one. None: it gets none, as nobody could ask; False: somebody might, but it is constant.
+CONSTANT: Final = _Traced()  # of a node made while nothing was recorded: derivatives by traced arguments are 0
+watchers: list[Callable[..., None]] = []  # hooks called with each node made by user code or derivatives, and a tape node
+# Whether new nodes get a tape node if a source has one. None: no, and derivatives are never asked for; False: no, new nodes are constants.
 tracking: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
 
 @contextmanager
 def tracked(yes: bool | None = True) -> Iterator[None]:
-    """While it is open, this thread makes nodes with a past, or without: see `tracking`."""
+    """Set `tracking` for this thread while the context is open."""
     before = tracking.get()
     try:
-        tracking.set(yes)  # in here, as a signal may be heard as soon as that is done
+        tracking.set(yes)  # inside `try`: a signal may be delivered right after the call
         yield
     finally:
         tracking.set(before)
 
 
 def untracked() -> AbstractContextManager[None]:
-    """While it is open, this thread makes nodes without a past."""
+    """Make nodes of this thread without tape nodes while the context is open."""
     return tracked(False)
 
 
 class Recipe:
-    """How a node is made, but for what it reads: shared by all nodes that are made alike, so it is compared by identity.
+    """The computation of a node without its operands, shared by nodes computed alike and compared by identity.
 
-    `op` makes elements of `shape` and `dtype` of sources with `dtypes`, read through layouts of these `forms` (None for a number).
-    `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of what is in memory, with
-    this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go (`shortcut/frames.py`): None
-    if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe: of one as a pair, of several as a
-    dictionary. `needs` are what its derivative reads, by which sources have a past (`past.py`). `apart` says how the same is made of
-    copies of some sources, by which these are (`shortcut/updates.py`). Machine code makes recipes (`shortcut/code/rules.py`) of specs
-    in place of forms: those that it reads `through`, and the one of the target behind them, or where all of them are one, that one, and
-    `which` are below 0 where there is none; then forms are asked of these when somebody wants them, and an equal recipe is another one.
-    It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
-    `number`, which it has once somebody asks.
+    `op` computes elements of `shape` and `dtype` from sources with `dtypes`, read through layouts with the keys `forms` (None for a
+    scalar). `target` is the layout key for the write of a store, a scatter or a scan. `done` is the recipe of data of this shape and dtype.
+    `passing` is true if a layout key is too large to cache. `keeps_order` is true if each source, except single elements, is as large as
+    the result and read in row-major order. `number` is a unique id, assigned at the first request.
+
+    The other attributes are caches of other modules. `frame` is the launch record (`shortcut/frames.py`): None if not tried, empty for
+    none. `summed` has the launch records of sums of this product, by the recipe of the sum: a pair, or a dictionary of several. `needs` has
+    the residuals of the derivative (`past.py`), and `apart` the same computation on copies of sources (`shortcut/updates.py`); both are
+    keyed by a bit set of sources.
+
+    The fast path (`shortcut/code/rules.py`) makes recipes with tensor specs in place of layout keys: `through` is a tuple of the sources'
+    specs and the target's, or a single spec for all of them, and then `which` is negative where a layout key is None. The layout keys are
+    made at the first request. Such a recipe and an equal interned recipe are different objects.
     """
 
     __slots__ = (
@@ -236,8 +235,8 @@ class Recipe:
     else:
 
         def __getattr__(self, name: str) -> Any:
-            """What was not asked for yet."""
-            if name == "done":  # of what is in memory: a recipe that refers to itself would not die
+            """Compute an attribute at the first request."""
+            if name == "done":  # of data: a reference to itself would keep the recipe alive
                 return self
             if name in ("forms", "target"):
                 forms = [None if spec is None else spec.form for spec in self.specs]
@@ -251,7 +250,7 @@ class Recipe:
 
     @property
     def specs(self) -> tuple[Any, ...] | None:
-        """The specs that stand in place of forms, the target's behind the others; None where there are forms from the first."""
+        """The specs in place of layout keys, with the target's last; None for a recipe with layout keys from the start."""
         through = getattr(self, "through", None)
         if through is None or type(through) is tuple:
             return through
@@ -261,8 +260,8 @@ class Recipe:
         return f"Recipe({self.shape}, {self.dtype}, {self.op})"
 
 
-# Machine code that has the recipe of what is in memory with a dtype and a shape: it gives the one that it has, and makes one if it has
-# none, or keeps the last argument; None for what it has no numbers for. One, or none.
+# Hook of the fast path, one or none. Return the fast path's recipe of data of a dtype and shape; if it has none, store the last argument,
+# or make a recipe in place of None. Return None for dims that do not fit.
 keepers: list[Callable[[DType, tuple[int, ...], Recipe | None], Recipe | None]] = []
 MAX_RECIPES = 1 << 15
 _recipes: Remembered[Recipe] = Remembered(MAX_RECIPES)
@@ -277,7 +276,7 @@ def recipe_of(
     forms: tuple[Form | None, ...] = (),
     target: Form | None = None,
 ) -> Recipe:
-    """The recipe of these parts: the same object each time, unless one of its forms is `passing`."""
+    """Return the interned recipe of the given parts: the same object each time, unless a layout key is `passing`."""
     key = (op, shape, dtype, dtypes, forms, target)
     found = _recipe_of(key)
     if found is None:
@@ -289,15 +288,15 @@ def recipe_of(
 
 
 class Node:
-    """One content: `buffer` if it is in memory, else what its `recipe` makes of its `sources`.
+    """A content: `buffer` if it is in memory, or else the result of `recipe` on `sources`.
 
-    For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
-    those that are indexed. `offsets` say where the layouts begin that sources are read through, and after them where the
-    target does, if there is one. What is `stored` gets memory of its own when it is computed, and is never inlined.
-    What has a `past` tells how it was made even when it has been computed, and its recipe was let go of.
+    The layout of the source of a reduction has the reduced axes last, and that of a gather the indexed axes. `offsets` are the start
+    offsets of the layouts of the sources, in elements, followed by the offset of the target for a recipe with a target. A `stored` node
+    gets memory of its own when computed, and is never inlined. `past` is the tape node, if derivatives may be asked for; it outlives the
+    recipe.
 
-    Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since
-    its `first` node was), and `heavy` is the largest memory it reads, in bytes.
+    For the pending graph of the node, `count` is an upper bound of the number of nodes (exact for a tree, and if no other nodes were made
+    since the `first` one), and `heavy` is the size of the largest buffer read by the graph, in bytes.
     """
 
     __slots__ = (
@@ -349,7 +348,7 @@ class Node:
                         heavy = s.heavy
                 elif memory.nbytes > heavy:
                     heavy = memory.nbytes
-        since = number - first + 1  # nodes were made, so a graph made in one go has no more of them
+        since = number - first + 1  # nodes made meanwhile, an upper bound for the graph
         self.count = count if count < since else since
         self.first, self.heavy = first, heavy
         self.past = None if past is None else past.followed(self, number)
@@ -363,7 +362,7 @@ class Node:
         layouts: tuple[Layout | None, ...] = (),
         target: Layout | None = None,
     ) -> Node:
-        """The pending node of an operation on sources read through layouts (None for a number)."""
+        """Return the pending node of an operation on sources read through layouts (None for a scalar)."""
         recipe = recipe_of(
             op,
             shape,
@@ -379,11 +378,11 @@ class Node:
             found.past = TRACED
         return found
 
-    references = property(getrefcount)  # asked in C alone: see `ownership.py`
+    references = property(getrefcount)  # called from C code alone: see `ownership.py`
 
     @property
     def traced(self) -> bool:
-        """Whether it reads an argument of a function being traced."""
+        """True if the node depends on an argument of a traced function."""
         return self.past is not None and self.past.traced
 
     @property
@@ -404,7 +403,7 @@ class Node:
 
     @property
     def layouts(self) -> tuple[Layout | None, ...]:
-        """What each source is read through; None for a number."""
+        """The layouts of the sources; None for a scalar."""
         found = self._layouts
         if found is None:
             each = zip(self.recipe.forms, self.offsets)  # noqa: B905  # the last offset may be the target's
@@ -413,7 +412,7 @@ class Node:
 
     @property
     def target(self) -> Layout | None:
-        """What a store, a scatter or a scan writes through."""
+        """The layout for the write of a store, a scatter or a scan; None for other nodes."""
         form = self.recipe.target
         if form is None:
             return None
@@ -421,7 +420,7 @@ class Node:
         return found
 
     def settle(self, buffer: Buffer) -> None:
-        """Swap the recipe for the data it gave. Where a signal's handler or a finalizer was first, it is there already."""
+        """Replace the recipe by the computed data. Do nothing if a signal handler or a finalizer has computed the node meanwhile."""
         if self.buffer is not None and self.buffer is not buffer:
             return
         self.buffer = buffer
@@ -437,14 +436,14 @@ class Node:
 def hosted_node(
     op: Hosted, shape: tuple[int, ...], dtype: DType, sources: tuple[Node, ...], layouts: tuple[Layout, ...]
 ) -> Node:
-    """A pending node of a recipe of its own: no other will ever be made alike."""
+    """Return a pending node with a recipe that is not interned: each call makes a new recipe."""
     recipe = Recipe(op, shape, dtype, tuple([s.dtype for s in sources]), tuple([x.form for x in layouts]), None)
     return Node(recipe, sources, tuple([x.offset for x in layouts]))
 
 
 def follow(node: Node) -> bool:
-    """Give a node that was made without it the past that follows from those of its sources. False if it can have no value, as it
-    reads an argument of a function being traced.
+    """Give a node made without a tape node its tape node, if its sources have any. Return False if the node depends on an argument of a
+    traced function and so has no value.
     """
     past: Past | None = None
     for s in node.sources:
@@ -455,32 +454,32 @@ def follow(node: Node) -> bool:
 
 
 def next_number() -> int:
-    """The number of a node made now."""
+    """Return the number of a node made now."""
     return _number()
 
 
 def stores(op: Operation) -> bool:
-    """Whether a recipe is its first source, with the second written through `target`."""
+    """Return whether an operation is its first source with the second written through `target`."""
     return op is STORE or op is UPDATE
 
 
 def is_read_from_memory(source: Node, reads: Node) -> bool:
-    """Whether a kernel that sums what another node `reads` finds what is made of numbers alone in memory."""
+    """Return whether a kernel that sums the operands of `reads` finds `source`, a node made of scalars alone, in memory."""
     return source.recipe.nbytes <= ALONE or source.size < reads.size
 
 
 def writes(op: Operation) -> bool:
-    """Whether a recipe is its first source, some elements of which are written."""
+    """Return whether an operation is its first source with some elements overwritten."""
     return stores(op) or type(op) is Scatter
 
 
 def data(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node:
-    """A node that is in memory already."""
+    """Return a node that is in memory."""
     return Node(recipe_of(DATA, shape, dtype), buffer=buffer)
 
 
 def reinterpreted(node: Node, dtype: DType) -> Node:
-    """The same bytes as elements of another dtype: the same buffer, at once or when there is one."""
+    """Return a node of the same bytes with another dtype. Both nodes share a buffer, now or once `node` is computed."""
     shape = (node.size * node.dtype.itemsize // dtype.itemsize,)
     if node.buffer is not None and node.past is None:
         return data(node.buffer, shape, dtype)
@@ -495,5 +494,5 @@ def reinterpreted(node: Node, dtype: DType) -> Node:
 
 
 def is_pinned(source: Node | Scalar) -> bool:
-    """Whether others may write what this source reads."""
+    """Return whether the memory of this source is externally shared."""
     return type(source) is Node and source.buffer is not None and bool(source.buffer.pins)

@@ -1,18 +1,18 @@
-"""Who can still read a node, or a buffer: the interpreter counts, and is asked where no frame takes part.
+"""Reference counts: which nodes and buffers have owners besides the caller, measured without a Python frame.
 
-All that can read a node refers to it: a storage, the `sources` of a recipe, a local variable of some thread, what is kept
-for a gradient or compiled. So it is nobody's but ours if its references are those that we know of. `sys.getrefcount(x)` does
-not tell: whether the evaluation stack, an argument or a local variable owns a reference is up to the version, the tier and
-the compiler of Python. So here objects go from hand to hand in C alone (`map`, `attrgetter`, and `references`, a property
-that *is* `getrefcount`), where each hand owns what it holds, and how many hands there are is found out at import, by doing
-it. Where that gives no clear answer, all is held by others.
+A node or buffer can only be read through a reference: from a storage, the `sources` of a recipe, a local variable of a thread, the tape, or
+a compiled object. So if the reference count equals the number of known references, the object has no further reader. `sys.getrefcount(x)`
+gives no exact count: depending on the version, the tier and the compiler of Python, the evaluation stack, an argument or a local variable
+may or may not own a reference. So here objects pass through C code alone (`map`, `attrgetter`, and `references`, a property that *is*
+`getrefcount`), where each holder owns a reference. An experiment at import counts these holders. If its answers vary, every object counts
+as externally referenced.
 
-Three rules make the answers last:
+Three rules keep an answer valid:
 
-- Whoever asks holds the lock and has unlinked what it asks about from all that others can reach, or writes to it at once.
-  Then nobody can come by a reference who has none.
-- A buffer belongs to the one node that holds it. Memory that others see otherwise, such as exports, is pinned instead.
-- One reference too many, say of a debugger, costs a copy. Never the other way round: a mistake costs a copy, never a value.
+- The caller holds the lock, and has unlinked the object from everything within reach of other threads, or writes to it at once. Then no new
+  reference can arise.
+- A buffer belongs to a single node. Memory visible by another way, such as an export, is externally shared (`Buffer.pins`) instead.
+- A reference too many, say of a debugger, costs a copy. The reverse never happens: a mistake costs a copy, never a value.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from .memory import allocate
 from .node import Node, data
 from .records import NamedTuple
 
-_node_and_buffer: Any = attrgetter("node.references", "node.buffer.references")  # of a storage
-_buffer: Any = attrgetter("buffer.references")  # of a node
-_UNKNOWN = -1  # no count is equal to it
-NOBODY: frozenset[int] = frozenset()  # can read any of some numbered nodes
+_node_and_buffer: Any = attrgetter("node.references", "node.buffer.references")  # of a storage: the node, and the buffer of the node
+_buffer: Any = attrgetter("buffer.references")  # of a node: the buffer
+_UNKNOWN = -1  # different from every count
+NOBODY: frozenset[int] = frozenset()  # the empty set of node numbers
 
 
 class Looks(NamedTuple):
-    """What looks at many nodes in less time than Python (`shortcut/code/looks.py`): how many of a list are pending, but for those whose
-    computation was broken off; which of some weak references to nodes are to such as wait; and what `held` tells.
+    """Functions of the fast path (`shortcut/code/looks.py`) that examine many nodes in less time than Python.
+
+    `count_waiting` returns the number of pending nodes in a list, without UNFINISHED nodes. `still_waiting` filters weak references: it
+    returns the references to live, pending nodes. `held` does the work of the function `held`, for three lists.
     """
 
     count_waiting: Callable[[list[Node]], int]
@@ -49,12 +51,12 @@ short_looks: list[Looks] = []
 
 
 def _listed(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
-    """References to those of the items that have these numbers, with the list's own and the counting's."""
+    """Return the reference counts of the items with the given numbers, with the references of the list and of the measurement."""
     return list(map(getrefcount, map(items.__getitem__, numbers)))
 
 
 class _Holder:
-    """Stands for a storage, to measure with."""
+    """A substitute for a storage in the measurement."""
 
     __slots__ = ("node",)
 
@@ -63,9 +65,13 @@ class _Holder:
 
 
 def _measured() -> tuple[int, tuple[int, int], int]:
-    """The counts where nobody else holds anything: of an item of a list, of what a storage holds, of a node's buffer."""
+    """Measure the reference counts of objects without further owners: an item of a list, the node and buffer of a storage, the buffer of a
+    node.
+
+    If the measurements vary, return `_UNKNOWN` for each count.
+    """
     found = set()
-    for _ in range(5):  # of four rounds each: an interpreter adapts after fewer
+    for _ in range(5):  # of four rounds each: the interpreter specialises bytecode after fewer
         storage, items = _Holder(data(allocate(0), (0,), boolean)), [data(allocate(0), (0,), boolean)]
         others: list[object] = []
         for more in range(4):
@@ -78,7 +84,7 @@ def _measured() -> tuple[int, tuple[int, int], int]:
 
 
 _IN_LIST, _IN_STORAGE, _IN_NODE = _measured()
-# Without Python's lock a count is the sum of two numbers, which are not read at once: exact while nobody else runs.
+# Without the GIL a count is the sum of two numbers that are not read at the same time: exact only while no other thread runs.
 _FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
@@ -87,14 +93,14 @@ def _others_run() -> bool:
 
 
 def alone(storage: Any) -> bool:
-    """Whether nobody but this storage can read its content, which is in memory. The caller has the lock."""
+    """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner. The caller must hold the lock."""
     return bool(_node_and_buffer(storage) == _IN_STORAGE) and not (_FREE_THREADED and _others_run())
 
 
 def held(nodes: list[Node], numbers: Sequence[int], reads: Sequence[int]) -> set[int]:
-    """Those of the numbered nodes that others can read than this list and recipes in it. The caller has the lock.
+    """Return the members of `numbers` whose nodes have owners besides the list `nodes` and its recipes. The caller must hold the lock.
 
-    `reads` says how often recipes of the list refer to each of the numbered ones.
+    `reads` has, for each of the numbers, how many references recipes of the list have to the node.
     """
     if _FREE_THREADED and _others_run():
         return set(numbers)
@@ -105,5 +111,5 @@ def held(nodes: list[Node], numbers: Sequence[int], reads: Sequence[int]) -> set
 
 
 def sole(holder: Any) -> bool:
-    """Whether nobody has the buffer of a node, or of a plan's own cell, but this."""
+    """Return whether the buffer of a node, or of a plan's own `Cell`, has no owner besides `holder`. The caller must hold the lock."""
     return bool(_buffer(holder) == _IN_NODE) and not (_FREE_THREADED and _others_run())

@@ -1,7 +1,7 @@
-"""What is pending is bounded: in how many operations wait, and in how much memory waits with them.
+"""Limits on pending work: on the length of a pending graph, and on the memory that pending recipes keep alive.
 
-A recipe keeps what it reads. So a long one is computed before it gets longer, where that costs no memory; and a small result
-that much memory lives on for is computed when memory grows.
+A recipe keeps its operands in memory. So a long graph is computed in part before it grows further, where this takes no additional memory.
+And a small result that keeps much memory alive is computed when memory use grows.
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ if TYPE_CHECKING:
 
 ownership, patterns = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern")
 
-SMALL = 8  # times smaller than those is a result that is sooner computed than kept waiting
-ENOUGH = MAX_PENDING * 3 // 4  # nodes that are computed at once where more were reckoned: to count them again and again costs as much
+SMALL = 8  # a result this many times smaller than its operands is computed rather than kept pending
+ENOUGH = MAX_PENDING * 3 // 4  # a graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much
 
 
 class Holder(Protocol):
-    """What has a node, and may have another one next: a storage."""
+    """An owner of a node that may get another node: a storage."""
 
     @property
     def node(self) -> Node: ...
 
 
 def bounded(node: Node) -> None:
-    """Compute a part of a new node's pending graph, if that is too large; all of it if it is small work. What has no value, as a
-    function is being traced, is left as long as it is.
+    """Compute a part of the pending graph of a new node whose `count` exceeds `MAX_PENDING`, or the whole graph if the fast path can.
+
+    The part is made of the nodes nearest to `node` that are no larger than their operands, so memory use does not grow. A node of a traced
+    function has no value, so its graph may have any length.
     """
     if node.traced:
         return
-    for make in making:  # what was written down is small work, or much of it is
+    for make in making:  # a graph of this length consists of small work: build the fast path
         make()
     if any([way(node) for way in short_ways[-1:]]):
         return
     pattern = patterns.taken([node])
     if pattern.pending > ENOUGH:
         last = _last(pattern)
-        del pattern  # who else holds a node is counted
+        del pattern  # the pattern refers to the nodes, and owners are counted below
         realize_by_plan(last)
         if node.buffer is not None:
             node.count = 1
@@ -56,22 +58,23 @@ def bounded(node: Node) -> None:
         pattern = patterns.taken([node])
     _count([each for each in pattern.nodes if each.buffer is None])
     del pattern
-    if node.count > 4 * MAX_PENDING:  # it is as large as this wherever it is cut
+    if node.count > 4 * MAX_PENDING:  # no cut makes the graph smaller
         realize(node)
 
 
 def _count(order: list[Node]) -> None:
-    """Have the nodes of a graph know how many it has, as if they had just been made: then what is made of them next knows it, too."""
+    """Set `count` and `first` of the nodes of a graph as if they had just been made in this order, so that new nodes on top count exactly.
+    """
     first = next_number() - len(order) + 1
     for below, node in enumerate(order):
         node.count, node.first = below + 1, first
 
 
-_lasts: Remembered[list[int]] = Remembered(1 << 8)  # by patterns, and the sizes of what these read
+_lasts: Remembered[list[int]] = Remembered(1 << 8)  # keyed by signature and the sizes of the operands in bytes
 
 
 def _last(pattern: Pattern) -> list[Node]:
-    """The last nodes of a graph that take no more memory than what they are made of: computing them costs none."""
+    """Return the last nodes of a graph that take no more memory than their operands: to compute them costs no memory."""
     key = pattern.key, *[node.recipe.nbytes for node in pattern.nodes if node.buffer is not None]
     found = _lasts.get(key)
     if found is None:
@@ -82,7 +85,8 @@ def _last(pattern: Pattern) -> list[Node]:
 
 
 def _narrow(order: list[Node]) -> set[Node]:
-    from .kernel.fuse import narrow  # what makes plans is loaded with the first
+    """Return the nodes nearest to the last node of `order` that are no larger than their operands."""
+    from .kernel.fuse import narrow  # imports a part of the planner on first use
 
     thin = narrow(order, lambda node: node.recipe.nbytes)
     found: set[Node] = set()
@@ -99,13 +103,13 @@ def _narrow(order: list[Node]) -> set[Node]:
     return found
 
 
-waiting: list[ref[Node]] = []  # results of recipes that read much memory
-OFTEN = 64  # of them may come until somebody looks for those that are gone
-_many = OFTEN  # of them, until those that are gone are forgotten
+waiting: list[ref[Node]] = []  # weak references to pending results with large operands
+OFTEN = 64  # new entries before the list is cleaned up
+_many = OFTEN  # length of the list at the next clean-up
 
 
 def remember(node: Node) -> None:
-    """Take note of a new node, if its recipe keeps much memory. The short way does the same (`shortcut/code/record.py`)."""
+    """Record a new node if its recipe keeps much memory alive. The fast path does the same (`shortcut/code/record.py`)."""
     if node.heavy >= LARGE or (node.heavy >= HEAVY and _is_small(node)):
         waiting.append(ref(node))
         if len(waiting) % OFTEN == 0:
@@ -113,7 +117,7 @@ def remember(node: Node) -> None:
 
 
 def forget_gone() -> None:
-    """Forget those that wait no more, if there may be many."""
+    """Remove computed and deallocated nodes from `waiting`, if it has doubled since the last time."""
     global _many
     if len(waiting) >= _many:
         looks = ownership.short_looks[:1]
@@ -129,26 +133,32 @@ def _is_small(node: Node) -> bool:
 
 
 def relieve() -> None:
-    """Compute the small results whose recipes alone keep memory."""
+    """Compute the small pending results whose recipes hold the last references to some memory.
+
+    MemoryError and IndexOutOfRange are suppressed: a later request for the value raises them again.
+    """
     pool.relieved()
     with lock:
         for one in _accounts()[1]:
             node = one()
             if node is not None:
-                with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
+                with suppress(MemoryError, IndexOutOfRange):  # a request for the value raises the error again
                     realize(node)
     pool.relieved()
 
 
 def waiting_bytes() -> int:
-    """The memory that lives for pending recipes alone, in bytes; of small pieces not all is known."""
+    """Return the bytes of memory kept alive by pending recipes alone. Recipes with little memory are not counted."""
     with lock:
         return _accounts()[0]
 
 
 def have_read(storage: Holder, value: Node | None) -> None:
-    """Compute what else waits for memory of which a part is about to be written over, by a value that may be pending itself: else all of
-    that would be copied for it. What the value is made of is as large as it at most; all else is computed only if it is small.
+    """Compute pending readers of a storage that is about to be overwritten in part: as long as they are pending, the write must copy the
+    memory.
+
+    `value` is the node to write, possibly pending, or None. Readers inside the graph of `value` are computed if they have other owners and
+    are no larger than the storage. Readers elsewhere are computed if they are small, and their computation is no more work than the copy.
     """
     nodes = [] if value is None or value.buffer is not None else patterns.taken([value]).nodes
     root = len(nodes) - 1
@@ -169,18 +179,22 @@ def have_read(storage: Holder, value: Node | None) -> None:
 
 
 def _settled(nodes: list[Node]) -> None:
-    with suppress(MemoryError, IndexOutOfRange):  # whoever asks for them will hear
+    with suppress(MemoryError, IndexOutOfRange):  # a request for the values raises the error again
         realize(*nodes)
 
 
 def _is_little(nodes: list[Node]) -> bool:
-    """Whether to compute these is no more work than to copy."""
+    """Return whether computing `nodes` is no more work than a copy: the operations are few and elementwise."""
     order = [node for node in patterns.taken(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL and all([type(node.op) is Op for node in order])
 
 
 class _Known:
-    """Nodes, each after what it reads: which of them `others` can read than recipes among them, and who holds some of them once more."""
+    """The references between the nodes of a list in topological order: the operands of each node, and the nodes with owners outside
+    (`others`).
+
+    `once_more` lists nodes with a further known owner, such as a storage; the constructor clears this list.
+    """
 
     def __init__(self, nodes: list[Node], once_more: list[Node]) -> None:
         self.nodes = nodes
@@ -192,11 +206,11 @@ class _Known:
         self.others = ownership.held(nodes, range(len(nodes)), [self.times[k] for k in range(len(nodes))])
 
     def at(self, node: Node) -> int:
-        """Which of the nodes it is, or -1."""
+        """Return the number of `node` in the list, or -1."""
         return self.number_of.get(id(node), -1)
 
     def readers(self, node: Node) -> list[int]:
-        """Those that wait, and others can read, of what reads a node."""
+        """Return the numbers of pending nodes with outside owners: `node` itself and its dependents, except nodes of traced functions."""
         found = {self.at(node)}
         for k, each in enumerate(self.reads):
             if not found.isdisjoint(each):
@@ -205,7 +219,7 @@ class _Known:
 
 
 def _graph() -> list[Node]:
-    """The nodes that wait and all that they read, each after what it reads itself."""
+    """Return the pending graph of the nodes in `waiting`, in topological order, after the nodes in memory that it reads."""
     from .kernel.fuse import pending
 
     order = pending([node for one in waiting if (node := one()) is not None])
@@ -213,13 +227,13 @@ def _graph() -> list[Node]:
 
 
 def _accounts() -> tuple[int, list[ref[Node]]]:
-    """The bytes that only recipes keep, and the small results that would set some of them free if they were computed."""
+    """Return the bytes kept alive by pending recipes alone, and the small results whose computation would free memory."""
     nodes = _graph()
     known = _Known(nodes, [])
     others, reads = known.others, known.reads
     alone = {k for k, node in enumerate(nodes) if node.buffer is not None and k not in others}
     nbytes = sum(memory.nbytes for k in alone if (memory := nodes[k].buffer) is not None)
-    needed = {k for k in others if not _is_small(nodes[k])}  # that stays pending, with all it reads
+    needed = {k for k in others if not _is_small(nodes[k])}  # large results stay pending, with everything they read
     frees: set[int] = set()
     for k in reversed(range(len(nodes))):
         if k in needed:

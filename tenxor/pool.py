@@ -1,13 +1,13 @@
-"""Blocks of memory from the system, kept for reuse as long as they are likely to be needed.
+"""The memory pool: blocks from the system, kept for reuse as long as they are likely to be needed.
 
-A fresh large allocation costs more in page faults than most kernels cost in work, so blocks that are given back are kept by
-size and handed out again, and large ones lie in huge pages where the system has them. A size that is new gets what was there
-before, too: a larger block, as long as no more is in use by that than was lately; or a smaller one that grows, as large ones
-have room behind them, which takes none of the system's memory until it is written. What is kept is bounded by recent
-need: blocks in use and kept are together little more than what was in use at once, a short while ago. That is forgotten by
-halves, and the blocks that were given back longest ago go first. A thread that sleeps sees to it that this is so in a process
-that does nothing, too; there is one only while there is more than is always kept. No Python runs where memory is let go of: what a signal
-raised there, Ctrl-C, would be lost.
+A fresh large allocation costs more in page faults than most kernels cost in work. So freed blocks are kept by size and reused, and large
+blocks lie in huge pages where the system has them. A new size also reuses memory: a larger block, as long as this takes no more memory than
+was recently in use; or a smaller block that grows, as large blocks have room behind them. This room takes no memory of the system before
+the first write. Recent need limits the pool: blocks in use and kept blocks together are little more than the recent maximum in use. The
+record of this maximum decays by halves, and the blocks freed longest ago go first. A background thread lets the record decay in an idle
+process. It runs only while the memory in use and kept exceeds the amount that is always kept.
+
+No Python code runs where memory is freed: an exception from a signal handler, such as Ctrl-C, would be lost there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Counts(Protocol):
-        """A few numbers in a row."""
+        """A short row of integers."""
 
         def __getitem__(self, k: int, /) -> int: ...
 
@@ -43,47 +43,46 @@ if TYPE_CHECKING:
 
 _queue = LateModule("_queue")
 Array = np.ndarray[Any, Any]
-Block = tuple[Array, int, int]  # the bytes, with those that it may grow by, their address, and how many they are
+Block = tuple[Array, int, int]  # the memory with room to grow, the address, and the capacity in bytes
 ALIGNMENT = 64
 PAGE = 1 << 12  # bytes
-HUGE_PAGE = 1 << 21  # bytes: blocks from this size on are mapped on their own, in pages of this size
-SHADE = 1600  # bytes between where blocks begin in their pages: a load waits for a store that only these last twelve bits take for its own
-SHADED = 1 << 15  # bytes from which on blocks begin so
-COLOUR = (1 << 16) + SHADE  # those in huge pages start at different multiples of this: equal ones meet in one bank of memory
+HUGE_PAGE = 1 << 21  # bytes: larger blocks are mapped on their own, in pages of this size
+SHADE = 1600  # bytes between block starts in their pages, against 4 KiB aliasing: a load waits for a store with equal last twelve bits
+SHADED = 1 << 15  # smallest block, in bytes, to which `SHADE` applies
+COLOUR = (1 << 16) + SHADE  # blocks in huge pages start at different multiples of this: equal starts share a bank of memory
 COLOURS = 8
-ADAPTED = 1 << 20  # bytes of a block from which on one of another size will do, where there is none: the system takes longer to give one
-UNLIMITED = 1 << 80  # more than any address can say
-SPARE = 1 << 26  # bytes kept beside what was needed recently, and a quarter of that: sizes vary
-FORGOTTEN = 2.0  # seconds until half of what is needed no more is forgotten
-TIMED = 1 << 16  # bytes of the blocks at which the clock is looked at
-GROWTH = 1 << 24  # bytes by which memory may grow, and an eighth of what is in use, until somebody looks at what waits
-IN_USE, PEAK, POOLED, ALLOWED = range(4)  # counts of bytes in `Pool.small`
-_looking = False  # whether somebody looks for the frames of all threads
-NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
-MEMORY_BYTES = memory_bytes()  # of this machine, or container
-MAX_POOLED = MEMORY_BYTES // 4  # bytes kept for reuse at the most
+ADAPTED = 1 << 20  # smallest block, in bytes, that a block of another size may replace: new memory takes longer
+UNLIMITED = 1 << 80  # larger than the address space
+SPARE = 1 << 26  # bytes kept above the recent need, besides a quarter of the need: sizes vary
+FORGOTTEN = 2.0  # seconds until half of the excess over the present need is forgotten
+TIMED = 1 << 16  # smallest freed block, in bytes, at which the clock is read
+GROWTH = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
+IN_USE, PEAK, POOLED, ALLOWED = range(4)  # indices into `Pool.small`, counts of bytes
+_looking = False  # true while a thread examines the frames of each thread
+NOBODY = -1  # an operation number that never matches, for sums computed while another operation is in progress
+MEMORY_BYTES = memory_bytes()  # of the machine, or of the container
+MAX_POOLED = MEMORY_BYTES // 4  # limit on the bytes kept for reuse
 
 
 class Pool:
-    """Blocks lent and free, the sizes given back longest ago first, and the counts of bytes. What is in use and pooled is never
-    more than `limit` together.
+    """The pool: blocks in use, free blocks (sizes freed longest ago first), and counts of bytes. In use and free together never exceed
+    `limit`.
 
-    `peak` is the most that was in use, `high` is the same since a moment ago, and `recent` the same but forgets, at the time
-    `due`; `kept` is what may be in use and pooled because of it. `pressed` tells that more is in use than at the last `relieved`, by far.
+    `peak` is the maximum in use, `high` the maximum since the last decay, and `recent` a maximum that decays at the time `due`; it
+    determines `kept`, a limit on use and free blocks. `pressed` is true if far more is in use than at the last `relieved`.
 
-    What is in use is what `loans` there are: blocks, by weak references to those who have them. Who dies is put among those that
-    are to come `back`, without a frame of Python's in which a signal could be heard. Pooled is what is `free`. The sums of both
-    are kept beside, for speed, with the number of whose work they are; they are right if nobody has begun since. So if a signal
-    breaks somebody off, or another comes in between (a thread, or what a signal calls), the next one counts anew; and if the
-    other is still at it, gives the sums no number.
+    Blocks in use are in `loans`, keyed by weak references to their owners. When an owner is deallocated, C code appends the reference to
+    `back`, without a Python frame in which a signal could be delivered. Free blocks are in `free`. `_sums` caches the totals of both with
+    the number of the operation that computed them; they are valid if no operation has begun since. So if a signal interrupts an operation,
+    or another thread or a signal handler intervenes, the next operation computes the totals anew. While the other operation is still in
+    progress, these totals are stored without a number.
 
-    No more than `room` is pooled, and `MAX_POOLED`. Who sets it has others who look at what the process has of the system's memory, so what
-    comes back goes there soon, and not when somebody computes next.
+    `room` and `MAX_POOLED` limit the free blocks. With `room` set, the memory of the process is watched from outside, so freed memory
+    returns to the system soon, and not at the next computation.
 
-    `small` are the counts of what machine code lends itself (`shortcut/code/blocks.py`): in use, the most that was since somebody looked,
-    pooled, and what both may be before it has to ask here (`allow_small`); `release_small` gives back what is pooled there. `watched`
-    says that a thread forgets while nobody computes. It is woken by the `bell`, at which those large blocks come back that are
-    `awaited`, by weak references of their own.
+    `small` has the counts of the fast path's own blocks (`shortcut/code/blocks.py`): in use, the recent maximum, free, and the limit on use
+    and free before the fast path must ask here (`allow_small`); `release_small` frees the free ones. `watched` is true while the background
+    thread runs. `bell` wakes the thread when a large block is freed; `awaited` has weak references to the owners of large blocks.
     """
 
     __slots__ = (
@@ -118,8 +117,8 @@ class Pool:
         self.loans: dict[ref[Any], Block] = {}
         self.back: deque[ref[Any]] = deque()
         self._number = count(1).__next__
-        self._sums = (0, 0, 0)  # the number of whoever added up, the bytes in use, and those pooled
-        self._latest = 0  # the number of the last who has begun
+        self._sums = (0, 0, 0)  # the number of the operation that computed them, the bytes in use, and the free bytes
+        self._latest = 0  # the number of the last operation begun
         self.small: Counts = [0] * 4
         self.release_small: Callable[[], object] = int
         self.most = self.colour = self.recent = self.high = self.foreign = 0
@@ -131,17 +130,17 @@ class Pool:
 
     @property
     def in_use(self) -> int:
-        """The bytes of all blocks that are lent."""
+        """The bytes of blocks in use."""
         return self.settle()[0] + self.small[IN_USE]
 
     @property
     def pooled(self) -> int:
-        """The bytes of all blocks that are free."""
+        """The bytes of free blocks."""
         return self.settle()[1] + self.small[POOLED]
 
     @property
     def peak(self) -> int:
-        """The most that was in use since it was last set."""
+        """The maximum number of bytes in use since `peak` was last set."""
         self.most = max(self.most, self.settle()[0] + self.small[PEAK])
         return self.most
 
@@ -151,9 +150,9 @@ class Pool:
         self.most = nbytes
 
     def lend(self, borrower: Any, capacity: int) -> bool:
-        """Give a block to whoever has place for an `array` and its `address`, for life; False if there is none, or the limit is met.
+        """Give `borrower` a block for life, as the attributes `array` and `address`. Return False if no memory is left, or above the limit.
 
-        The capacity is one that `capacity_of` gave.
+        `capacity` must be a result of `capacity_of`.
         """
         mine, in_use, pooled = self._begun()
         small, limit = self.small, self.limit
@@ -204,7 +203,7 @@ class Pool:
         return True
 
     def settle(self) -> tuple[int, int]:
-        """See to what came back; the bytes in use, and pooled."""
+        """Take back freed blocks, and return the bytes in use and the free bytes."""
         number, in_use, pooled = self._sums
         if number != self._latest or self.back:
             mine, in_use, pooled = self._begun()
@@ -212,46 +211,46 @@ class Pool:
         return in_use, pooled
 
     def release(self, nbytes: int) -> None:
-        """Give so many pooled bytes, if there are, back to the system."""
+        """Return `nbytes` free bytes to the system, or as many as there are."""
         mine, in_use, pooled = self._begun()
         self._sums = mine, in_use, pooled - self._released(nbytes)
         if nbytes > pooled:
             self.release_small()
 
     def keep_at_most(self, nbytes: int) -> None:
-        """Keep no more than so many bytes for reuse, from now on."""
+        """Limit the free blocks to `nbytes` bytes from now on."""
         self.room = nbytes
         excess = self.pooled - nbytes
         if excess > 0:
             self.release(excess)
 
     def forget(self) -> bool:
-        """Give back what was needed longer ago; whether there may be more of that later."""
+        """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later."""
         mine, in_use, pooled = self._begun()
         pooled -= self._forgotten(in_use, pooled)
         self._sums = mine, in_use, pooled
         return in_use + pooled > min(SPARE, self.room)
 
-    # Parts of these, which work on counts of their own until all is done
+    # Steps of the methods above, which work on counts of their own until the end
 
     def _begun(self) -> tuple[int, int, int]:
-        """A number, and what is in use and pooled once blocks that came back are free, or the system's again."""
+        """Begin an operation and take back freed blocks. Return the number of the operation, the bytes in use, and the free bytes."""
         mine, before = self._number(), self._latest
         self._latest = mine
         number, in_use, pooled = self._sums
         if number != before:
             mine = NOBODY if self._others() else mine
             for loan in list(self.loans):
-                if loan() is None:  # what is to come back and does not, as a signal was heard, is the system's
+                if loan() is None:  # a signal removed the reference from `back`: the system takes the block
                     self.loans.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.loans.values())])
-            pooled = sum([capacity * len(self.free.get(capacity, ())) for capacity in self.free.copy()])  # a copy, as all may run meanwhile
+            pooled = sum([capacity * len(self.free.get(capacity, ())) for capacity in self.free.copy()])  # a copy: other code may run
             self.most = max(self.most, in_use)
         back = self.back
         while back:
             try:
                 block = self.loans.pop(back.popleft(), None)
-            except (IndexError, TypeError):  # another thread was faster; or a signal, before the loan was noted
+            except (IndexError, TypeError):  # another thread was faster; or a signal came before the loan was recorded
                 continue
             if block is None:
                 continue
@@ -266,12 +265,14 @@ class Pool:
                 pooled -= self._released(pooled + capacity - room, capacity)
             blocks = self.free.pop(capacity, None) or []
             blocks.append(block)
-            self.free[capacity] = blocks  # the last one now
+            self.free[capacity] = blocks  # moved to the end: freed last
             pooled += capacity
         return mine, in_use, pooled
 
     def _watch(self) -> None:
-        """Forget every now and then, though nobody computes, until there is nothing to forget; and when much comes back."""
+        """Start the background thread, unless no thread can start now. It lets the record decay every `FORGOTTEN` seconds and when a large
+        block is freed, until nothing is left to release.
+        """
 
         def watch() -> None:
             while self.watched:
@@ -283,20 +284,22 @@ class Pool:
             return
         self.watched = True
         try:
-            start_new_thread(watch, ())  # `Thread.start` waits for a lock, which whoever lets go of a block may have
-        except RuntimeError:  # there are no more threads, or the interpreter ends: then memory waits for the next who computes
+            start_new_thread(watch, ())  # `Thread.start` would wait for a lock that the thread that frees a block may hold
+        except RuntimeError:  # no more threads, or the interpreter ends: the next computation releases memory
             self.watched = False
 
     def ringable(self) -> SimpleQueue[ref[Any]]:
-        """The bell, which most processes never need: to load what it is made of takes as long as a room does."""
+        """Return the queue `bell`, made at the first request: most processes never need a queue, and the import takes as long as a package
+        of ours.
+        """
         if self.bell is None:
             made: SimpleQueue[ref[Any]] = _queue.SimpleQueue()
-            if self.bell is None:  # still: no other thread's turn comes between this and the next line
+            if self.bell is None:  # checked again: no other thread runs between this line and the next
                 self.bell = made
         return self.bell
 
     def _risen(self, in_use: int) -> None:
-        """More is in use than was a moment ago."""
+        """Record that more is in use than at any time since the last decay."""
         self.high = in_use
         if in_use > self.recent:
             self.recent = in_use
@@ -304,10 +307,10 @@ class Pool:
 
     @staticmethod
     def _others() -> bool:
-        """Whether somebody else is at it: a frame further up, or in another thread.
+        """Return whether another operation of the pool may be in progress: in a frame further up, or in another thread.
 
-        CPython has a lock while it looks for frames, and may have the collector run, whose finalizers may come here again: who looked for
-        frames once more, or began a thread, would wait for that lock for good.
+        CPython holds a lock while listing frames, and may run the garbage collector, whose finalizers may call the pool again. Listing
+        frames again, or starting a thread, would then wait for this lock for ever.
         """
         global _looking
         me = get_ident()
@@ -316,10 +319,10 @@ class Pool:
         stacks: dict[int, FrameType | None] = {}
         if _looking:
             return True
-        _looking = True  # at once: nobody runs in between
+        _looking = True  # no other code runs between the test and this line
         try:
             stacks.update(sys._current_frames())
-            stacks[me] = sys._getframe(2).f_back  # from where I have begun
+            stacks[me] = sys._getframe(2).f_back  # the caller of the present operation
             for frame in stacks.values():
                 while frame is not None:
                     if frame.f_code in _TURNS:
@@ -327,17 +330,17 @@ class Pool:
                     frame = frame.f_back
             del stacks[me]
             now.update(sys._current_frames())
-            return any([now[thread] is not top for thread, top in stacks.items() if thread in now])  # who went on is who knows where
-        except AttributeError:  # CPython 3.11: a frame went meanwhile, and something else is in its place; who had it is who knows where
+            return any([now[thread] is not top for thread, top in stacks.items() if thread in now])  # a moved thread may be anywhere
+        except AttributeError:  # CPython 3.11: a frame was freed meanwhile and the memory reused; the thread may be anywhere
             return True
-        finally:  # a frame that holds itself, or two that hold each other, would keep all that their callers hold
+        finally:  # break reference cycles through this frame, which would keep the locals of every caller alive
             _looking = False
             stacks.clear()
             now.clear()
             frame = None
 
     def _forgotten(self, in_use: int, pooled: int) -> int:
-        """The bytes that go back to the system, as what was needed longer ago counts less."""
+        """Let the record of recent need decay, if it is time, and release blocks beyond it. Return the bytes released."""
         now = monotonic()
         times = int((now - self.due) // FORGOTTEN) + 1
         if times <= 0:
@@ -349,7 +352,9 @@ class Pool:
         return self._released(pooled + in_use - self.kept)
 
     def _released(self, nbytes: int, last: int = 0) -> int:
-        """The bytes that go back to the system, for so many, if there are: the oldest sizes first, size `last` last."""
+        """Release up to `nbytes` free bytes to the system: sizes freed longest ago first, blocks of size `last` last. Return the bytes
+        released.
+        """
         found = 0
         if nbytes > 0:
             for capacity in sorted(self.free, key=lambda size: size == last):
@@ -365,18 +370,18 @@ class Pool:
         return found
 
     def _larger(self, capacity: int, most: int) -> int:
-        """The size of the least free blocks that are up to half as large again, and take no more than `most`; or this one."""
+        """Return the smallest size above `capacity` of a free block, up to half as large again and up to `most`, or `capacity` itself."""
         largest = min(capacity + capacity // 2, most)
-        # Not its `items()`: where there is no memory for the first of these, CPython 3.11 ends the process.
+        # Not `items()`: without memory for the first item, CPython 3.11 aborts the process.
         fits = [size for size in self.free.copy() if capacity < size <= largest and self.free.get(size)]
         return min(fits, default=capacity)
 
     def _grown(self, capacity: int) -> tuple[Block | None, int]:
-        """The largest free block that has room to grow to this size, grown, and which size it had; None and 0 if there is none."""
+        """Take the largest free block with room to grow to `capacity`. Return the grown block and the old size, or None and 0."""
         if capacity <= HUGE_PAGE:
             return None, 0
         for size in sorted([size for size in self.free.copy() if HUGE_PAGE <= size < capacity], reverse=True):
-            with suppress(KeyError, IndexError):  # there is none, or another thread was faster
+            with suppress(KeyError, IndexError):  # no such block, or another thread was faster
                 array, address, _ = block = self.free[size].pop()
                 if len(array) >= capacity:
                     return (array, address, capacity), size
@@ -384,28 +389,29 @@ class Pool:
         return None, 0
 
     def relieved(self) -> None:
-        """Nothing more can be done than what is done now."""
+        """Record that memory use cannot be reduced further now: reset `pressed`."""
         self.pressed, self.foreign = False, 0
         in_use, pooled = self.settle()
         self.much = in_use + in_use // 8 + GROWTH
         self._beside_small(in_use + pooled)
 
     def allow_small(self) -> None:
-        """Raise the allowance of machine code if its blocks have nearly used it up.
+        """Raise the allowance of the fast path if its blocks have nearly used it up.
 
-        Every computation in Python calls this method. Machine code that is refused a block leaves the operation to Python, which may
-        compute it in place and lend no block. Without this call the allowance would then stay used up.
+        Every computation in Python calls this method. If the fast path is refused a block, it leaves the operation to Python, which may
+        compute the operation in place and allocate no block. Without this call the allowance would then stay used up.
         """
         if self._is_small_near_allowed():
             self._beside_small(sum(self.settle()))
 
     def _is_small_near_allowed(self) -> bool:
-        """Return whether the blocks of machine code have nearly used up their allowance."""
+        """Return whether the blocks of the fast path have nearly used up their allowance."""
         small = self.small
         return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2
 
     def _beside_small(self, have: int) -> int:
-        """The bytes that there may be here besides what machine code lends itself; and say how much that may be, where so many are here."""
+        """Return the limit on bytes outside the fast path's own blocks, and set the allowance of the fast path. `have` bytes are held here.
+        """
         small, limit = self.small, self.limit
         if limit != UNLIMITED and small[POOLED] and have + small[IN_USE] + small[POOLED] > limit:
             self.release_small()
@@ -419,19 +425,19 @@ class Pool:
         return limit
 
     def share(self, nbytes: int) -> None:
-        """So many bytes of others are kept alive."""
+        """Record `nbytes` bytes of foreign memory kept alive by tensors."""
         self.foreign += nbytes
         self.pressed = self.pressed or self.settle()[0] + self.foreign > self.much
 
     def new(self, nbytes: int) -> Block | None:
-        """Fresh memory from the system; None if there is not so much (ValueError: more than any address can say)."""
+        """Return a new block from the system; None if memory does not suffice. ValueError stands for more than the address space."""
         try:
             self.colour += 1
             if nbytes >= HUGE_PAGE:
                 colour = self.colour % COLOURS * COLOUR
                 try:
                     raw = huge_pages(nbytes + min(nbytes // 2, SPARE // 2) + colour, HUGE_PAGE)
-                except (MemoryError, OSError, ValueError, OverflowError):  # then it has no room to grow
+                except (MemoryError, OSError, ValueError, OverflowError):  # then without room to grow
                     raw = huge_pages(nbytes + colour, HUGE_PAGE)
                 if raw is not None:
                     return raw[colour:], _address(raw) + colour, nbytes
@@ -444,8 +450,9 @@ class Pool:
 
 
 def huge_pages(nbytes: int, page: int) -> Array | None:
-    """Memory of its own from the system, which begins with a page of this size, in such pages if there are any; None where the
-    system has no word for that. It goes back when the array dies.
+    """Return new memory from the system, from a multiple of `page` on, in huge pages if possible; None if the system cannot map memory.
+
+    The memory is released with the array.
     """
     space = mapped(nbytes + page)
     if space is None:
@@ -465,7 +472,9 @@ _TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release, P
 
 
 def capacity_of(nbytes: int) -> int:
-    """The block size for a request: steps of 64 bytes, then of about an eighth, so that near sizes share blocks."""
+    """Return the block size for a request of `nbytes`: a multiple of 64, and above 4096 rounded up by about an eighth, so near sizes share
+    blocks.
+    """
     if nbytes <= 4096:
         return (nbytes + 63) & -64 if nbytes else 64
     step = 1 << (nbytes.bit_length() - 4)
@@ -480,4 +489,4 @@ def _unwatched() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unwatched)  # threads stay with the parent
+    os.register_at_fork(after_in_child=_unwatched)  # threads do not exist in the child

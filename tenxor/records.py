@@ -1,7 +1,7 @@
-"""Named tuples, made in an eighth of the time that `typing` takes: that looks at each annotation, which is text here, as at a type,
-and has Python compile a function for each class.
+"""Named tuples, created in an eighth of the time that `typing` takes. `typing` checks each annotation as a type, although annotations are
+text here, and has Python compile a function for each class.
 
-There are some dozens of them on the way to a first result, and each would take a tenth of a millisecond.
+Some dozens of these classes are created before a first result, and each would take a tenth of a millisecond.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
-    from collections import _tuplegetter  # which gives a field as fast as a slot
+    from collections import _tuplegetter  # field access as fast as a slot
 
     _of = tuple.__new__
-    # What makes a record of so many fields, compiled with this module: a class takes the one of its number, by its own names.
+    # The `__new__` of records with 0, 1, 2, ... fields, compiled with this module. A class takes the code object for its number of fields,
+    # with the arguments renamed.
     _MAKING = (
         lambda _cls: _of(_cls, ()),
         lambda _cls, a: _of(_cls, (a,)),
@@ -47,7 +48,10 @@ else:
         return FunctionType(code, globals(), "__new__", tuple(defaults.values()))
 
     def _of_many(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
-        """What makes a record of more fields, of which there are few: to compile one for each class takes longer than all that they do."""
+        """Return a `__new__` for a record with more fields than the functions in `_MAKING`.
+
+        Few classes have so many fields, and to compile a function for each would take longer than every call of a generic function.
+        """
 
         def __new__(_cls: type, *values: Any, **named: Any) -> Any:
             given = dict(zip(fields, values, strict=False))
@@ -59,7 +63,7 @@ else:
         return __new__
 
     class _Signature:
-        """That of a record of many fields, for whoever asks its class."""
+        """The signature of a record of many fields, computed at the first request, such as by `inspect`."""
 
         def __get__(self, record: object, cls: type) -> Any:
             from inspect import Parameter, Signature
@@ -94,11 +98,11 @@ else:
     }
 
     class _Meta(type):
-        """Makes the class that `typing.NamedTuple` would make."""
+        """A metaclass for named tuples: it creates the same classes as `typing.NamedTuple`, in less time."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             types = namespace.get("__annotations__")
-            if types is None or bases not in ((_Plain,), (_Plain, typing.Generic)):  # it is for `typing`
+            if types is None or bases not in ((_Plain,), (_Plain, typing.Generic)):  # left to `typing`
                 return typing.NamedTupleMeta(name, (typing._NamedTuple, *bases[1:]), namespace)
             fields = tuple(types)
             defaults = {field: namespace[field] for field in fields if field in namespace}
@@ -114,7 +118,9 @@ else:
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
 
     class NamedTuple:
-        """The base of named tuples, which none of them has."""
+        """The base to write in a class statement, as in `typing`. `_Plain` replaces it there, and the finished class derives from `tuple`
+        instead.
+        """
 
         def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
             return (_Plain,)

@@ -1,31 +1,32 @@
-"""What was found before, remembered within bounds."""
+"""A bounded cache."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 T = TypeVar("T")
-LARGEST = 1 << 18  # bytes of tables that one entry may keep; those of many indices are seldom met again
+LARGEST = 1 << 18  # bytes of offset tables in an entry; longer tables of indices are unlikely to occur again
 
 
 class Remembered(dict[object, T]):
-    """At most `most` entries, which keep at most `most_bytes` bytes in all, and each at most `LARGEST`. All are forgotten
-    when one more would be too many: what is still needed is soon found again.
+    """A cache of at most `most` entries, with at most `most_bytes` bytes of tables together and `LARGEST` bytes each.
 
-    Entries come by `keep` alone, which counts what they keep: `nbytes`. They are looked up by `get`; as calls of a method
-    that a class inherits take longer, those who look up often have it as a function: `found = remembered.get`.
-    Threads need no lock: in between others find nothing, and make the same.
+    An insertion beyond a limit clears the whole cache first: entries still in use soon come back. Use `keep` to insert, which counts the
+    bytes (`nbytes`), and `get` to look up. A call of an inherited method is slow, so frequent callers bind the method once: `found =
+    remembered.get`.
+
+    Threads need no lock. A thread may miss an entry while another thread changes the cache; then the thread computes the value again.
     """
 
     __slots__ = ("_sizes", "most", "most_bytes", "nbytes")
 
     def __init__(self, most: int, most_bytes: int = 0) -> None:
         self.most, self.most_bytes, self.nbytes = most, most_bytes, 0
-        self._sizes: dict[object, int] = {}  # of the entries that keep any bytes
+        self._sizes: dict[object, int] = {}  # bytes of each entry with tables
 
     def keep(self, key: object, value: T, nbytes: int = 0) -> None:
-        """Remember a value that keeps so many bytes instead of what was found for this key before; not if they are too
-        many.
+        """Insert `value`, with `nbytes` bytes of tables, in place of any older value for `key`. Above `LARGEST` bytes, only remove the
+        older value.
         """
         self.pop(key, None)
         self.nbytes -= self._sizes.pop(key, 0)
@@ -39,7 +40,7 @@ class Remembered(dict[object, T]):
             self.nbytes += nbytes
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove every entry."""
         super().clear()
         self._sizes.clear()
         self.nbytes = 0

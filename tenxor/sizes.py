@@ -1,16 +1,16 @@
-"""Sizes that remember: how each was worked out, and what was asked of it.
+"""Symbolic sizes: integers that record how they were computed, and every question about their value.
 
-What is worked out for some sizes, strides and offsets may serve for others. To know for which, it is worked out of `Size`s
-instead of ints. What comes of their arithmetic are `Size`s again, sums of products of the given ones; and each question whose
-answer may have decided something - is it less, is it equal, which number is it - is noted, with the answer. Where other numbers
-give the same answers, the same would have come of them, and `Trace.written` is a Python function that says so, and works the
-results out. `Trace.words` are the same for machine code (`shortcut/code/rules.py`).
+Results computed for a set of sizes, strides and offsets are often valid for other sets. To find out for which, they are computed with
+`Size`s in place of integers. Arithmetic on `Size`s gives `Size`s, sums of products of the inputs. A question about the value (is it equal,
+is it less, which integer is it) may decide something, so the trace records it with the answer, as a guard. Inputs with the same answers
+lead to the same computation. `Trace.written` returns a Python function that checks the guards and evaluates the results; `Trace.words`
+returns the function as bytecode for the fast path (`shortcut/code/rules.py`).
 
-What is looked up by `Size`s may be found under one of the same trace with the same number; no question is noted if it is not. So
-whoever collects things by numbers must do right if two of them turn out to be equal.
+A dictionary look-up by a `Size` may find an equal `Size` of the same trace, and then records a guard; a miss records nothing. So code that
+uses `Size`s as keys must also be right where two of them are equal.
 
-A `Size` is no `int`, so that nothing can take its number for granted: whoever needs that as it is asks for it (`__index__`), and
-from then on it is that number. What does not know such sizes refuses them with a TypeError.
+A `Size` is not an `int`, so code cannot use the value unnoticed. Code that needs the value calls `__index__`, and the size is pinned to
+this value from then on. Code without support for `Size`s rejects them with a TypeError.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any
 from .known import ATOM, BOUNDED, CONSTANT, DIVIDED, HOW
 from .records import NamedTuple
 
-_serial = count(1).__next__  # of the next trace
-Monomial = tuple[int, ...]  # the atoms of a product, in order; () is 1
-Terms = tuple[tuple[Monomial, int], ...]  # in order, each with how often it is added; never 0 times
+_serial = count(1).__next__  # the number of the next trace
+Monomial = tuple[int, ...]  # the atoms of a product, sorted; () is 1
+Terms = tuple[tuple[Monomial, int], ...]  # sorted products, each with a factor other than 0
 
 
 class Size:
-    """A whole number that was given to a trace, or worked out of such: the sum of `terms`, which is `value` this time."""
+    """An integer that is an input of a trace or computed from inputs: the sum of `terms`, with `value` in the present call."""
 
     __slots__ = ("terms", "trace", "value")
 
@@ -57,7 +57,7 @@ class Size:
         if not isinstance(other, (int, Size)):
             return NotImplemented
         quotient, rest = self.trace.divided(self, other)
-        return quotient, rest or 0  # whether it divides is asked
+        return quotient, rest or 0  # `or` asks whether the remainder is 0: a guard
 
     def __rdivmod__(self, other: int) -> tuple[Number, Number]:
         if not isinstance(other, int):
@@ -94,7 +94,7 @@ class Size:
     def __abs__(self) -> Number:
         return self if self >= 0 else -self
 
-    # Questions
+    # Comparisons and conversions, recorded as guards
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (int, Size)):
@@ -127,12 +127,12 @@ class Size:
         return self.value
 
     def bit_length(self) -> int:
-        """That of the number that this is from now on."""
+        """Return the bit length of the value, and pin the size to this value."""
         return self.__index__().bit_length()
 
     def __hash__(self) -> int:
-        # So those of one trace that are equal this time are one key, once that was asked; but no int is the same key, nor what is of
-        # another trace, though some may be remembered as keys.
+        # Equal sizes of a trace have the same hash, and `==` then records a guard. An int or a size of another trace is no equal key,
+        # though a cache may hold both.
         return hash((self.trace.serial, self.value))
 
     def __array__(self, *_: object, **__: object) -> Any:
@@ -146,7 +146,7 @@ class Size:
 
 
 class Quotient:
-    """A float that was worked out of a size: another divided by that. It is what a kernel computes with, and nothing is asked of it."""
+    """A float divided by a symbolic size: an argument of a kernel. Comparisons and conversions raise TypeError."""
 
     __slots__ = ("by", "over")
 
@@ -166,17 +166,17 @@ Number = int | Size
 
 
 def int_of(n: Number) -> int:
-    """The number as it is this time, of which nothing may come but another `Size`'s value."""
+    """Return the present value of `n` without recording a guard. Use the result for nothing but the value of another `Size`."""
     return n.value if isinstance(n, Size) else n
 
 
 def terms_of(n: Number) -> Terms:
-    """What a number is the sum of."""
+    """Return the terms of a number: the terms of a `Size`, or the constant term of an int."""
     return n.terms if isinstance(n, Size) else (((), n),) if n else ()
 
 
 def _plus(terms: Terms, n: int) -> Terms:
-    """A sum, and a number more."""
+    """Return a sum with the constant `n` added."""
     monomial, constant = terms[0]
     if monomial:
         return (((), n), *terms) if n else terms
@@ -191,14 +191,14 @@ def _summed(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomi
 
 
 class Condition(NamedTuple):
-    """A sum is 0, or is not, or is below 0, or not (`HOW`)."""
+    """A guard: the comparison `how` of a sum with 0 (`HOW`)."""
 
     terms: Terms
     how: str
 
 
 class Bounds(NamedTuple):
-    """An atom is no less than one number, and no more than another: all that many conditions say of it together."""
+    """A guard: an atom is at least `least` and at most `most`. A single `Bounds` replaces many conditions on an input."""
 
     atom: int
     least: int
@@ -206,7 +206,7 @@ class Bounds(NamedTuple):
 
 
 class Division(NamedTuple):
-    """Two atoms are quotient and remainder of two sums."""
+    """A division of two sums. The quotient and the remainder are new atoms, called `names`."""
 
     over: Terms
     by: Terms
@@ -214,22 +214,22 @@ class Division(NamedTuple):
 
 
 Line = Condition | Bounds | Division
-LEAST, MOST = -(1 << 63), (1 << 63) - 1  # integers of machine code: no size is beyond
+LEAST, MOST = -(1 << 63), (1 << 63) - 1  # the range of 64-bit integers, an upper bound for sizes
 _UNLIKE = {"==": "!=", "<": ">="}
 
 
 class Trace:
-    """What was worked out of some given numbers, and what was asked on the way."""
+    """The record of a computation with symbolic sizes: the inputs, the divisions, and the guards."""
 
     def __init__(self) -> None:
         self.serial = _serial()
-        self.names: list[str] = []  # of the atoms: what was given, and what divisions gave
+        self.names: list[str] = []  # names of the atoms: the inputs, and the results of divisions
         self.given: list[str] = []
-        self.lines: dict[Condition | Division, None] = {}  # in order: what holds, and what was divided
+        self.lines: dict[Condition | Division, None] = {}  # guards and divisions in order
         self.divisions: dict[tuple[Terms, Terms], tuple[Number, Number]] = {}
 
     def size(self, value: int) -> Size:
-        """A number that is given, the next one of the function that is written in the end."""
+        """Return a new input with a value: the next argument of the traced function."""
         self.given.append(f"n{len(self.given)}")
         return self._atom(self.given[-1], value)
 
@@ -238,17 +238,24 @@ class Trace:
         return Size(self, value, (((len(self.names) - 1,), 1),))
 
     def number(self, value: int, terms: Terms) -> Number:
-        """The number of these terms: an int if nothing that was given is in them."""
+        """Return the number with the given terms: an int if they contain no atom, a `Size` otherwise."""
         return Size(self, value, terms) if terms and terms[-1][0] else value
 
     def asked(self, difference: Number, how: str, answer: bool) -> bool:
-        """The answer to whether a number is 0 (`how`: `==`), or below (`<`): noted, unless it is always that."""
+        """Return `answer`, the answer to whether `difference` is 0 (`how` is "==") or below 0 ("<"), and record it as a guard.
+
+        For an int nothing is recorded: the answer never changes.
+        """
         if isinstance(difference, Size):
             self.lines[Condition(difference.terms, how if answer else _UNLIKE[how])] = None
         return answer
 
     def divided(self, a: Number, b: Number) -> tuple[Number, Number]:
-        """Quotient, rounded down, and remainder."""
+        """Return the quotient, rounded down, and the remainder.
+
+        Both are computed from the terms of `a` and `b` where guards, or exact division of the terms, allow it; otherwise they are new
+        atoms.
+        """
         value, rest = divmod(int_of(a), int_of(b))
         key = terms, by = terms_of(a), terms_of(b)
         found = self.divisions.get(key)
@@ -274,15 +281,16 @@ class Trace:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether one of the given numbers was asked for as it is: what was found is for that one alone."""
+        """True if a guard fixes an input to a single value, so that the trace is valid for this value only."""
         return any([isinstance(line, Condition) and line.how == "==" and self._is_given(line.terms) for line in self.lines])
 
     def _is_given(self, terms: Terms) -> bool:
+        """Return whether a sum is a multiple of a single input, plus a constant."""
         *constant, (monomial, _) = terms
         return len(constant) <= 1 and len(monomial) == 1 and monomial[0] < len(self.given) and (not constant or not constant[0][0])
 
     def text(self, value: Any) -> str:
-        """A number, or a tuple of such, as it is worked out."""
+        """Return the Python expression of a number, or of a tuple of numbers."""
         if isinstance(value, tuple):
             return f"({''.join([self.text(part) + ', ' for part in value])})"
         return self._sum(value.terms) if isinstance(value, Size) else str(index(value))
@@ -292,7 +300,7 @@ class Trace:
         return " + ".join(["*".join([str(n)] * (n != 1 or not m) + [names[a] for a in m]) for m, n in terms]) or "0"
 
     def brief(self) -> list[Line]:
-        """The lines, with all bounds of a given number in one, and without what follows from that."""
+        """Return the lines of the trace, with the bounds of each input merged, and without conditions implied by the merged bounds."""
         bounds, others, rest = dict[int, tuple[int, int]](), dict[int, list[int]](), list[Line]()
         for line in self.lines:
             known = self._of_one_number(line) if isinstance(line, Condition) else None
@@ -317,8 +325,9 @@ class Trace:
         return [*found, *unequal, *rest]
 
     def _of_one_number(self, condition: Condition) -> tuple[int, int, int, int | None] | None:
-        """What a condition says of the only number in it, if that was given and is not multiplied by itself: which it is, the least and the
-        most that it may be, and what it may not be.
+        """Return the meaning of a condition on a single input: the atom, the least and the greatest value, and an excluded value or None.
+
+        Return None for a condition with several atoms, with a product of atoms, or with an atom that is no input.
         """
         *first, (monomial, times) = condition.terms
         if len(monomial) != 1 or monomial[0] >= len(self.given) or len(first) > 1 or (first and first[0][0]):
@@ -334,7 +343,7 @@ class Trace:
         return (atom, -(constant // times), MOST, None) if times > 0 else (atom, LEAST, constant // -times, None)
 
     def said(self, line: Condition | Bounds) -> str:
-        """What holds, in words of Python."""
+        """Return a guard as a Python expression."""
         if isinstance(line, Bounds):
             name, least, most = self.names[line.atom], line.least, line.most
             return " <= ".join([*[str(least)] * (least > LEAST), name, *[str(most)] * (most < MOST)])
@@ -343,8 +352,9 @@ class Trace:
         return f"{self._sum(terms)} {line.how} {-constant}"
 
     def source(self, results: tuple[object, ...]) -> str:
-        """The function of numbers in place of the given ones that gives the results for them; None if they give other answers. Of a
-        division nothing is worked out that nobody reads: the numbers may be `Size`s, which note that they were asked whether they divide.
+        """Return the Python source of a function `found` that takes the inputs and returns `results` for them, or None if a guard fails.
+
+        A division with unused results is left out: the inputs may be `Size`s, and the division would record guards for them.
         """
         lines, holds, brief = [f"def found({', '.join(self.given)}):"], list[str](), self.brief()
         read = {self.names[atom] for atom in _atoms_in((brief, results))}
@@ -368,16 +378,13 @@ class Trace:
         return "\n    ".join([*lines, f"return {self.text(results)}"])
 
     def written(self, results: tuple[object, ...]) -> Callable[..., tuple[Any, ...] | None]:
-        """That function."""
+        """Compile and return the function of `source`."""
         scope: dict[str, Callable[..., tuple[Any, ...] | None]] = {}
         exec(self.source(results), scope)
         return scope["found"]
 
     def words(self, results: Iterable[Number]) -> list[int]:
-        """The same function in words: how many numbers are given; how many lines there are, each of which is a condition, as how it is
-        compared with 0 and a sum, a division, as `DIVIDED` and two sums, or what bounds a number, as `BOUNDED`, which one it is, the least
-        and the most; then how many results there are, and as many sums, of which most are `CONSTANT` or an `ATOM`, with that behind.
-        """
+        """Return the function of `source` as bytecode: a guard program in the grammar of `known.py`."""
         lines = self.brief()
         found = [len(self.given), len(lines)]
         for line in lines:
@@ -392,12 +399,12 @@ class Trace:
 
 
 def _words(terms: Terms) -> list[int]:
-    """A sum: how many products there are, and of each how often it is added, of how many atoms it is, and which they are."""
+    """Encode a sum: the number of products, and for each product the factor, the number of atoms, and the atoms."""
     return [len(terms), *[word for monomial, times in terms for word in (times, len(monomial), *monomial)]]
 
 
 def _words_of_result(terms: Terms) -> list[int]:
-    """The same, in two words if it is a number that is known, or an atom."""
+    """Encode a result: a constant or an atom in two words, anything else as a sum."""
     if not terms or terms[-1][0] == ():
         return [CONSTANT, terms[-1][1] if terms else 0]
     (monomial, times) = terms[-1]
@@ -405,7 +412,7 @@ def _words_of_result(terms: Terms) -> list[int]:
 
 
 def _atoms_in(value: Any) -> set[int]:
-    """The atoms of all sums that are in some lines, or results."""
+    """Return the atoms in lines or results, or in nested sequences of these."""
     if isinstance(value, (Size, Condition)):
         return {atom for monomial, _ in value.terms for atom in monomial}
     if isinstance(value, Division):
@@ -414,7 +421,10 @@ def _atoms_in(value: Any) -> set[int]:
 
 
 def _exactly(terms: Terms, by: Terms) -> Terms | None:
-    """The quotient of two sums of which the second is one product that is in all terms of the first, else None."""
+    """Return the exact quotient of two sums; None if the sums do not divide term by term.
+
+    The divisor must be a single product that divides each term, or both sums must be equal, or the dividend must be 0.
+    """
     if len(by) != 1:
         return () if not terms else ((((), 1),) if terms == by else None)
     ((divisor, times),) = by

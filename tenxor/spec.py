@@ -1,6 +1,7 @@
-"""Specs: what a tensor is besides its storage and where in it it begins. Equal ones are one object.
+"""Tensor specs: interned descriptors of shape, strides and dtype, without storage and offset; and the cache of results keyed by specs.
 
-So what an operation makes of tensors, once found out, is remembered with their specs, and found again by identity.
+An operation has results of equal specs for operands of equal specs. So such a result is recorded as a template (`Made`) in the tables of an
+operand's spec, and found again by identity.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from .records import NamedTuple
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MAX_MADE = 1 << 15  # of all that specs know to be made
-COUNTED = 1 << 10  # of these, which machine code counts before it tells of them, also of those that were forgotten meanwhile
-EXACT = 1 << 53  # integers below are floats, too
-LARGEST_INT, LARGEST_UNSIGNED = (1 << 63) - 1, (1 << 64) - 1  # of machine code
+MAX_MADE = 1 << 15  # entries in the tables of all specs together
+COUNTED = 1 << 10  # entries counted by the fast path before a report, including entries removed meanwhile
+EXACT = 1 << 53  # a float represents every smaller integer exactly
+LARGEST_INT, LARGEST_UNSIGNED = (1 << 63) - 1, (1 << 64) - 1  # the ranges of 64-bit integers
 
 
 def itself(parts: tuple[Any, ...]) -> Any:
-    """The kind of what is no other tensor than the operand."""
+    """Return the only operand: the `kind` of a template for calls that return the operand itself."""
     return parts[0]
 
 
@@ -33,19 +34,22 @@ Step = tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...], bool]
 
 
 class Made:
-    """What an operation makes of operands with certain specs: a tensor of this spec, seen from its first element on.
+    """A template of the result of an operation for operands with given specs: a tensor with the spec `spec`. Several variants share the
+    class:
 
-    It holds a node of this recipe, whose sources are the operands; a Python integer among them lies between `low` and `high`. Or it is
-    made in `steps`, each of which is a recipe, one of the `recipes`, and what that `reads`: its sources, its offsets, and whether
-    derivatives follow it, which is mostly the same for all sizes. A source is a `Scalar`, the number of an operand, or that of a step
-    before, as -1 - k; the offset of an operand is one to be added to its own. Without either it is a view of the operand, from `shift`
-    elements further on; where a chain takes part there is no such number: the view begins at `high`, if the operand does at `low`, or
-    wherever that does if this is below 0. Or it is a tuple of such `parts`. Of a write, `frame` says how it is done, by a kernel that
-    `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are the arrays that it gives of such with the
-    operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is. Where the kind is `itself` it is the
-    operand. Where there is a `loop`, a program for machine code, that does the same in place; the only `number` among the arguments is
-    read in that dtype, if there is one. Where sizes are found, there are tables in place of parts, which tell those by size. What stands
-    in a spec itself (`NEAR`) has the `operation`, or method, and what is `beside`, by which it is found.
+    - A pending node: `recipe` on the operands. A Python integer among them must lie between `low` and `high`.
+    - Several pending nodes, `steps`. Each has a recipe (in `recipes`), and in `reads` the sources, the offsets, and whether derivatives
+      record it, which is mostly equal for all sizes. A source is a `Scalar`, the number of an operand, or -1 - k for step k. The offset of
+      an operand is added to the operand's own offset.
+    - A view of the operand, `shift` elements further. A view chain has no shift: such a view begins at `high`, and is valid for operands at
+      offset `low`, or at every offset if `low` is negative. The operand itself has `itself` as the `kind`.
+    - Several results, the templates `parts`. `kind` makes the result of the tuple of them: `tuple`, or a constructor of another tuple type.
+    - A write: `frame` is the launch record, and `plan` holds the kernel. For a copy, `frame` has the source and the destination.
+    - Results of NumPy: `host` computes the arrays for `parts` from the operands' arrays, or None. `kind` is as above, or None for a single
+      result. `loop` is bytecode for the fast path to compute the results directly in our buffers; the only number among the arguments is
+      read with the dtype `number`. Where sizes depend on values, `parts` are mappings from sizes to templates.
+
+    A template in the inline cache of a spec (`NEAR`) has its key in `operation` (an operation, or the name of a method) and `beside`.
     """
 
     __slots__ = (
@@ -80,24 +84,27 @@ class Made:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """One after another."""
+        """The steps, each a recipe with an entry of `reads`."""
         return tuple([(recipe, *read) for recipe, read in zip(self.recipes, self.reads, strict=True)])
 
 
-Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
-NEAR = ("near_0", "near_1")  # slots of a spec for what is made that else would be in tables
+Table = dict[object, dict[object, Made | None]]  # None: the result cannot be replayed
+NEAR = ("near_0", "near_1")  # slots of the inline cache of a spec, for templates outside the tables
 
 
 class Spec:
-    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it. Machine code
-    makes specs without a form (`shortcut/code/specs.py`): that, and what else nobody has asked for yet, is found out then.
+    """An interned descriptor of tensors: a layout key (`form`) with a dtype. Equal specs are the same object.
 
-    `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
-    a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
-    its arguments, what that makes of a tensor like this. What machine code writes in these two first stands in the spec itself (`NEAR`), as
-    most of many sizes are asked for one thing, or two: Python's tables have it once somebody looks. `known` stands instead of this for what
-    is a known number. What is `writable` is known to have each element once; what is `gapless` walks memory element by element. `data` is
-    the recipe of what is in memory with this shape, for machine code alone.
+    `layout` is the layout at offset 0. `strides` is None where strides do not describe the layout: for offset tables and view chains.
+    `writable` is true if each element is known to occur once, and `gapless` if the elements are contiguous. The fast path makes specs
+    without a layout key (`shortcut/code/specs.py`); missing attributes are computed at the first request. `data` is the recipe of data of
+    this shape, for the fast path alone.
+
+    The tables have templates of results. `made` is keyed by operation, then by the second operand: the spec of a tensor, the type of a
+    number, or None for a unary operation. `made_after` is for operations with a number as the first operand. `called` is keyed by the name
+    of a method, then by the remaining arguments. The fast path writes the first two templates into an inline cache (`NEAR`), as most specs
+    get no more; Python moves these to the tables before a look-up. `known` is the spec that replaces this spec where the value of a tensor
+    is a known number.
     """
 
     __slots__ = (
@@ -126,7 +133,7 @@ class Spec:
         return self._called
 
     def _have_in_tables(self) -> None:
-        """Have what stands in the spec itself in its tables; another thread may do so, too."""
+        """Move the inline cache to the tables. Several threads may do so at the same time."""
         for slot in NEAR:
             made: Made | None = getattr(self, slot)
             if made is not None:
@@ -137,7 +144,7 @@ class Spec:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what stands in the spec itself."""
+        """Clear the inline cache."""
         self.near_0 = self.near_1 = None
 
     if TYPE_CHECKING:
@@ -151,7 +158,7 @@ class Spec:
     else:
 
         def __getattr__(self, name: str) -> Any:
-            """What was not asked for yet."""
+            """Compute an attribute at the first request."""
             if name == "form":
                 found = form_of_numbers(self.shape, self.strides)
                 found.specs.setdefault(self.dtype, self)
@@ -173,12 +180,12 @@ class Spec:
 
 
 def spec_of_numbers(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...]) -> Spec:
-    """The spec of a view with this shape and these strides."""
+    """Return the spec of a view with the given shape and strides."""
     return spec_of(form_of_numbers(shape, strides).layout, dtype)
 
 
 def spec_of(layout: Layout, dtype: DType) -> Spec:
-    """The spec of tensors with this layout and dtype."""
+    """Return the spec of tensors with a layout, at any offset, and a dtype."""
     form = layout._form or layout.form
     found: Spec | None = form.specs.get(dtype)
     if found is None:
@@ -186,13 +193,14 @@ def spec_of(layout: Layout, dtype: DType) -> Spec:
     return found
 
 
-# Machine code that keeps specs by their dtype, shape and strides: it gives the one that it has, or else keeps the last argument, or makes
-# one in the place of None; None for one that it does not keep. One, or none.
+# Hook of the fast path, one or none. Return the fast path's spec of a dtype, shape and strides; on a miss, store the last argument, or make
+# a spec in place of None. Return None for a spec of a kind that is not stored.
 keepers: list[Callable[[DType, tuple[int, ...], tuple[int, ...], Spec | None], Spec | None]] = []
 
 
 def _of_keeper(form: Form, dtype: DType) -> Spec | None:
-    """The spec that machine code keeps, if it does, and the form is the one that is found for its numbers."""
+    """Return the spec for a layout key that the fast path stores or makes. Return None if it stores no such spec, or one of an older key.
+    """
     layout = form.layout
     if layout.tables is None and layout.base is None:
         for keeper in keepers:
@@ -203,7 +211,7 @@ def _of_keeper(form: Form, dtype: DType) -> Spec | None:
 
 
 def of_known(spec: Spec) -> Spec:
-    """What stands for a spec where the tensor's number is known."""
+    """Return the spec that stands for `spec` where the value of the tensor is a known number."""
     found = spec.known
     if found is None:
         found = spec.known = Spec(spec.form, spec.dtype)
@@ -211,7 +219,10 @@ def of_known(spec: Spec) -> Spec:
 
 
 def found_with(op: object, keys: list[object]) -> tuple[Table, object, object]:
-    """Where it is written what an operation makes of operands with these specs, or of numbers of these types: the table, and its keys."""
+    """Return the place of a template: the table, the operation, and the key of the remaining operands.
+
+    `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two keys is a spec.
+    """
     first, second, *others = (*keys, None) if len(keys) == 1 else keys
     if type(first) is Spec:
         return first.made, op, second if not others else (second, *others)
@@ -219,13 +230,15 @@ def found_with(op: object, keys: list[object]) -> tuple[Table, object, object]:
     return second.made_after, op, first if not others else (first, *others)
 
 
-_tables: list[Table | Spec] = []  # with anything in them, and specs with something in themselves
-_through: dict[object, Recipe] = {}  # recipes that machine code made of specs, but by no rule, by their parts
+_tables: list[Table | Spec] = []  # the tables with entries, and the specs with an inline cache in use
+_through: dict[object, Recipe] = {}  # recipes that the fast path made of specs without a template, by their fields
 _count = 0
 
 
 def remember(table: Table, operation: object, beside: object, made: Made | None) -> None:
-    """Write down in a spec's table what an operation makes. All tables are emptied when they would hold too much."""
+    """Record a template in a table of a spec; None records a result that cannot be replayed. Above `MAX_MADE` entries, clear every table
+    first.
+    """
     global _count
     if _count >= MAX_MADE:
         forget()
@@ -236,7 +249,7 @@ def remember(table: Table, operation: object, beside: object, made: Made | None)
 
 
 def remembered() -> None:
-    """Machine code has written down as many as it counts."""
+    """Count `COUNTED` templates recorded by the fast path, which calls this function. Above `MAX_MADE` entries, clear every table."""
     global _count
     _count += COUNTED
     if _count >= MAX_MADE:
@@ -244,7 +257,7 @@ def remembered() -> None:
 
 
 def forget() -> None:
-    """Empty all tables."""
+    """Clear the tables of every spec."""
     global _count
     _through.clear()
     while _tables:
@@ -253,10 +266,12 @@ def forget() -> None:
 
 
 class Caller(NamedTuple):
-    """Machine code (`shortcut/code/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It
-    takes the function's name, and a tuple and a dictionary of its arguments, the first of which is in the tuple; it gives None for what
-    it has not met. What it learns from is the function, called by what `learning` gives for its name and itself, and what `hearers` hear
-    on the way. By `telling` it learns from nothing but that.
+    """Functions of the fast path (`shortcut/code/call.py`) for the replay of recorded calls.
+
+    `again` takes the name of a function, the positional arguments (a tensor first) and the keyword arguments; it returns the view or
+    pending result of a recorded call, or None on a miss. `learning` takes a name and a function, and returns a wrapper that calls the
+    function and records the result, and the reports to `hearers` during the call. `telling` returns a wrapper that records only these
+    reports.
     """
 
     again: Callable[..., Any]
@@ -264,25 +279,30 @@ class Caller(NamedTuple):
     telling: Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
-callers: list[Caller] = []  # one, or none
-# Who hears of which tensors NumPy computed which others, what computes arrays of arrays like it, and which of its loops does so in place.
-hearers: list[Callable[..., None]] = []  # one, or none
+callers: list[Caller] = []  # a hook: one, or none
+# Hook, one or none: called with the operands and results of a NumPy computation, the function for the arrays, and the C loop to compute
+# directly into buffers.
+hearers: list[Callable[..., None]] = []  # a hook: one, or none
 
 
 def told_again(own: Callable[P, T]) -> Callable[P, T]:
-    """The same function, of which is remembered what it tells (`functions/hosted.py`) that machine code does in its place. How large its
-    result is, and whether there is one, may depend on values.
+    """Memoise the host computations reported by a function (`functions/hosted.py`), for replay by the fast path. Return the wrapped
+    function.
+
+    The size of the result, and whether a result exists, may depend on values.
     """
     return _again(own, lambda caller: caller.telling)
 
 
 def called_again(own: Callable[P, T]) -> Callable[P, T]:
-    """The same function, of which is remembered what it makes: that depends on no value of a tensor, and on nothing but its arguments."""
+    """Memoise a function whose result depends on the arguments alone and on no value of a tensor. Return the wrapped function."""
     return _again(own, lambda caller: caller.learning)
 
 
 def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -> Callable[P, T]:
-    """The same function, called by machine code where that knows how (`frameless`), and else `first` so that it will."""
+    """Wrap a function for replay by the fast path (`frameless`). Where the fast path declines, the wrapper made by `first` runs and
+    records.
+    """
     name = f"{own.__module__}.{own.__qualname__}"
 
     @wraps(own)
@@ -293,5 +313,5 @@ def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -
                 return learnt
         return own(*args, **named)
 
-    function.__annotations__ = own.__annotations__  # which, if somebody has set them, `wraps` does not see from CPython 3.14 on
+    function.__annotations__ = own.__annotations__  # from CPython 3.14 on, `wraps` misses annotations that were set explicitly
     return frameless(function, "again", name)

@@ -1,7 +1,7 @@
 """Storage: a mutable cell that holds an immutable node.
 
-Whatever reads a storage captures the node that it holds then; whatever writes puts a new node in. So a pending read
-keeps seeing what was there when it was made, whatever is written later and whatever is computed first.
+A read captures the present node of the storage; a write puts in a new node. So a pending read sees the old content, regardless of later
+writes and of the order of computation.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from .memory import allocate
 from .node import Node, data
 from .realize import lock, realize
 
-# What a watched storage holds when a node is written to it: `derivatives/watched.py` says it.
+# Hook of `derivatives/watched.py`: called for a write to a watched storage, it returns the node to hold.
 watching: list[Callable[[Storage, Node], Node]] = []
 
 
 class Storage:
-    """The one-dimensional memory that tensors are views of: `size` elements of `dtype`, whatever the shapes of its
-    views.
+    """The one-dimensional memory behind tensors, which are views of it: `size` elements of `dtype`, whatever the shapes of the views.
 
     >>> import tenxor as tx
     >>> t = tx.arange(6).reshape(2, 3)
@@ -40,30 +39,30 @@ class Storage:
 
     @property
     def shape(self) -> tuple[int]:
-        """One axis, always."""
+        """The shape: always a single axis."""
         return (self.node.size,)
 
     @property
     def ndim(self) -> int:
-        """1, always."""
+        """The number of axes: always 1."""
         return 1
 
     @property
     def dtype(self) -> DType:
-        """The elements' type."""
+        """The dtype of the elements."""
         return self.node.dtype
 
     @property
     def nbytes(self) -> int:
-        """The memory it takes, in bytes."""
+        """The size of the elements in bytes."""
         return self.node.size * self.node.dtype.itemsize
 
     def __len__(self) -> int:
         return self.node.size
 
     def tolist(self) -> list[Any]:
-        """The elements in memory order, as Python numbers."""
-        node = self.node  # asked once, as another thread may write meanwhile
+        """Return the elements in memory order, as Python numbers. Pending content is computed first."""
+        node = self.node  # read once: another thread may write meanwhile
         realize(node)
         assert node.buffer is not None
         values: list[Any] = decoded(node.buffer.typed(self.dtype)[: self.size], self.dtype).tolist()
@@ -73,8 +72,8 @@ class Storage:
         return f"Storage({self.node.size} x {self.node.dtype})"
 
 
-_node: Any = Storage.__dict__["node"]  # the slot
-put_unwatched: Callable[[Storage, Node], None] = _node.__set__  # by who knows what becomes of the leaf
+_node: Any = Storage.__dict__["node"]  # the descriptor of the slot
+put_unwatched: Callable[[Storage, Node], None] = _node.__set__  # sets the node without the hook, for callers that handle the leaf
 
 
 def _write_watched(storage: Storage, node: Node) -> None:
@@ -82,17 +81,17 @@ def _write_watched(storage: Storage, node: Node) -> None:
 
 
 class Watched(Storage):
-    """A storage that requires a gradient: what is written to it derivatives look at."""
+    """A storage that requires a gradient: each write goes through the hook in `watching`."""
 
     __slots__ = ()
     node = property(_node.__get__, _write_watched)
 
 
 class Element(Storage):
-    """The storage of one element that was read of another.
+    """The storage of a 0-d tensor that was read as an element of another tensor.
 
-    Most elements are read for their number, so a node is made only when somebody asks for it. Until then there is the
-    number (`bfloat16` as its bits).
+    Most elements are read for their value, so the node is made at the first request. Until then the storage has the Python number
+    (`bfloat16` as its bits).
     """
 
     __slots__ = ("_dtype", "_number")
@@ -103,22 +102,24 @@ class Element(Storage):
 
     @property
     def dtype(self) -> DType:
-        """The element's type."""
+        """The dtype of the element."""
         return self._dtype
 
     def known(self, dtype: DType) -> Number | None:
-        """The element as a Python number; None once there is a node, which may be written, for another dtype than its own,
-        and for one that Python has no numbers of.
+        """Return the element as a Python number, or None.
+
+        None stands for a storage with a node, which may have been written, for a dtype other than the element's, and for bfloat16, a dtype
+        without Python numbers.
         """
         return self._number if dtype is self._dtype and dtype is not bfloat16 else None
 
     def hold(self, node: Node) -> None:
-        """Let it hold this node from now on, without making the one of the number that it replaces."""
+        """Replace the content by `node`, without making a node of the number first."""
         with lock:
             self.node, self._number = node, None
 
     def __getattr__(self, name: str) -> Any:
-        """The node, when first asked for."""
+        """Make the node at the first request."""
         if name != "node":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         with lock:
@@ -133,14 +134,14 @@ class Element(Storage):
 
 
 class WatchedElement(Element):
-    """The same as `Watched` of one element."""
+    """A 0-d storage that requires a gradient: see `Watched`."""
 
     __slots__ = ()
     node = property(_node.__get__, _write_watched)
 
 
 def known_numbers(cells: Sequence[Storage], dtype: DType) -> list[Number] | None:
-    """What `Element.known` says of each of many, asked together; None unless each is known."""
+    """Return the Python numbers of `cells`, as `Element.known` gives them; None unless every number is known and of the dtype `dtype`."""
     if dtype is bfloat16 or set(map(type, cells)) != {Element}:
         return None
     found = [x._number for x in cells if x._dtype is dtype]  # type: ignore[attr-defined]

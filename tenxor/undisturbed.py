@@ -1,11 +1,11 @@
 """Sections in which no user code runs on the thread that executes them.
 
-User code can run between any two bytecodes of ours: signal handlers (on the main thread), callbacks of tracing tools, and what the garbage
-collector calls. User code may compute with tensors. So a module is imported, and a lock is held, within `undisturbed()`: signals are
-handled when the section ends, callbacks of tracing tools are not called, and the collector does not run. Other threads go on.
+User code can run between two bytecodes of ours: signal handlers (on the main thread), callbacks of tracing tools, and finalizers and
+callbacks called by the garbage collector. User code may compute with tensors. So a module is imported, and a lock is held, within
+`undisturbed()`: signals are handled when the section ends, callbacks of tracing tools are not called, and the collector does not run. Other
+threads go on.
 
-On the main thread sections are short: kernels are compiled in a thread of their own (`apart.py`). docs/reliability.md says what is
-promised.
+On the main thread sections are short: kernels are compiled in a worker thread (`apart.py`). docs/reliability.md states the guarantees.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _leave_tracing = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyThreadState_LeaveT
 
 
 class _OfThread(_local):
-    """The sections of one thread: how many are open, its C thread state, and the signal handlers that are replaced meanwhile."""
+    """The sections of a thread: the number of open sections, the C thread state, and the signal handlers replaced meanwhile."""
 
     depth = 0
     state: int | None = None
     replaced: list[_Deferred]
-    hears_signals = True  # until it is known not to be the main thread
+    hears_signals = True  # false once the thread is known not to be the main thread
 
 
 _here = _OfThread()
@@ -50,7 +50,7 @@ _arrived: deque[tuple[int, Handler]] = deque()  # signals that arrived during a 
 
 
 class _Deferred:
-    """A stand-in for a signal handler: it records signals that arrive in a section, and calls the handler outside of sections."""
+    """A replacement for a signal handler: it records signals that arrive in a section, and calls the handler outside of sections."""
 
     __slots__ = ("handler", "number")
 
@@ -72,7 +72,7 @@ def enter() -> None:
     suspended: list[None] = []
     state = _thread_state()
     try:
-        suspended.extend(map(_enter_tracing, (state,)))  # in C, so that it is known whether it was called
+        suspended.extend(map(_enter_tracing, (state,)))  # in C, so `suspended` tells whether the call was made
         _here.replaced = _replaced_handlers() if _here.hears_signals else []
         _here.state = state
         _here.depth = 1
@@ -84,7 +84,7 @@ def enter() -> None:
 
 
 def leave() -> None:
-    """End a section. When the outermost one of a thread has ended, the handlers of signals that arrived meanwhile are called."""
+    """End a section. After the outermost section of a thread, call the handlers of the signals that arrived meanwhile."""
     if _here.depth > 1:
         _here.depth -= 1
         return
@@ -99,7 +99,7 @@ def leave() -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """A section: no user code runs on this thread before it ends."""
+    """Open a section: no user code runs on this thread while the context is open."""
     enter()
     try:
         yield
@@ -108,10 +108,10 @@ def undisturbed() -> Iterator[None]:
 
 
 def _replaced_handlers() -> list[_Deferred]:
-    """Replace Python's signal handlers, and return what stands in their places. Only the main thread has any."""
+    """Replace Python's signal handlers, and return the replacements. Only the main thread may set handlers."""
     found = []
     for number, handler in enumerate(map(getsignal, range(1, NSIG)), 1):
-        if type(handler) is _Deferred:  # an error was raised before it was put back, or is put back further up in this thread
+        if type(handler) is _Deferred:  # an error came before the restoration, or an outer call on this thread restores the handler
             found.append(handler)
         elif callable(handler):
             deferred = _Deferred(number, handler)
@@ -119,7 +119,7 @@ def _replaced_handlers() -> list[_Deferred]:
                 signal(number, deferred)
             except ValueError as error:
                 if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-                    raise  # by the handler of a signal that arrived just now
+                    raise  # raised by the handler of a signal at just this moment
                 # This is not the main thread.
                 _here.hears_signals = False
                 break
@@ -128,7 +128,7 @@ def _replaced_handlers() -> list[_Deferred]:
 
 
 def _restore(replaced: list[_Deferred]) -> None:
-    """Put signal handlers back, unless user code has set others, and call those of the signals that arrived."""
+    """Restore the signal handlers, unless user code has set new handlers, and call the handlers of arrived signals."""
     try:
         while replaced:
             last = replaced[-1]
@@ -137,12 +137,12 @@ def _restore(replaced: list[_Deferred]) -> None:
             replaced.pop()
         _call_arrived()
     finally:
-        if replaced:  # a handler that was put back has raised an error
+        if replaced:  # a restored handler has raised an error
             _restore(replaced)
 
 
 def _call_arrived() -> None:
-    """Call the handlers of signals that arrived, all of them whatever they raise."""
+    """Call the handler of each arrived signal, even if a handler raises."""
     if _arrived and _here.hears_signals:
         number, handler = _arrived.popleft()
         try:
@@ -154,8 +154,8 @@ def _call_arrived() -> None:
 def untraced(function: Callable[[], object]) -> Callable[[], object]:
     """Return a C function that calls `function`, once, in a thread of ours with tracing off for as long as the thread lives.
 
-    The thread that started it may hold a lock while it waits; so no callback of a tracing tool may run there, which might want that lock.
-    No Python code runs before tracing is off.
+    The parent thread may hold a lock while waiting for the new thread. So no callback of a tracing tool may run in the new thread, as it
+    might wait for this lock. No Python code runs before tracing is off.
     """
     return partial(deque, chain(map(_enter_tracing, map(call, (_thread_state,))), map(call, (function,))), 0)
 
@@ -167,9 +167,9 @@ def start_untraced(thread: threading.Thread) -> None:
 
 
 def at_once(steps: Iterable[Callable[[], object]]) -> None:
-    """Call C functions one after another, in one step: no other thread and no user code runs in between.
+    """Call C functions one after another in a single step: no other thread and no user code runs in between.
 
-    Each must be a C function, or a `partial` of one, that neither calls Python code nor releases the GIL.
+    Each step must be a C function, or a `partial` of one, and must neither call Python code nor release the GIL.
     """
     steps = list(steps)
     with undisturbed():
@@ -177,7 +177,7 @@ def at_once(steps: Iterable[Callable[[], object]]) -> None:
 
 
 def _forked() -> None:
-    """The thread that forked is the main thread of the child."""
+    """Record that the thread that forked is the main thread of the child."""
     _here.hears_signals = True
 
 

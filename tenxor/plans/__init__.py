@@ -1,1 +1,1 @@
-"""Plans: what pending nodes are known by, which kernels compute them, and how these are run on buffers and numbers."""
+"""Execution plans: signatures of pending graphs, the planner, caches of plans, and the execution of plans on buffers and scalars."""

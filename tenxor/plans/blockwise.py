@@ -1,4 +1,7 @@
-"""Nodes that are computed block by block: one plan, a body, for all blocks that are alike, run again and again."""
+"""Run nodes that are computed block by block (`rewrite.blocks.Blocks`), so intermediate results exist for a single block at a time.
+
+Blocks of equal structure share a plan, the body. The body runs once per block, on the offsets of the block.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,16 @@ _NOTHING = allocate(0)
 
 
 class _Body(NamedTuple):
-    """The plan of some blocks; its cells, by their numbers outside or None for those of its own; and its numbers, by theirs."""
+    """The plan for the blocks of a common structure, and the mapping of its slots and scalars to the enclosing plan, the outer one.
+
+    For each slot of the body, `cells` has the outer slot number, -1 for the whole result, or None for a slot of the body alone. `scalars`
+    has the outer number of each scalar.
+    """
 
     plan: Plan
     cells: list[int | None]
     scalars: list[int]
-    outside: frozenset[int]  # the cells that are known outside
+    outside: frozenset[int]  # slots with an outer number: treated as externally referenced, so the body never reuses their memory
 
 
 def _body(plan: Plan, cells: list[int | None], scalars: list[int]) -> _Body:
@@ -32,9 +39,11 @@ def _body(plan: Plan, cells: list[int | None], scalars: list[int]) -> _Body:
 
 
 class Blockwise:
-    """Each block: by which of the bodies it is computed, and its offsets, each as which of those outside and how many elements more.
+    """The kernel call of a node that is computed block by block.
 
-    As a whole it `needs` cells, and has so much `work`; it is `flagged` if it looks up indices.
+    For each block, `blocks` has the index of its body in `bodies`, and its offsets. An offset is a pair: the number of an offset of the
+    enclosing plan, or -1 for none, and the elements to add. `needs` are the outer slots read by the blocks, and `work` is the work of the
+    whole node in additions, about. `flagged` is true if a kernel checks indices or exponents, and so may fail.
     """
 
     __slots__ = ("blocks", "bodies", "flagged", "needs", "work")
@@ -45,7 +54,10 @@ class Blockwise:
         self.bodies, self.blocks, self.needs, self.work, self.flagged = bodies, blocks, needs, work, flagged
 
     def in_words(self, of_plan: Callable[[Plan], Any]) -> tuple[Any, ...] | None:
-        """All of it, in nothing but lists, numbers, and what `of_plan` makes of plans; None if it makes None of one."""
+        """Return the fields in serialisable form: lists, numbers, and the results of `of_plan` for the plans.
+
+        Return None if `of_plan` returns None for a plan, which then cannot be serialised.
+        """
         plans = [of_plan(body.plan) for body in self.bodies]
         if any([words is None for words in plans]):
             return None
@@ -54,12 +66,16 @@ class Blockwise:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The tables of all kernels."""
+        """The offset tables of the kernels."""
         steps = [step for body in self.bodies for step in body.plan.steps]
         return [t for step in steps if step.filling is not None for t in step.filling.tables]
 
     def run(self, out: Buffer, outer: Given, once: Once | None = None) -> bool:
-        """Compute all blocks of a cell whose memory is `out`."""
+        """Compute every block into `out`, the memory of the result. Return True if a kernel met an index out of range or a negative
+        exponent.
+
+        `outer` holds the slots, scalars and offsets of the enclosing plan. `once` must be None: blocks never write over their operands.
+        """
         whole = Cell(out)
         for number, places in self.blocks:
             body = self.bodies[number]
@@ -79,7 +95,10 @@ class Blockwise:
 
 
 def in_blocks(node: Node, number_of: dict[Node, int], scalars: dict[int, int], make_plan: Callable[[Pattern], Plan]) -> Blockwise:
-    """How a node is computed block by block."""
+    """Return the kernel call for `node`, whose operation is a `Blocks`. Call `make_plan` for the first block of each structure.
+
+    `number_of` maps each node to its slot, and `scalars` maps the `id` of each scalar to its number.
+    """
     blocks, bodies, numbers = list[tuple[int, list[tuple[int, int]]]](), list[_Body](), dict[object, int]()
     needs = [number_of[s] for s in node.sources if type(s) is Node]
     sources, out = _stand_ins(node)
@@ -100,7 +119,7 @@ def in_blocks(node: Node, number_of: dict[Node, int], scalars: dict[int, int], m
 
 
 def of_words(words: tuple[Any, ...], plan_of: Callable[[Any], Plan | None]) -> Blockwise | None:
-    """What these words say, if all its plans are there."""
+    """Return the `Blockwise` serialised by `in_words`. `plan_of` decodes a plan; if it returns None for any plan, return None."""
     bodies, *rest = words
     plans = [plan_of(plan) for plan, *_ in bodies]
     its = [_body(plan, cells, scalars) for plan, (_, cells, scalars) in zip(plans, bodies, strict=True) if plan is not None]
@@ -108,19 +127,21 @@ def of_words(words: tuple[Any, ...], plan_of: Callable[[Any], Plan | None]) -> B
 
 
 def first_block(node: Node) -> Node:
-    """What writes the first block of a node that is computed in blocks, to look at."""
+    """Return the node that writes the first block of `node`, whose operation is a `Blocks`. Display code shows its kernel; nothing is
+    computed.
+    """
     assert isinstance(node.op, Blocks)
     return _root(node.op, *_stand_ins(node), 0)
 
 
 def _stand_ins(node: Node) -> tuple[list[Node], Node]:
-    """Nodes in memory, without any, like those that a node reads, and like itself."""
+    """Return placeholders for the sources of `node` and for its flat result: data nodes with an empty buffer."""
     sources = [data(_NOTHING, s.shape, s.dtype) for s in node.sources if type(s) is Node]
     return sources, data(_NOTHING, (node.size,), node.dtype)
 
 
 def _root(blocks: Blocks, sources: list[Node], out: Node, k: int) -> Node:
-    """The write of block `k`."""
+    """Return the store of block `k` into `out`, the placeholder of the flat result."""
     value, target = blocks.block(sources, k)
     layouts = (Layout.contiguous(out.shape), Layout.contiguous(value.shape))
     return Node.of(STORE, out.shape, out.dtype, (out, value), layouts, target)

@@ -1,4 +1,4 @@
-"""Calls: kernels with their arguments, ready to be launched on whatever memory and numbers a pattern has."""
+"""Kernel calls: compiled kernels bound to their arguments, ready to be launched on the buffers and scalars of a pending graph."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ def debug_level() -> int:
 
 
 DEBUG = debug_level()
-MOST_TABLES = 1 << 16  # bytes of the tables of a kernel that is described
+MOST_TABLES = 1 << 16  # bytes of offset tables, above which a call is not serialised
 
 
 class Call:
-    """A kernel and what it takes for one set of shapes; `run` launches it. It is bound to these when that is asked for first: what
-    small kernels take is also read here by who launches them otherwise (`shortcut/frames.py`).
+    """A compiled kernel with its arguments for one set of shapes; `run` launches the kernel.
+
+    The first access to `run` binds the kernel to the arguments. Binding is lazy because the fast path (`shortcut/frames.py`) reads the
+    arguments of small kernels and launches the kernels without `run`.
     """
 
     __slots__ = ("arguments", "compiled", "run")
@@ -40,32 +42,34 @@ class Call:
 
     @property
     def needs(self) -> list[int]:
-        """The numbers of the nodes that it reads."""
+        """The numbers of the slots that the kernel reads."""
         return [k for k, *_ in self.arguments.sources]
 
     @property
     def tables(self) -> Sequence[Table]:
-        """Those that gathered axes have in memory."""
+        """The offset tables of gathered axes."""
         return self.arguments.tables
 
     @property
     def flagged(self) -> bool:
-        """Whether it looks up indices, which may be out of range."""
+        """True if the kernel checks indices or exponents, so a launch may fail."""
         return self.compiled.kernel.flagged
 
     @property
     def work(self) -> int:
-        """In additions, about."""
+        """The work of a launch, in additions, about."""
         return self.arguments.work
 
     @property
     def table_bytes(self) -> int:
-        """What these take."""
+        """The size of the offset tables in bytes."""
         return sum([table.offsets.nbytes for table in self.tables])
 
     def in_words(self, of_plan: object = None) -> tuple[Any, ...] | None:
-        """The kernel, the arguments, and the tables among these, in nothing but tuples, lists, numbers, text and bytes; None if that is of
-        this process alone, or much.
+        """Return the call in serialisable form: facts about the kernel, the arguments, and the bytes of the offset tables.
+
+        The result consists of tuples, lists, numbers, text and bytes. Return None if another process cannot find the kernel, or if the
+        tables exceed `MOST_TABLES` bytes. `of_plan` is unused: a call contains no plans.
         """
         facts = None if self.table_bytes > MOST_TABLES else backend().facts(self.compiled)
         if facts is None:
@@ -75,7 +79,7 @@ class Call:
 
     @classmethod
     def of_words(cls, kernel: Sequence[Any], arguments: Sequence[Any], tables: Sequence[bytes]) -> Call | None:
-        """What these words say; None if the kernel is neither shipped nor on disk."""
+        """Return the call serialised by `in_words`; None if the code of the kernel is neither shipped with the package nor on disk."""
         code = found(kernel)
         if code is None:
             return None
@@ -90,7 +94,7 @@ class Call:
         return self.run
 
 
-# --- calls in words, for other processes ----------------------------------------------------------------------------------
+# --- serialised calls, for other processes --------------------------------------------------------------------------------
 
 
 def _plain(fact: Any) -> object:
@@ -100,18 +104,21 @@ def _plain(fact: Any) -> object:
 
 
 def found(kernel: Sequence[Any]) -> Compiled | None:
-    """The kernel that was described; None if it is neither shipped nor on disk."""
+    """Return the compiled kernel for serialised facts; None if the code is neither shipped with the package nor on disk."""
     facts = Facts(*kernel)
     product = None if facts.product is None else Twins(*facts.product)
     return backend().find(facts._replace(scalars=tuple(map(dtype, facts.scalars)), product=product))
 
 
-# --- calls that are shown -------------------------------------------------------------------------------------------------
+# --- debug output of launches ---------------------------------------------------------------------------------------------
 
 
 def _shown(compiled: Compiled, launch: Launch) -> Launch:
-    """A launch that says so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the machine's code."""
-    kernel: Any = compiled.kernel  # never facts alone: plans on disk are not asked for (`kept.py`)
+    """Wrap `launch` to print to stderr.
+
+    `TENXOR_DEBUG` 1 prints the kernel's name, the origin of its code, and the time; 2 also prints the loop IR, and 3 the machine code.
+    """
+    kernel: Any = compiled.kernel  # a full `Kernel`, never bare `Facts`: with DEBUG set, plans on disk are not read (`kept.py`)
 
     def run(out: Buffer, given: Given, once: Once | None = None) -> bool:
         if DEBUG >= 3:

@@ -1,9 +1,9 @@
-"""Plans for other sizes: what was planned for some is taken over for all that would be planned alike.
+"""Size-generic plans: reuse a plan for other sizes, wherever planning would take the same decisions.
 
-A plan is remembered under its pattern, with all shapes and strides. What is left of a pattern without these numbers, but for
-which of them are equal, 0 or 1, is its structure. The second time that a structure is met it is planned with `Size`s for numbers: they
-remember what was asked of them, so from then on it is known for which numbers the same would be planned, and what sizes its
-kernels are given. Nothing is guessed: numbers that give another answer to any question are planned for themselves.
+A plan is cached under the signature of its graph, with every shape and stride. The structure of a graph is the signature without the dims
+(shapes, strides and inner offsets), except for which dims are equal, 0 or 1. The second miss of a structure is planned with symbolic sizes
+(`sizes.Size`), which record each question about them. The trace gives the guards, and the sizes of the kernels as functions of the dims.
+Nothing is guessed: dims with a different answer to some question get a plan of their own.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ from .pattern import Pattern
 from .shipped import Shipped
 from .steps import Plan, Step
 
-planning, tracing = LateModule("tenxor.plans.plan"), LateModule("tenxor.plans.tracing")  # with the first that did not come with the package
+planning, tracing = LateModule("tenxor.plans.plan"), LateModule("tenxor.plans.tracing")  # loaded on first use: shipped plans need neither
 MAX_STRUCTURES = 1024
-MOST = 48  # plans of one structure
-QUICK = 32  # pending nodes that are taken apart in less time than a file is read
+MOST = 48  # generic plans for one structure
+QUICK = 32  # pending nodes, up to which extracting the structure is faster than reading a file
 
 
-# Those of each step are its shape and bytes, and of its kernel the arguments but for scalars and tables.
+# For each step: the shape and bytes of the result, and the `Arguments` of the kernel without scalars and tables.
 Numbers = tuple[Any, ...]
 
 
 class General:
-    """A plan without numbers, and what these are for those of a pattern: None if that would be planned otherwise.
+    """A size-generic plan: a plan without dims (`outline`), and a function `found` to compute the dims of the steps.
 
-    `template` is that of frames that do the same (`shortcut/frames.py`). What `is_shipped` any process has.
+    `found` takes the dims of a graph. It returns `Numbers`, or None if a guard fails and the graph would be planned differently.
+    `is_pinned` is true if a guard fixes a dim to a single value. `is_shipped` is true if the plan came with the package and need not be
+    written to disk. `template` caches the size-generic launch record of the plan (`shortcut/frames.py`).
     """
 
     __slots__ = ("found", "is_pinned", "is_shipped", "outline", "template")
@@ -49,7 +51,7 @@ class General:
         self.template: Any = None
 
     def plan(self, numbers: Numbers) -> Plan:
-        """The plan with these numbers, which were found."""
+        """Return the concrete plan for `numbers`, a result of `found`."""
         old, steps = self.outline, []
         for step, (shape, nbytes, its) in zip(old.steps, numbers, strict=True):
             filling = step.filling
@@ -60,7 +62,8 @@ class General:
 
 
 def plan_for(pattern: Pattern) -> Plan:
-    """The plan that computes what has this pattern."""
+    """Return the plan for `pattern`: a generic plan with the dims filled in, or a new plan for exactly these dims. Compile missing kernels.
+    """
     found = general_for(pattern)
     if found is None:
         return _made(pattern)
@@ -69,7 +72,10 @@ def plan_for(pattern: Pattern) -> Plan:
 
 
 def _by_structure(pattern: Pattern) -> Plan | None:
-    """The same, if it is by a general plan that is in memory, and to look for that takes less time than to ask the disk for its own."""
+    """Return the plan for `pattern` from a generic plan in memory; None on a miss, and for a graph of more than `QUICK` pending nodes.
+
+    `kept.find` calls this function first: for a small graph, a read of the exact plan from disk takes longer.
+    """
     parts = taken_apart(pattern) if _known and pattern.pending <= QUICK else None
     known = None if parts is None else _known.get(parts[0])
     if parts is None or known is None or known.target is not backend().target:
@@ -82,7 +88,7 @@ kept.knowing.append(_by_structure)
 
 
 def plan_for_itself(pattern: Pattern) -> Plan:
-    """The same, of which nothing is taken over from others; nor is it known whether it is on disk."""
+    """Return a plan specialised to the exact dims of `pattern`, read from disk or made and then written to disk. Use no generic plan."""
     found = kept.read(pattern)
     if found is None:
         found = _made(pattern)
@@ -96,8 +102,10 @@ def _made(pattern: Pattern) -> Plan:
 
 
 def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbers] | None:
-    """The general plan that suits a pattern, and its numbers then; None if the pattern is to be planned for itself, as that is all that can
-    be done, or as it is not time yet to plan for others, too, unless that is wanted `at_once`.
+    """Return the generic plan whose guards hold for `pattern`, and its `Numbers`. On a miss, trace a new generic plan if this is due.
+
+    Return None if `pattern` must be planned for its exact dims: a layout has offset tables, tracing failed, or a trace is not due yet. With
+    `at_once` a trace is due at every miss, up to `MOST` plans of a structure.
     """
     parts = taken_apart(pattern)
     if parts is None:
@@ -117,8 +125,10 @@ def general_for(pattern: Pattern, at_once: bool = False) -> tuple[General, Numbe
 
 
 def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers] | None:
-    """The general plan that suits a pattern, and its numbers where those of the pattern are `Size`s, as `sized` has them: the same
-    pattern, else.
+    """Return the generic plan for `pattern`, and its `Numbers` in terms of the symbolic sizes of `sized`.
+
+    `sized` is the same graph as `pattern`, with `Size`s for dims. Return None if the structures differ, if no generic plan holds or can be
+    traced, if a dim of `pattern` has two sizes in `sized` or two dims share a size, or if a guard fails.
     """
     numbers, sizes = list[int](), list[int]()
     structure = structure_of(pattern, numbers)
@@ -135,13 +145,13 @@ def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers
 
 
 def was_looked_for(pattern: Pattern) -> bool:
-    """Whether a general plan was looked for before, for the like of a pattern."""
+    """Return whether the cache has an entry for the structure of `pattern`: an earlier call of `general_for` looked for a generic plan."""
     parts = taken_apart(pattern)
     return parts is not None and parts[0] in _known
 
 
 class _OfTarget(Known[General]):
-    """What is known of a structure, whose plans are for one target; and what else came with the package for it."""
+    """A guarded cache of the generic plans of a structure for a target, with the shipped plans of the structure not loaded so far."""
 
     __slots__ = ("shipped", "target")
 
@@ -150,7 +160,10 @@ class _OfTarget(Known[General]):
         self.target, self.shipped = target, plans
 
     def brought(self, numbers: tuple[int, ...]) -> tuple[General, Numbers] | None:
-        """What suits some numbers of that, which is known from now on."""
+        """Load the first shipped plan whose guards hold for the dims `numbers`, insert the plan, and return it with the evaluated dims.
+
+        Return None if no guards hold, or if a kernel of the plan is missing. Each shipped plan is loaded at most once.
+        """
         settings = self.target.settings
         for each in self.shipped:
             if holds(each.conditions, (*numbers, *settings)):
@@ -162,18 +175,18 @@ class _OfTarget(Known[General]):
 
 
 def forget() -> None:
-    """Forget what is known of structures, with the kernels of their plans."""
+    """Clear the cache of generic plans. The cached plans keep their kernels in memory."""
     _known.clear()
 
 
 _known: Remembered[_OfTarget] = Remembered(MAX_STRUCTURES)
 
 
-# --- the numbers of a pattern -----------------------------------------------------------------------------------------
+# --- structure and dims of a pattern -----------------------------------------------------------------------------------
 
 
 def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]] | None:
-    """What a pattern shares with those that differ in nothing but their numbers; and these, each once. None if tables are among them."""
+    """Split a pattern into a structure, as a cache key, and the distinct dims except 0 and 1; None if a layout has offset tables."""
     numbers: list[int] = []
     structure = structure_of(pattern, numbers)
     if structure is None:
@@ -183,7 +196,7 @@ def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]] | None:
 
 
 def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
-    """What is left of a pattern without its numbers, which are appended to `numbers`; None if tables are among them."""
+    """Return the structure of a pattern without its dims, and append the dims to `numbers`; None if a layout has offset tables."""
     parts: list[object] = []
     stack: list[object] = [pattern.key]
     while stack:
@@ -194,7 +207,7 @@ def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
         elif type(part) is not tuple:
             parts.append(part)
         elif len(part) == 1:
-            numbers.append(part[0])  # an offset in what is computed itself
+            numbers.append(part[0])  # an offset into a node that the graph computes itself
         else:
             parts.append(len(part))
             stack += part
@@ -206,17 +219,17 @@ def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
 
 
 def take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
-    """Whether a recipe is without tables; then what else there is of it is appended to the parts and numbers."""
+    """Append the structure of `recipe` to `parts` and the dims to `numbers`; return False if a layout has offset tables."""
     parts += (len(recipe.shape), recipe.dtype, recipe.dtypes)
     numbers += recipe.shape
     op: Any = recipe.op
-    layouts = getattr(op, "layouts", None)  # of one that knows some itself
+    layouts = getattr(op, "layouts", None)  # some operations have layouts themselves
     parts.append(op if layouts is None else (type(op), len(layouts)))
     for layout in layouts or ():
         numbers.append(layout.offset)
         if not take_layout_apart(layout, parts, numbers):
             return False
-    specs = recipe.specs  # of which forms would have to be made
+    specs = recipe.specs  # specs are split directly, as their layout keys would first have to be built
     if specs is None:
         return all([take_layout_apart(None if f is None else f.layout, parts, numbers) for f in (*recipe.forms, recipe.target)])
     for spec in specs:
@@ -229,7 +242,10 @@ def take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
 
 
 def take_layout_apart(layout: Layout | None, parts: list[object], numbers: list[int]) -> bool:
-    """Whether a layout, if there is one, is without tables; then what else there is of it, but for an offset of its own, is appended."""
+    """Append the structure of `layout` to `parts` and the dims to `numbers`; return False if the layout has offset tables.
+
+    The offset is a dim only where `layout` is a view chain. None for `layout` stands for an operand without a layout.
+    """
     chain = layout is not None and layout.base is not None
     while layout is not None:
         if layout.tables is not None:
@@ -245,13 +261,13 @@ def take_layout_apart(layout: Layout | None, parts: list[object], numbers: list[
 
 
 def equalities_of(numbers: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which of some numbers are equal, 0 or 1; and the others, each once."""
+    """Return a key for the equalities among `numbers` and with 0 and 1, and the distinct numbers except 0 and 1."""
     each = {0: 0, 1: 1}
     return tuple([each.setdefault(n, len(each)) for n in numbers]), (*each,)[2:]
 
 
 def without_numbers(plan: Plan) -> tuple[Plan, Numbers]:
-    """What is left of a plan without its numbers; and these. TypeError for what is planned for its own sizes alone."""
+    """Return a plan without dims, and the dims of each step. Raise TypeError for a plan that is valid for its exact dims only."""
     return plan.with_steps(list(map(_without_numbers, plan.steps))), tuple(map(numbers_of, plan.steps))
 
 
@@ -259,7 +275,7 @@ _NONE = ((0, 0), (), (), 0, 0, 0)
 
 
 def numbers_of(step: Step) -> tuple[Any, ...]:
-    """Its own among `Numbers`. TypeError for what is planned for its own sizes alone."""
+    """Return the entry of a step in `Numbers`. Raise TypeError for a step computed block by block: its dims are fixed."""
     filling = step.filling
     if filling is None:
         return step.shape, step.nbytes, ()

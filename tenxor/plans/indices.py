@@ -1,6 +1,6 @@
-"""The error for a value that a kernel could not use: an index out of range, or a negative exponent of integers.
+"""Build the error for a value that a kernel could not use: an index out of range, or a negative exponent of an integer power.
 
-The kernel sets a flag only; which value it was is found afterwards.
+The kernel only sets a flag. The functions here read the indices and exponents again to find the value for the error message.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Gather, Node, Scatter
 
-from_0: set[str] = set()  # operations without negative indices: they make these less by the size of the axis, and so out of range
+from_0: set[str] = set()  # operations without negative indices: they subtract the axis size from a negative index, to put it out of range
 
 
 def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange | NegativeExponent:
-    """Return the error for the first index out of range, or negative exponent, in a recipe that could not be computed for one.
+    """Return the error for the first index out of range, or negative exponent, because of which the recipe of `node` could not be computed.
 
-    `compute` is called for indices and exponents that are pending themselves.
+    `compute` is called for pending indices and exponents. Raise AssertionError if every index and exponent is valid.
     """
-    from ..kernel.fuse import pending  # as late as the error
+    from ..kernel.fuse import pending  # imported only when an error is reported
     from ..kernel.reads import has_checked_exponents
 
     for part in pending([node]):
@@ -50,18 +50,21 @@ def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange
 
 
 def wrong_index(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
-    """The error for an index that is out of range."""
+    """Return the error for an index that is out of range; undo the shift that operations in `from_0` apply to negative indices."""
     index += size if index < 0 and op in from_0 else 0
     return IndexOutOfRange(f"{op}: index {index} is out of range for axis {axis} of size {size}")
 
 
 def _elements(node: Node, layout: Layout, compute: Callable[[Node], None]) -> np.ndarray[Any, Any]:
-    """Return the elements that are read of a node."""
+    """Return the elements of `node` that are read through `layout`; `compute` is called first if `node` is pending.
+
+    Broadcast axes have extent 1 in the result if `layout` is a single view without tables.
+    """
     if node.buffer is None:
         compute(node)
     assert node.buffer is not None
     moving = layout
-    if layout.base is None and layout.tables is None:  # looked at once where they are broadcast
+    if layout.base is None and layout.tables is None:  # read each broadcast element once
         moving = layout.index(tuple([slice(None) if stride else slice(1) for stride in layout.strides]))
     found: np.ndarray[Any, Any] = node.buffer.typed(node.dtype)[moving.offsets()]
     return found

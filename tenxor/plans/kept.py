@@ -1,11 +1,12 @@
-"""Plans on disk, for the first results of a process: what makes plans takes longer to load than all else that it does then.
+"""The disk cache of plans. It serves the first results of a process: to import the planner takes longer than all other work for them.
 
-A plan is written under the text of its pattern: operations, shapes, dtypes, layouts. It is numbers and names, and of each kernel what is
-asked of it when it runs: its code is found as that of any other. What was found of a structure for all sizes (`general.py`) is written
-under the text of that: plans without numbers, with the code that says for which numbers each holds, and what it is given then. What is
-read through tables of any numbers, or reduced by functions of the user's own, is planned in each process. Whatever plans are made by is
-part of the name that a plan is known by on disk (`Backend.read`), so one of other sources, or for another machine or number of threads,
-is never found.
+An exact plan is stored under a text of its signature: operations, shapes, dtypes and layouts. A stored plan consists of numbers and names,
+and of facts about each kernel; the code of a kernel is found by the cache of kernels. The generic plans of a structure (`general.py`) are
+stored together under a text of the structure: plans without dims, each with the code of the function that checks the guards and computes
+the dims. Graphs with irregular offset tables or with reductions defined by the user are planned anew in each process.
+
+The name of a plan on disk also covers the sources of the planner, the machine and the number of threads (`Backend.read`). So a plan of
+another version, machine or thread count is never loaded.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ from .call import DEBUG, Call
 from .pattern import Pattern
 from .steps import Plan, Step
 
-blockwise = Late("tenxor.plans.blockwise")  # with the first plan of blocks
+blockwise = Late("tenxor.plans.blockwise")  # imported with the first plan of blocks
 
-General = tuple[Plan, Any, bool]  # a plan without numbers, what finds these for others, and whether it is for one number alone
+General = tuple[Plan, Any, bool]  # a plan without dims, the function to compute the dims of its steps, and whether a guard fixes a dim
 MAGIC = b"tenxor plan 1\n"
-MOST_PLACES, MOST_LINES = 1 << 16, 16  # of a table
-MOST = 256  # questions of a process: what is met later is likely to be of sizes that no other process meets
+MOST_PLACES, MOST_LINES = 1 << 16, 16  # limits of an offset table in a text: entries, and corners
+MOST = 256  # look-ups per process: later look-ups are likely to be for sizes unknown to other processes
 _SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
-_BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
-FEW = 4  # sizes of what is computed by parts without a plan
-knowing: list[Callable[[Pattern], Plan | None]] = []  # what has plans for other sizes, once it is loaded
+_BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # attributes stored unchanged
+FEW = 4  # sizes of a graph that are computed operation by operation, without a plan for the whole
+knowing: list[Callable[[Pattern], Plan | None]] = []  # look-ups in the generic plans in memory, registered by `general.py`
 _asked = 0
-_parted: Remembered[int] = Remembered(1 << 10)  # in how many sizes something was, by the texts of its parts
+_parted: Remembered[int] = Remembered(1 << 10)  # number of sizes computed operation by operation, by the texts of the operations
 _stopped = False
 
 
 def find(pattern: Pattern) -> Plan | None:
-    """The plan for a pattern, by one for other sizes that is in memory, or read."""
+    """Return the plan for `pattern` from a generic plan in memory, or else from the package or the disk; None if no plan is found."""
     for by_sizes in knowing:
         plan = by_sizes(pattern)
         if plan is not None:
@@ -57,7 +58,11 @@ def find(pattern: Pattern) -> Plan | None:
 
 
 def read(pattern: Pattern) -> Plan | None:
-    """The plan for a pattern that came with the package, or that an earlier process made, if all its kernels are there."""
+    """Return the plan for `pattern` that is shipped with the package, or written by an earlier process; None if the plan or a kernel is
+    missing.
+
+    After `MOST` look-ups, and with DEBUG set, return None without a search.
+    """
     return ready.plan_of(pattern) or _read(pattern) if _may_ask() else None
 
 
@@ -68,13 +73,15 @@ def _may_ask() -> bool:
 
 
 def looks() -> bool:
-    """Whether plans are looked for that came with the package."""
+    """Return whether shipped plans may be used: neither `stop` was called nor DEBUG is set."""
     return not (_stopped or DEBUG)
 
 
 def has_parts(pattern: Pattern) -> bool:
-    """Whether plans came with the package for all operations of a pattern, so that none need be made for it now. What is met in some
-    sizes is planned, as one kernel serves all; so is what has too many operations to be computed by parts.
+    """Return whether the package ships a plan for each operation of `pattern`, so the graph can be computed operation by operation.
+
+    Return False after `FEW` calls for the same operations: for a graph of several sizes, a plan pays, as its kernel serves every size.
+    Return False also for more than `ready.MANY` pending nodes.
     """
     is_planned = not looks() or pattern.pending > ready.MANY
     texts = None if is_planned else ready.texts_of([node for node in pattern.nodes if node.buffer is None])
@@ -96,13 +103,13 @@ def _words_at(text: str | None) -> Any | None:
 
 
 def stop() -> None:
-    """From now on each plan is made here: for those who want to see what it is made of, and kernels with their loops."""
+    """Disable the disk cache and shipped plans from now on, for callers that show how plans are made and the loops of their kernels."""
     global _asked, _stopped
     _asked, _stopped = MOST, True
 
 
 def write(pattern: Pattern, plan: Plan) -> None:
-    """Leave a plan to later processes, if it is among the first of this one, and one that can be written."""
+    """Write `plan` to disk for later processes, unless `MOST` look-ups were made, DEBUG is set, or the plan cannot be serialised."""
     if _asked < MOST and not DEBUG:
         text = text_of(pattern)
         _write(text, None if text is None else in_words(plan))
@@ -113,13 +120,13 @@ def _write(text: str | None, words: Any) -> None:
         return
     try:
         content = MAGIC + marshal.dumps(words)
-    except ValueError:  # sizes that remember how they were worked out
+    except ValueError:  # symbolic sizes cannot be marshalled
         return
     backend().write(text, content)
 
 
 def read_general(structure: object) -> list[General]:
-    """What earlier processes found of a structure: each plan without numbers whose kernels are there."""
+    """Return the generic plans stored by earlier processes for a structure, except plans with a missing kernel."""
     every = _words_at(text_of_structure(structure)) if _may_ask() else None
     found = []
     for words, code, is_pinned in every or ():
@@ -130,17 +137,20 @@ def read_general(structure: object) -> list[General]:
 
 
 def write_general(structure: object, found: Iterable[General]) -> None:
-    """Leave what is known of a structure to later processes."""
+    """Write the generic plans of a structure to disk for later processes, in place of the plans stored before."""
     if _asked < MOST and not DEBUG:
         every = [(in_words(outline), suits.__code__, is_pinned) for outline, suits, is_pinned in found]
         _write(text_of_structure(structure), [words for words in every if words[0] is not None])
 
 
-# --- what a plan is known by ------------------------------------------------------------------------------------------
+# --- keys of plans on disk --------------------------------------------------------------------------------------------
 
 
 def text_of(pattern: Pattern) -> str | None:
-    """Text that two patterns share only if one plan computes both, in whatever process; None if there is none."""
+    """Return a text that is equal for two patterns only if the same plan computes both, in any process.
+
+    Return None for a graph that cannot be stored on disk.
+    """
     whole = pattern.key, tuple([(node.shape, node.dtype.name) for node in pattern.nodes if node.buffer is not None])
 
     def said(x: object) -> str | None:
@@ -151,11 +161,14 @@ def text_of(pattern: Pattern) -> str | None:
     return _text("plan", whole, said)
 
 
-_OWN = f"general {sys.implementation.cache_tag} {sys.hexversion}"  # as compiled functions are one interpreter's
+_OWN = f"general {sys.implementation.cache_tag} {sys.hexversion}"  # code objects are specific to a version of the interpreter
 
 
 def text_of_structure(structure: object, kind: str = _OWN) -> str | None:
-    """Text that two structures share only if they are one, where this kind of words is found under it; None if there is none."""
+    """Return a text that is equal for two structures only if they are identical; None for a structure that cannot be stored on disk.
+
+    `kind` is a namespace: the name of the format of the content.
+    """
 
     def said(x: object) -> str | None:
         is_plain = x is None or type(x) in (int, str)
@@ -165,7 +178,8 @@ def text_of_structure(structure: object, kind: str = _OWN) -> str | None:
 
 
 def _text(head: str, whole: object, said: Callable[[object], str | None]) -> str | None:
-    """The text of tuples in tuples, and of all that is said of what is in them; None if of something nothing is."""
+    """Return the text of nested tuples, with `said(x)` for each leaf x; None if `said` returns None for a leaf. `head` is the first word.
+    """
     parts = [head]
     stack = [whole]
     while stack:
@@ -195,8 +209,10 @@ def _text_of_recipe(recipe: Recipe) -> str | None:
 
 
 def _text_of_table(table: Table) -> str | None:
-    """The ends of the lines that a table consists of, as that of `roll` does; None if it is long, or they are many: no other process has
-    such a one.
+    """Return the corners of an offset table, drawn as a line through its entries; the table of `roll` has few.
+
+    Return None for an empty table, and for a table of more than `MOST_PLACES` entries or with `MOST_LINES` corners inside: another process
+    is unlikely to read the same table.
     """
     offsets = table.offsets
     turns = [*np.flatnonzero(np.diff(offsets, 2)) + 1] if 0 < len(offsets) <= MOST_PLACES else None
@@ -206,7 +222,7 @@ def _text_of_table(table: Table) -> str | None:
 
 
 def _text_of_operation(op: Any) -> str | None:
-    """All that there is to an operation; None if it is not one that other processes have, too, or make of the same formula."""
+    """Return a text to identify an operation; None if other processes neither have the operation nor build it from the same formula."""
     name, more = str(op), tuple[Any, ...]()
     if type(op) is Gather:
         is_known, more = True, op.axes
@@ -226,11 +242,14 @@ def _in_table(reduction: Reduction) -> bool:
     return REDUCTIONS.get(reduction.name) is reduction
 
 
-# --- what is written of it --------------------------------------------------------------------------------------------
+# --- serialisation of plans -------------------------------------------------------------------------------------------
 
 
 def in_words(plan: Plan) -> tuple[Any, ...] | None:
-    """All of a plan, in nothing but tuples, lists, sets, numbers, text and bytes; None if it is of this process alone."""
+    """Return `plan` in serialisable form: tuples, lists, sets, numbers, text and bytes.
+
+    Return None if a kernel call cannot be serialised, or is of no use to other processes.
+    """
     steps: list[object] = []
     for step in plan.steps:
         words = None if step.filling is None else step.filling.in_words(in_words)
@@ -242,7 +261,7 @@ def in_words(plan: Plan) -> tuple[Any, ...] | None:
 
 
 def plan_in(content: tuple[Any, ...]) -> Plan | None:
-    """The plan of these words, if all its kernels are there."""
+    """Return the plan serialised by `in_words`, for the present target; None if a kernel is missing."""
     all_steps, *rest = content
     steps = []
     for (number, shape, name, nbytes, op, whole), filling, beside in all_steps:

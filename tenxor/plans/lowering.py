@@ -1,4 +1,4 @@
-"""The kernels of a plan, lowered. Those that do the same, as in a long chain or for many roots, are lowered once."""
+"""Lower the kernels of a plan. Kernels of equal structure, as in a long chain or for many roots, are lowered once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .call import Call
 from .pattern import given
 
 _ALONE: Mapping[Node, int] = {}
-MAX_KNOWN, MAX_BYTES = 1 << 10, 1 << 22  # kernels that were lowered, and what their tables take
-BROUGHT = 10  # bytes of elements to which a number is added while one is read from a cache, or written there
+MAX_KNOWN, MAX_BYTES = 1 << 10, 1 << 22  # limits of the cache: lowered kernels, and bytes of their offset tables
+BROUGHT = 10  # bytes of elements per addition in the time of a load from a cache, or of a store to a cache
 
 
 class Reads(NamedTuple):
-    """What a kernel is given: the numbers of cells, scalars and offsets, each with when it was met."""
+    """The slots, scalars and offsets used by a kernel: each number is mapped to its rank in the order of first use, starting at 0."""
 
     cells: dict[int, int]
     scalars: dict[int, int]
@@ -32,8 +32,10 @@ class Reads(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A kernel, as long as something else has it, with its arguments for the first that was alike; the cells that this read only where it
-    is written, with elements of as many bytes; and all that it read.
+    """A lowered kernel, for reuse by kernels of equal structure.
+
+    `kernel` refers weakly to the compiled kernel. `arguments` and `reads` are those of the first kernel of the structure. `aligned` are the
+    slots whose elements this kernel reads only just before it writes the same element of the result, with elements of as many bytes.
     """
 
     kernel: ref[Compiled]
@@ -43,7 +45,7 @@ class Lowered(NamedTuple):
 
 
 class Known(Remembered[Lowered]):
-    """What was lowered before, for one target: many plans have the same kernels."""
+    """A cache of lowered kernels for a target: many plans share kernels."""
 
     __slots__ = ("target",)
 
@@ -53,14 +55,17 @@ class Known(Remembered[Lowered]):
 
 
 class Lowering:
-    """Lowers nodes of one plan, `kernels` that read each other and what is in memory, by their numbers."""
+    """Lowers the kernels of a plan. Each node in `kernels` gets memory; a kernel reads such nodes and nodes in memory, by their slots.
+
+    `number_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to its number. `found` collects the lowered nodes.
+    """
 
     def __init__(self, kernels: Set[Node], known: Known, number_of: dict[Node, int], scalars: dict[int, int]) -> None:
         self.kernels, self.known, self.number_of, self.scalars = kernels, known, number_of, scalars
         self.found: dict[Node, tuple[Lowered, Reads]] = {}
 
     def call(self, node: Node, beside: Mapping[Node, int] = _ALONE) -> Call:
-        """The call that computes a node; and what is `beside` it, in other cells than it has."""
+        """Return the kernel call for `node`. The same kernel also computes the nodes of `beside`, which maps each of them to a slot."""
         key, reads = self.pattern(node, beside)
         first = self.known.get(key)
         code = None if first is None else first.kernel()
@@ -76,13 +81,19 @@ class Lowering:
         return call
 
     def aligned(self, node: Node) -> list[int]:
-        """The cells that a node which was lowered reads only where it is written, and with elements of as many bytes."""
+        """Return the slots whose elements the kernel of `node` reads only just before it writes the same element of the result.
+
+        Only slots with elements of as many bytes as the result are returned. `call` must have lowered the node before.
+        """
         first, reads = self.found[node]
         cells = dict(zip(first.reads.cells, reads.cells, strict=True))
         return [cells[k] for k in first.aligned]
 
     def pattern(self, root: Node, beside: Mapping[Node, int]) -> tuple[object, Reads]:
-        """What two kernels share that do the same, on other memory, numbers and offsets; and which these are."""
+        """Return a cache key for the kernel of `root` and the nodes of `beside`, and the slots, scalars and offsets used by the kernel.
+
+        The key is equal for kernels with the same function on different slots, scalars and offsets.
+        """
         key: list[object] = [len(beside)]
         reads = Reads({cell: k for k, cell in enumerate(beside.values())}, {}, {})
         met: dict[Node, int] = {}
@@ -104,13 +115,16 @@ class Lowering:
         return tuple(key), reads
 
     def describe(self, node: Node, key: list[object], reads: Reads, met: dict[Node, int]) -> None:
-        """Append to the key what there is to know of a node that is computed, of which all sources were met."""
+        """Append the recipe and the sources of a node to `key`, and add the scalars and offsets of the node to `reads`.
+
+        `met` maps each source to its rank in the key.
+        """
         key.append(node.recipe)
         for source in node.sources:
             key.append(met[source] if type(source) is Node else (_order(reads.scalars, self.scalars[id(source)]),))
         for k, offset in enumerate(node.offsets):
-            read = node.sources[k] if k < len(node.sources) else None  # the last may be the target's
-            if read is None or (type(read) is Node and read.buffer is not None):  # there are stand-ins for these
+            read = node.sources[k] if k < len(node.sources) else None  # the last offset may be of the target
+            if read is None or (type(read) is Node and read.buffer is not None):  # an offset into memory is a placeholder
                 at, more = given(offset)
                 key.append((_order(reads.offsets, at), more))
             else:
@@ -118,7 +132,10 @@ class Lowering:
 
 
 def call_of(kernel: Kernel, binding: Binding, number_of: Mapping[Node, int], scalars: Mapping[int, int]) -> Call:
-    """The call of a kernel, which is compiled if it is not there."""
+    """Return the call of a kernel, and compile the kernel unless it is cached.
+
+    `binding` has the operands. `number_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to its number.
+    """
     (_, out), *operands = binding.operands
     sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
     cost = _cost(kernel)
@@ -136,8 +153,10 @@ def call_of(kernel: Kernel, binding: Binding, number_of: Mapping[Node, int], sca
 
 
 def _cost(kernel: Kernel) -> int:
-    """What an element takes: to read it and write it 2, to reduce it 1. Vectors compute many at once, but fewer of wide ones; a product's
-    steps are counted as they are.
+    """Return the work per element in additions: 2 for a load and a store, 1 for a reduction step, and the computation.
+
+    A vector holds several elements, but fewer wide ones, so the computation counts by element size. The steps of a product count as they
+    are.
     """
     computing = sum(map(work, expressions(kernel.body)))
     if kernel.product is not None:
@@ -146,12 +165,12 @@ def _cost(kernel: Kernel) -> int:
 
 
 def _order(met: dict[int, int], number: int) -> int:
-    """When a number was met: as the how manieth; -1, which stands for none, is never met."""
+    """Return the rank of `number` in the order of first use, recorded in `met`. Return -1 for -1, which stands for "no offset"."""
     return met.setdefault(number, len(met)) if number >= 0 else -1
 
 
 def _for_others(first: Lowered, reads: Reads) -> Arguments:
-    """The arguments of a kernel that is alike, which reads these."""
+    """Return the arguments for a kernel of the same structure as `first`, with the slots, scalars and offsets of `reads`."""
     cells, scalars, offsets = (dict(zip(old, new, strict=True)) for old, new in zip(first.reads, reads, strict=True))
     its = first.arguments
     return Arguments(

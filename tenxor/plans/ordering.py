@@ -1,4 +1,4 @@
-"""In which order the steps of a plan run, so that little memory is needed at a time."""
+"""The order of the steps of a plan, chosen to keep peak memory small."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from .steps import Step
 
 
 def ordered(steps: Sequence[Step], nbytes: Mapping[int, int], kept: Container[int]) -> list[Step]:
-    """The steps in another order in which each comes after those that it needs: what lets go of as much memory as it takes comes as soon as
-    it can, all else in the given order. `nbytes` are those of the cells; the `kept` ones are needed afterwards, too.
+    """Return the steps in a new order, in which each step follows the steps it needs, so that little memory is in use at a time.
 
-    What is written over keeps its place among what reads and writes it: so nothing is copied that would not have been.
+    A step that frees as much memory as it allocates runs as soon as possible; the rest keeps the given order. `nbytes` has the bytes of
+    each slot, and the slots of `kept` stay in use after the last step. In-place writes keep their order, and stay behind earlier reads of
+    the memory they overwrite. So the new order needs no additional copy.
     """
     queue = _Queue(steps, nbytes, kept)
     return [steps[k] for k in queue.order()]
 
 
 class _Queue:
-    """Steps by their places in the given order: how many they wait for, and who waits for them."""
+    """The dependences between steps, which are known by their positions in the given order: pending dependences and followers of each step.
+    """
 
     def __init__(self, steps: Sequence[Step], nbytes: Mapping[int, int], kept: Container[int]) -> None:
         self.steps, self.nbytes, self.kept = steps, nbytes, kept
@@ -40,16 +42,18 @@ class _Queue:
             for other in before:
                 self.followers[other].append(k)
             self.waits.append(len(before))
-        self.left = {cell: len(those) for cell, those in self.readers.items()}  # that still have to read each cell
+        self.left = {cell: len(those) for cell, those in self.readers.items()}  # by slot: the number of remaining readers
 
     def more(self, k: int) -> int:
-        """How many bytes more are needed after a step than before it."""
+        """Return by how many bytes the memory in use grows with step `k`: the bytes it allocates, less the bytes of slots that only `k`
+        still reads.
+        """
         step = self.steps[k]
         taken = 0 if step.over is not None or step.bytes_of is not None else sum([self.nbytes[cell] for cell in step.gives])
         return taken - sum([self.nbytes[cell] for cell in step.needs if self.left[cell] == 1 and cell not in self.kept])
 
     def order(self) -> list[int]:
-        """The places in the new order."""
+        """Return the positions of the steps in the new order."""
         ready = [k for k, waits in enumerate(self.waits) if not waits]
         heapify(ready)
         small = [(more, k) for k in ready if (more := self.more(k)) <= 0]

@@ -1,7 +1,7 @@
-"""Which parts of something small are computed first, where a compiler would have to be started for the whole.
+"""Select nodes to compute first, by prebuilt kernels, where a plan for the whole of a small graph would start the compiler.
 
-Every operation rounds its result once, alone or fused, so values are the same to the bit. A reduction adds up in the order in which the
-fused kernel would, where all that it is made of lies as it does; else it is not parted from that. And a sum of a product is one kernel.
+Each operation rounds its result once, fused or not, so the values are the same to the bit. A reduction is computed by itself only where it
+adds in the same order as in the fused kernel. The sum of a product is always a single kernel.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from ..ops.reductions import REDUCTIONS, Reduction
 from ..target import Fusing
 from .ready import MANY
 
-LARGE = 1 << 20  # bytes up to which a node is computed by a kernel of its own, if a compiler would have to be started for a larger one
+LARGE = 1 << 20  # bytes of a result up to which a prebuilt kernel replaces a compilation
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 
 
 def product_in(node: Node) -> Node | None:
-    """The pending product that a node is a sum of: both are one kernel, which rounds once where two would twice."""
-    sources = node.sources  # asked before the operation: it may be computed any time, and then reads nothing
+    """Return the pending product summed by `node`, or None if there is none. Sum and product form a single kernel, which rounds only once.
+    """
+    sources = node.sources  # read before the operation: the node may be computed at any time, and has no sources then
     if node.op is not SUM:
         return None
     (source,) = sources
@@ -30,7 +31,11 @@ def product_in(node: Node) -> Node | None:
 
 
 def sources_first(nodes: Iterable[Node]) -> list[Node]:
-    """What to compute before these, so that each is left with one operation; nothing if they are to be computed as they are."""
+    """Return the pending sources to compute before `nodes`, so that a single operation is left for each; an empty list if there are none.
+
+    The list is also empty unless the graph has at most `MANY` nodes, all small, and gives the same bits when computed operation by
+    operation.
+    """
     found: dict[Node, None] = {}
     met = set[Node]()
     stack = list(nodes)
@@ -49,7 +54,7 @@ def sources_first(nodes: Iterable[Node]) -> list[Node]:
         largest = max(largest, node.recipe.nbytes)
         products += product is not None
         if products > 1 and largest > ALONE:
-            return []  # it may be attention, which is computed otherwise
+            return []  # may be attention, rewritten as a whole
         stack += sources
         if node in roots:
             found.update((s, None) for s in sources if s.buffer is None)
@@ -57,7 +62,10 @@ def sources_first(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _is_plain(node: Node, reads: Node) -> bool:
-    """Whether a node, or the sum of one that it reads, can be computed alone: it is small, and writes over nothing."""
+    """Return whether `node` can be computed by itself: the operation is simple, the result is small, and no memory is overwritten.
+
+    `reads` is the node whose sources are read: `node`, or the product under a sum.
+    """
     recipe = node.recipe
     fits = 0 < recipe.nbytes <= LARGE and recipe.target is None and not recipe.passing and not reads.recipe.passing
     known = isinstance(node.op, Op | Reduction) or node.op is POSITION
@@ -65,10 +73,10 @@ def _is_plain(node: Node, reads: Node) -> bool:
 
 
 def is_in_order(node: Node, reads: Node) -> bool:
-    """Whether a reduction adds up alone as in the fused kernel: of the sources of the node that `reads`, itself or a product that it sums.
+    """Return whether the reduction `node` adds in the same order by itself as in the fused kernel.
 
-    What is made of numbers alone says nothing of the order, but mostly it is in memory in either (`kernel/fuse.py`); and a sum of all of
-    it has one loop in either.
+    `reads` is the node whose sources are read: `node`, or the product under a sum. Sources made of scalars alone do not determine an order;
+    but both kernels mostly read such sources from memory (`kernel/fuse.py`), and a sum of all elements has a single loop in both.
     """
     for source in reads.sources:
         if type(source) is Node:
@@ -80,8 +88,10 @@ def is_in_order(node: Node, reads: Node) -> bool:
 
 
 def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
-    """Which of some nodes, each of which comes behind its sources and others read just the last, are made of reductions, or are such, that
-    may add up otherwise alone than in the fused kernel; or sums of products where these are in memory.
+    """Return the `id`s of the pending nodes whose bits may change if they are computed unfused.
+
+    `nodes` come in topological order, and only the last nodes have readers outside. A node counts if it is, or depends on, a reduction that
+    may add in another order by itself. The same holds for the sum of a product with a second reader, as such a product may be in memory.
     """
     owners = Counter([id(s) for node in nodes for s in node.sources])
     found: set[int] = set()
@@ -98,8 +108,10 @@ def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
 
 
 def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None) -> list[Node]:
-    """Those of some nodes, each behind what it reads, that take more additions than may be repeated, in operations that are not cheap. Of
-    those that are `held`, these are stored: so others are dear for what they take beside them.
+    """Return the nodes of `inlined` too expensive to repeat: above `fusing.repeatable` additions each, cheap operations not counted.
+
+    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `held`, return only nodes of `held`; these
+    will be stored, so they add nothing to the cost of their readers.
     """
     found: list[Node] = []
     cost: dict[Node, int] = {}
@@ -115,9 +127,10 @@ def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None)
 
 
 def order_of(source: Node) -> bool | None:
-    """Whether the fused kernel would run through a source of a reduction as it runs through memory: if all that is read to make it, but
-    single elements, is as large, and lies so, up to other reductions, whose results are as good as in memory. None if nothing says
-    how, as it is made of numbers alone.
+    """Return whether the fused kernel runs through the source of a reduction in the order of memory: True, False, or None.
+
+    True means that every operand down to memory and to other reductions, except single elements, has the same size and is read in row-major
+    order. None means that nothing determines the order, as the source is made of scalars alone.
     """
     stack, looked_at, found = [(source, True)], 0, None
     while stack:

@@ -1,10 +1,10 @@
-"""What is pending, as a pattern: what a plan is known by, and what is given to it when it runs.
+"""Patterns: pending graphs in canonical form. A pattern has the signature of the graph, the key of its plan, and the arguments of the plan.
 
-Two pending graphs are alike if the same plan computes both. Which memory they read is given, and so are the numbers, and
-where in memory each view of it begins: the second row of a matrix is read as the first one is.
+Two graphs have equal signatures if the same plan computes both. Memory, scalars, and the offsets of views into memory are run-time
+arguments: the second row of a matrix is read like the first.
 
-While a pattern is taken, and while it is planned, some of its nodes may be computed: a signal's handler may run, or a finalizer, and
-either may ask for anything. So plans are made of nodes apart, which nobody else has.
+A signal handler or a finalizer may run while a pattern is captured or planned, and may compute some of the nodes. So plans are made of a
+snapshot (`Pattern.apart`), whose nodes have no other owner.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Numbers(Protocol):
-        """What stands for the numbers of a pattern: its shapes, strides, and offsets in what is computed itself."""
+        """A substitution of symbolic sizes for the dims of a pattern: shapes, strides, and offsets into nodes of the graph."""
 
         def recipe(self, recipe: Recipe) -> Recipe: ...
 
         def number(self, value: int) -> int: ...
 
 
-APART = 1 << 48  # elements between stand-ins for offsets: more than those within any memory
-_STORED = "stored"  # stands in keys before a node that is
+APART = 1 << 48  # elements between placeholder offsets: larger than any memory
+_STORED = "stored"  # marks a node with `stored` in a key
 
 
 class Pattern:
-    """Pending nodes and all that they read, numbered, each after what it reads itself.
+    """A pending graph: its nodes and the memory they read, numbered in topological order.
 
-    `key` is equal for what is alike: their structure, or words that stand for it (`shortcut/code/walk.py`). The `roots` are those asked
-    for. `offsets` are those of all pending nodes, one node after another, in elements; and 0. So many of the nodes were `pending`.
+    `key` is the signature: the structure as a recipe or a tuple, or bytes written by the fast path (`shortcut/code/walk.py`). `roots` are
+    the numbers of the requested nodes. `nodes`, `scalars` and `offsets` are the arguments of the plan. `offsets` has the offsets of the
+    pending nodes, in elements, node by node, and a 0 at the end. `pending` is the number of pending nodes at the time of the capture.
     """
 
     __slots__ = ("key", "nodes", "offsets", "pending", "roots", "scalars")
@@ -46,8 +47,7 @@ class Pattern:
         self.pending = pending
 
     def apart(self) -> Pattern | None:
-        """The same of nodes that nobody else has, known by its structure; None if it is of none, as some were computed since it was
-        asked for.
+        """Return a snapshot: the same graph of new nodes without other owners, keyed by structure; None if a node was computed meanwhile.
         """
         twin: dict[Node, Node] = {}
         for node in self.nodes:
@@ -63,18 +63,20 @@ class Pattern:
         return structured([nodes[k] for k in self.roots])
 
     def is_as_it_was(self) -> bool:
-        """Whether what was pending still is, as it was. What is computed once stays so: till now, then, it was."""
+        """Return whether no node was computed since the capture of the pattern. Counting suffices: a computed node never becomes pending
+        again.
+        """
         for looks in short_looks:
             return looks.count_waiting(self.nodes) == self.pending
         return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending
 
 
-# What takes patterns in less time (`shortcut/code/walk.py`): all that one of these pending nodes is made of, or None.
+# The fast path's `taken` (`shortcut/code/walk.py`): takes the roots, and returns the arguments of `Pattern`, or None to decline.
 short_walks: list[Callable[..., tuple[Any, ...] | None]] = []
 
 
 def taken(roots: Sequence[Node]) -> Pattern:
-    """The pattern of what `roots`, which are pending, need."""
+    """Return the pattern of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
     for walk in short_walks:
         found = walk(*roots)
         if found is not None:
@@ -83,19 +85,22 @@ def taken(roots: Sequence[Node]) -> Pattern:
 
 
 def structured(roots: Sequence[Node]) -> Pattern:
-    """The same, known by its structure."""
+    """Return the pattern of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
     return (of_one(roots[0]) if len(roots) == 1 else None) or pattern_of(roots)
 
 
 def of_one(root: Node) -> Pattern | None:
-    """The pattern of a node that reads only what is in memory; else None. Its recipe says all but which sources are the same."""
+    """Return the pattern of a node that reads only memory and scalars; None for another node.
+
+    The recipe is nearly the whole key. Equal sources, and equal views of a source, are the only additions.
+    """
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     places: list[tuple[Node, int]] = []
     sources, starts = root.sources, root.offsets
     key: object = root.recipe
     if root.buffer is not None or root.recipe.op is UNFINISHED:
-        return None  # computed meanwhile, or begun: these may not belong together
+        return None  # computed meanwhile, or interrupted: then recipe, sources and offsets may not belong together
     for position, source in enumerate(sources):
         if type(source) is not Node:
             scalars.append(source)  # type: ignore[arg-type]
@@ -115,7 +120,7 @@ def of_one(root: Node) -> Pattern | None:
 
 
 def pattern_of(roots: Sequence[Node]) -> Pattern:
-    """The pattern of any roots, known by its structure."""
+    """Return the pattern of one or more pending roots, keyed by its structure as a tuple."""
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     offsets: list[int] = []
@@ -149,9 +154,9 @@ def pattern_of(roots: Sequence[Node]) -> Pattern:
                 k = number_of[source]
                 key.append(k)
                 if source.buffer is not None:
-                    key.append(places.setdefault((k, offset), len(places)))  # which reads are one
+                    key.append(places.setdefault((k, offset), len(places)))  # equal numbers for reads of the same node at the same offset
                 elif offset:
-                    key.append((offset,))  # of what is computed itself
+                    key.append((offset,))  # an offset into a node that the graph computes is part of the structure
             number_of[stack.pop()] = len(nodes)
             nodes.append(node)
             pending += 1
@@ -162,7 +167,7 @@ def pattern_of(roots: Sequence[Node]) -> Pattern:
 
 
 def scalars_of(nodes: Iterable[Node]) -> Iterator[Scalar]:
-    """The scalars that pending nodes read, as a pattern of these numbers them."""
+    """Yield the scalars that pending `nodes` read, in the order of `Pattern.scalars`."""
     for node in nodes:
         if node.buffer is None:
             for source in node.sources:
@@ -171,9 +176,11 @@ def scalars_of(nodes: Iterable[Node]) -> Iterator[Scalar]:
 
 
 def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:
-    """Nodes like those of a pattern, with a number for each offset of memory that is given when it runs: see `given`; and with a scalar
-    for each one that is given: two reads of one scalar are two the next time. All else that they have is theirs, or `numbers` that
-    stand for it.
+    """Return placeholders for the nodes of a pattern, to make a plan of.
+
+    Each offset into memory is a multiple of `APART` and encodes its number among the pattern's offsets: see `given`. Reads of the same node
+    at the same offset share a number. Each scalar is a new object, as two reads of a scalar may be two scalars in the next graph. With
+    `numbers`, symbolic sizes take the place of dims.
     """
     twin: dict[Node, Node] = {}
     places: dict[tuple[Node, int], int] = {}
@@ -186,7 +193,7 @@ def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:
         offsets = [APART * number for number in range(start + 1, end + 1)]
         for k, (source, offset) in enumerate(zip(node.sources, node.offsets)):  # noqa: B905  # as above
             if type(source) is Node and source.buffer is not None:
-                offsets[k] = places.setdefault((source, offset), offsets[k])  # that of the first of reads that are one
+                offsets[k] = places.setdefault((source, offset), offsets[k])  # equal reads have the offset of the first
             else:
                 offsets[k] = offset if numbers is None else numbers.number(offset)
         sources = tuple([twin[s] if type(s) is Node else Scalar(s.value, s.dtype) for s in node.sources])  # type: ignore[union-attr]
@@ -196,6 +203,6 @@ def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:
 
 
 def given(offset: int) -> tuple[int, int]:
-    """Which of a pattern's offsets one is that was found with stand-ins, and how many elements further; -1 for none."""
+    """Decode an offset found with placeholders: return the number of the pattern's offset, or -1 for none, and the elements to add."""
     at = int((offset + APART // 2) // APART)
     return at - 1, offset - at * APART

@@ -1,4 +1,4 @@
-"""Plans as they are made: which kernels compute some pending nodes, in which order, and in whose memory."""
+"""The planner: it chooses the kernels for a pending graph, the order of the steps, and the reuse of memory between them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ from .parts import adding_otherwise, dear
 from .pattern import Pattern, scalars_of, stand_ins
 from .steps import Plan, Step
 
-blockwise = Late("tenxor.plans.blockwise")  # most plans have one kernel, or two
+blockwise = Late("tenxor.plans.blockwise")  # imported on demand: most plans have one or two kernels
 ordered = Late("tenxor.plans.ordering").ordered
-together = Late("tenxor.kernel.together").together  # with the first of several results
+together = Late("tenxor.kernel.together").together  # imported with the first plan of several roots
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
-_known: list[Known] = []  # that of the last target
+_known: list[Known] = []  # the lowered kernels for the target of the last plan
 
 
 def make_plan(pattern: Pattern) -> Plan:
-    """The plan that computes what has this pattern."""
+    """Make the plan for the exact dims of `pattern`, and compile its kernels. Raise TraceError if an argument of a traced function is
+    pending.
+    """
     target = backend().target
     if not _known or _known[0].target is not target:
         _known[:] = [Known(target)]
@@ -39,7 +41,11 @@ def make_plan(pattern: Pattern) -> Plan:
 
 
 def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
-    """The plan for a pattern and what stands for its nodes, whose numbers remember, as the settings of the machine may that it is for."""
+    """Make a plan from placeholders with symbolic sizes, which record each decision of the planner.
+
+    `nodes` are the placeholders for `pattern` (see `pattern.stand_ins`). The settings of `target` may be symbolic, too. The cache of
+    lowered kernels is not used.
+    """
     return _made(pattern, nodes, Known(target))
 
 
@@ -68,7 +74,7 @@ def _made(pattern: Pattern, nodes: Sequence[Node], known: Known) -> Plan:
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
     lowering = Lowering(stored, known, number_of, scalars)
     nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
-    groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # one alone is best computed as frames do it
+    groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # the fast path's launch records have one result per kernel
     beside = {node for group in groups.values() for node in group}
     count = len(nodes) + len(more)
     steps = []
@@ -89,7 +95,10 @@ def _made(pattern: Pattern, nodes: Sequence[Node], known: Known) -> Plan:
 def _fused(
     order: list[Node], roots: Sequence[Node], target: Target
 ) -> tuple[dict[Node, Node], list[Node], list[Node]]:
-    """What stands for some nodes of the order in which they were written, the order that this gives, and the kernels in it."""
+    """Rewrite a graph and choose the kernels.
+
+    Return the replacement of each rewritten node, the nodes of the new graph in topological order, and the nodes that become kernels.
+    """
     instead = rewritten(order, roots)
     if instead:
         roots = [instead.get(root, root) for root in roots]
@@ -98,15 +107,19 @@ def _fused(
 
 
 def _dear(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
-    """Those of some of the nodes that are dear, and take no more memory than the roots; none where sums of what is stored may come out
-    otherwise.
+    """Return the nodes of `inlined` that are expensive to repeat and no larger than some root.
+
+    The list is empty where storing more nodes might change the bits of a reduction.
     """
     found = [node for node in dear(inlined, target.fusing) if any([node.size <= root.size for root in roots])]
     return found if found and not adding_otherwise(nodes) else []
 
 
 def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], count: int) -> dict[Node, int]:
-    """By each node of a plan's own: the number of a kernel, among `count` nodes of the pattern, that needs it."""
+    """Map each node added by the rewriting to the slot of a kernel that needs the node, among the `count` slots of the pattern.
+
+    Error messages name the operation of this slot. `order` has the nodes of the rewritten graph in topological order.
+    """
     found: dict[Node, int] = {}
     for node in reversed(order):
         own = number_of[node]
@@ -126,7 +139,10 @@ def _make_step(
     whole: int,
     nodes: Sequence[Node],
 ) -> Step:
-    """What computes a node, and those `beside` it, each by way of another cell."""
+    """Return the plan step for `node`, and for the nodes of `beside`, which the same kernel computes. Choose possible donors of memory.
+
+    `beside` maps each of its nodes to an additional slot. `whole` is the slot named in error messages.
+    """
     asked = nodes[whole]
     name = "full" if asked.op is OPS["cast"] and type(asked.sources[0]) is Scalar else asked.op
     step = Step(number_of[node], node.shape, node.dtype, node.size * node.dtype.itemsize, name, whole)
@@ -149,18 +165,18 @@ def _make_step(
     reads_it = step.over in call.needs
     step.irrevocable = type(node.op) is Scatter or (node.op is UPDATE and reads_it)
     if writes(node.op) and node.op is not UPDATE and (reads_it or node.sources[0] in node.sources[1:]):
-        step.may_take = ()  # its values are read from what it overwrites, in another order
+        step.may_take = ()  # the values to write are read from the overwritten memory, in another order
     own, kernel = call.arguments, call.compiled.kernel
-    in_parts = kernel.split >= 0 and not own.scratch  # then signals are heard between two of these
+    in_parts = kernel.split >= 0 and not own.scratch  # signals are delivered between two parts
     threads = target.threads if kernel.shared >= 0 else 1
     least = kernel.grain(target.sharing) * threads if in_parts else own.split
-    unbroken = target.sharing.unbroken  # of one part; where all work is as little no more is asked, so it is planned alike
+    unbroken = target.sharing.unbroken  # limit on the work of one part; small work asks no second question, so sizes share a generic plan
     is_brief = call.work <= unbroken or call.work * least <= own.split * unbroken
     may_fail = isinstance(node.op, Scatter) and not node.op.checked
     if step.irrevocable and (may_fail or not is_brief):
-        step.may_take = ()  # it cannot be done again, and a signal should end what takes long
+        step.may_take = ()  # the step cannot be repeated, and a long step should be interruptible
     step.is_long = step.irrevocable and call.work > unbroken
-    if beside:  # of what is in memory before, nobody comes to know while the plan runs
+    if beside:  # donors are nodes in memory: no new reference to such a node can arise while the plan runs
         step.may_take = tuple([k for k in lowering.aligned(node) if k < len(nodes) and nodes[k].buffer is not None])
     elif step.nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))
@@ -168,9 +184,9 @@ def _make_step(
 
 
 def _readers(order: list[Node], inlined: set[int], number_of: dict[Node, int]) -> dict[int, frozenset[int]]:
-    """By the number of each node: its own, and those of what reads it and is inlined, also by way of others.
+    """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
 
-    Whoever holds one of them can have it computed again, and so needs the node.
+    A holder of such a node may ask for its value later, and the value needs the slot.
     """
     found: dict[int, frozenset[int]] = {}
     for node in reversed(order):
@@ -186,14 +202,17 @@ def _readers(order: list[Node], inlined: set[int], number_of: dict[Node, int]) -
 
 
 def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: int) -> None:
-    """Tell each step which nodes it is the last to need: they may donate their memory to its result, or to those that follow. The
-    first `count` are the pattern's, which gives none to what is the plan's own.
+    """Set two attributes of each step: `last`, the slots that no later step needs, and `donors`, the slots that may donate memory to the
+    result.
+
+    The first `count` slots are the pattern's; `readers` is a result of `_readers`. A slot of the pattern donates memory only to another
+    slot of the pattern, and only in a step after which no goal (`_goals`) of the slot is left to compute.
     """
     later: set[int] = set()
-    ahead: set[int] = set()  # the cells of these steps
+    ahead: set[int] = set()  # the slots of later steps
     goals = _goals(steps, count)
     for step in reversed(steps):
-        step.last = tuple(step.needs - later) if later else ()  # after the last step all is let go of
+        step.last = tuple(step.needs - later) if later else ()  # after the last step, the caller drops every slot
         own = any([k >= count for k in step.gives])
         free = [k for k in step.may_take if k not in later and (k >= count or not (own or ahead & goals.get(k, NOBODY)))]
         step.donors = tuple([(k, readers.get(k, NOBODY)) for k in free])
@@ -202,10 +221,10 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: i
 
 
 def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
-    """By each cell that a plan's own cells are made of: for which cells of the pattern these are needed.
+    """Map each operand of an additional slot, and each additional slot, to its goals: the slots of the pattern to be computed from it.
 
-    What a plan has of its own is lost if it is broken off, and made again for what has no memory yet: till that has, nobody may
-    write over what it is made of.
+    Additional slots have numbers from `count` on. An interruption of the plan loses their content. The next plan computes the content
+    again, for the goals that are still pending, so before the goals no step may overwrite the operands.
     """
     found: dict[int, set[int]] = {}
     for step in reversed(steps):
@@ -218,9 +237,10 @@ def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
 
 
 def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
-    """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing.
+    """Return the nodes that would become kernels to compute `roots`, in order, each with its kernel. Compute nothing.
 
-    Of what is computed in blocks these are the kernels of the first.
+    The kernel is None where memory is only allocated or reinterpreted. For a node computed block by block, return the kernels of the first
+    block.
     """
     wanted = [node for node in roots if node.buffer is None]
     target = backend().target

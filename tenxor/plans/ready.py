@@ -1,8 +1,7 @@
-"""Plans that came with the package: of one operation, element by element, on what lies without gaps.
+"""Plans shipped with the package for a single elementwise operation on contiguous operands.
 
-Such plans differ in nothing but a number of elements, in the kernel, and in how much work that has with each of them. So a first result
-of elementwise operations waits for neither a compiler nor what makes plans. Whoever makes the package compares each with what is planned
-(`shipping.py`).
+Such plans of an operation differ only in the number of elements. So the first results of elementwise operations need neither the compiler
+nor the planner. The build of the package compares each shipped plan with the plan made by the planner (`shipping.py`).
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ from .call import Call, found
 from .pattern import Pattern
 from .steps import Plan, Step
 
-MANY = 16  # operations that are computed one after the other, at most: each takes half a millisecond
-MOST = 1 << 20  # bytes of a result: what is larger may be written over an operand, or past the caches
+MANY = 16  # operations computed one after another, at most: each takes half a millisecond
+MOST = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
 
 
 def plan_of(pattern: Pattern, nodes: Sequence[Node] = ()) -> Plan | None:
-    """The plan for a pattern of one operation, if there is one with its kernel; or for other `nodes` in place of its own, whose sizes may
-    be numbers that remember what is asked of them.
+    """Return the plan for a pattern of a single operation; None if the plan or the kernel is not shipped.
+
+    With `nodes`, make the plan of them instead of the pattern's nodes: placeholders with symbolic sizes for dims.
     """
     if pattern.pending > 1:
         return None
@@ -36,7 +36,7 @@ def plan_of(pattern: Pattern, nodes: Sequence[Node] = ()) -> Plan | None:
 
 
 def texts_of(nodes: Iterable[Node]) -> tuple[str, ...] | None:
-    """What the plans of pending nodes are known by, each computed after what it reads; None unless there is one for each."""
+    """Return the keys of the shipped plans for pending nodes, each computed by itself in the given order; None if a plan is missing."""
     texts = []
     for node in nodes:
         text = text_of(node)
@@ -47,8 +47,10 @@ def texts_of(nodes: Iterable[Node]) -> tuple[str, ...] | None:
 
 
 def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
-    """What is to be shipped for a pattern that has been planned: the text that it is known by, the content, and what that would give, which
-    should be the same plan. None if it is not of this kind.
+    """Return the data to ship for a planned pattern: the key, the content, and the plan rebuilt from the content.
+
+    Return None if such plans are not shipped (see `text_of`), or if the kernel cannot be serialised. The caller must check that the rebuilt
+    plan equals `plan`.
     """
     node = pattern.nodes[-1]
     text = text_of(node) if pattern.pending == 1 else None
@@ -60,16 +62,19 @@ def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
 
 
 def packed(words: Any) -> bytes:
-    """Return words as they are shipped: equal bytes for equal words, which any interpreter reads.
+    """Serialise a value for the package: equal bytes for equal values, readable by every interpreter.
 
-    Later versions of the format than 2 write a second reference to one object shorter, so bytes depend on which equal objects are one.
+    Marshal formats above 2 encode repeated references to an object in a shorter form, so the bytes would depend on object identity.
     """
     return marshal.dumps(words, 2)
 
 
 def text_of(node: Node) -> str | None:
-    """What the plan for a pending node is known by: its operation, dtypes, and which of its sources are one or numbers; None if it is no
-    such operation.
+    """Return the key of the shipped plan for a pending node; None for nodes without such plans.
+
+    Plans are shipped for operations of the op table, elementwise and of real dtypes, on contiguous operands. The result must have two
+    elements or more and less than `MOST` bytes. The operands must include a tensor, and none may be a broadcast scalar. The key has the
+    operation, the dtypes, the equalities among the sources, and the scalars.
     """
     recipe = node.recipe
     name = str(recipe.op)
@@ -86,7 +91,8 @@ def text_of(node: Node) -> str | None:
 
 
 def _known(node: Node, text: str | None) -> tuple[Any, int] | None:
-    """The words for the kernel of a node that is known by a text, and the work with each element."""
+    """Return the serialised kernel for the key `text` and the work per element; None if no plan is shipped, or if the result is too large.
+    """
     target = backend().target
     if text is None or node.recipe.nbytes >= min(target.streams.result, target.sharing.in_place):
         return None

@@ -1,6 +1,6 @@
-"""Plans that run over and over, each turn on memory of its own: where that is, is known of all turns before the first.
+"""Run a plan many times, as for the turns of a scan, with the memory of every turn fixed before the first turn.
 
-What a turn needs on the way has the same memory in each. So nothing is asked between the turns, and the back end goes from kernel to
+Intermediate results have the same memory in each turn. So nothing is decided between the turns, and the back end launches kernel after
 kernel (`Backend.repeat`).
 """
 
@@ -19,11 +19,13 @@ from .steps import Plan
 
 
 def is_repeatable(plan: Plan, pattern: Pattern, placed: Mapping[Node, object]) -> bool:
-    """Whether a plan can run so, where it is given the places of some nodes of its pattern: each of its steps is one kernel, nothing that
-    it looks up may be out of range, and what is written over nobody reads any more.
+    """Return whether `repeat` can run a plan for given buffers of the nodes in `placed`.
+
+    Each step must be a single kernel without checks of indices or exponents. Nothing may need memory after a step overwrites it: neither a
+    later step nor a slot with given memory nor a reinterpretation. A slot with given memory must not be a reinterpretation itself.
     """
     fixed = {k for k, node in enumerate(pattern.nodes) if node in placed or node.buffer is not None}
-    # Of what has the memory of another either may be read.
+    # two slots share memory: either may be read
     shared = {k for step in plan.steps if step.bytes_of is not None for k in (step.number, step.bytes_of)}
     for step in plan.steps:
         if step.filling is not None and (type(step.filling) is not Call or step.filling.flagged):
@@ -37,10 +39,10 @@ def is_repeatable(plan: Plan, pattern: Pattern, placed: Mapping[Node, object]) -
 
 
 def repeat(plan: Plan, pattern: Pattern, placed: Mapping[Node, Place], turns: int) -> None:
-    """Run a plan `turns` times. Nodes of its pattern that are in memory, and the roots, are `placed`."""
+    """Run a plan `turns` times. `placed` has the memory of each turn for the roots of the pattern, and for its nodes in memory."""
     places: list[Place | None] = [placed.get(node) for node in pattern.nodes]
     places += [None] * plan.more
-    for step in reversed(plan.steps):  # what is written over lies where that which is written over it does
+    for step in reversed(plan.steps):  # an overwritten slot has the memory of the step's result
         if step.over is not None and places[step.number] is not None:
             places[step.over] = places[step.number]
     launches = []

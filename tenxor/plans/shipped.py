@@ -1,9 +1,10 @@
-"""General plans that came with the package: of what programs do first, for whatever sizes, caches and threads.
+"""Generic plans shipped with the package: plans of common first computations, for any sizes, cache sizes and thread counts.
 
-Such a plan is for other sizes, as those are that a process finds (`general.py`); but it was made for machines of which only the level of
-instructions was known. So the sizes of caches and the number of threads (`Settings`) were numbers that remember what is asked of them, too.
-What is written under the text of a structure is, of each plan, the function that says for which numbers and settings it holds, as Python's
-source, as any interpreter may read it; whether it is for one number alone; and the plan.
+A shipped plan is like the generic plans of a process (`general.py`), but made for an instruction level instead of a machine. So the
+settings of the machine, the cache sizes and the number of threads (`Settings`), were symbolic sizes, too.
+
+The package stores the plans of a structure under the text of the structure. An entry has the guards in bytecode, a function that checks the
+guards and computes the dims, a flag for guards that fix a dim, and the plan. The function is Python source, which every interpreter reads.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from .ready import packed
 from .steps import Plan
 
 zlib = LateModule("zlib")
-KIND = "general, of any interpreter and machine of a level"  # what texts of structures begin with here
+KIND = "general, of any interpreter and machine of a level"  # prefix of the texts of structures
 
 
 class Shipped(NamedTuple):
-    """A plan as it is written: for numbers and settings, which the function is given one after the other. Its conditions are there in
-    words, too, as of many plans of a structure one is wanted.
+    """A shipped generic plan in serialised form.
+
+    `conditions` is the guard program. `source` defines the function of dims and settings that returns the dims of the steps, or None if a
+    guard fails. `is_pinned` tells whether a guard fixes a dim. `words` is the plan without dims.
     """
 
     conditions: list[int]
@@ -36,7 +39,9 @@ class Shipped(NamedTuple):
     words: bytes
 
     def found(self, settings: Iterable[int] = ()) -> Callable[..., tuple[Any, ...] | None]:
-        """The function; or, of numbers alone, for these settings."""
+        """Compile `source` and return the function. `settings` become the defaults of the last arguments, so the function takes the dims
+        alone.
+        """
         scope: dict[str, FunctionType] = {}
         exec(self.source, scope)
         found = scope["found"]
@@ -44,20 +49,20 @@ class Shipped(NamedTuple):
         return found
 
     def plan(self) -> Plan | None:
-        """The plan without numbers; None if one of its kernels is not there."""
+        """Return the plan without dims; None if a kernel is missing."""
         return kept.plan_in(marshal.loads(self.words))
 
 
 def written(plans: Iterable[Shipped]) -> bytes:
-    """What is shipped for a structure."""
+    """Return the content to ship for the plans of a structure."""
     content: bytes = zlib.compress(packed([tuple(each) for each in plans]), 9)
     return content
 
 
 def of_structure(structure: object, target: Target) -> list[Shipped]:
-    """What came with the package for a structure."""
+    """Return the plans shipped for a structure; an empty list if `target` differs from the instruction level in more than the settings."""
     text = kept.text_of_structure(structure, KIND) if kept.looks() else None
     content = None if text is None else backend().shipped(text)
     if content is None or target.with_settings(target.settings) != target:
-        return []  # a machine of which more than its settings is its own
+        return []  # a machine with more differences than the settings
     return [Shipped(*each) for each in marshal.loads(zlib.decompress(content))]

@@ -1,7 +1,7 @@
-"""Plans as they run: steps that take buffers and numbers, and give buffers.
+"""The execution of plans: plan steps read and fill numbered slots.
 
-A plan sees neither nodes nor recipes. It is given `cells`, some of which hold memory, and fills others. What pending nodes
-it is the plan of, and who else can read them, is known to whoever runs it.
+A plan sees neither sources nor recipes. Its slots are holders of a buffer: `Cell`s, or the nodes of a pattern. Some slots have memory at
+the start, and the steps fill more of them. The caller (`realize`) knows the graph, and finds out which nodes have further owners.
 """
 
 from __future__ import annotations
@@ -26,37 +26,40 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Holder(Protocol):
-        """What a plan fills, or reads: a node, or a cell."""
+        """The content of a slot: a node of the pattern, or a `Cell`."""
 
         buffer: Buffer | None
 
         def settle(self, buffer: Buffer) -> None: ...
 
     class Filling(Protocol):
-        """What computes the elements of a cell: a kernel, or several. See `backend.interface.Launch` for how it runs."""
+        """A kernel call: computes the elements of a slot by a kernel, or by several. `run` is a `backend.interface.Launch`."""
 
         @property
         def needs(self) -> Sequence[int]:
-            """The numbers of the cells that it reads."""
+            """The numbers of the slots to read."""
             ...
 
         @property
         def tables(self) -> Sequence[Table]:
-            """Those that gathered axes have in memory."""
+            """The offset tables of gathered axes."""
             ...
 
         @property
         def flagged(self) -> bool:
-            """Whether it looks up indices, which may be out of range."""
+            """True if the kernel checks indices or exponents, so a launch may fail."""
             ...
 
         @property
         def work(self) -> int:
-            """In additions, about."""
+            """The work of a launch, in additions, about."""
             ...
 
         def in_words(self, of_plan: Callable[[Plan], Any]) -> tuple[Any, ...] | None:
-            """All of it, for other processes (`kept.py`); None if it is of this one alone."""
+            """Return the call in serialisable form for the disk cache (`kept.py`); None if the call is useless to another process.
+
+            `of_plan` serialises a plan inside the call.
+            """
             ...
 
         @property
@@ -65,11 +68,11 @@ if TYPE_CHECKING:
 
 allocate = backend().allocate
 
-_PORTION = 1 << 24  # bytes that are copied in one go
+_PORTION = 1 << 24  # bytes copied at a time: signals are delivered between two copies
 
 
 class Cell:
-    """A place for a buffer: what a node is for a plan, which has cells of its own for what it needs on the way."""
+    """A slot of the plan alone, for an intermediate result. Like a node, a cell holds a buffer; None before it is computed."""
 
     __slots__ = ("buffer",)
 
@@ -77,15 +80,15 @@ class Cell:
         self.buffer = buffer
 
     def settle(self, buffer: Buffer) -> None:
-        """It holds this from now on."""
+        """Attach a buffer."""
         self.buffer = buffer
 
 
-DONE = Cell(allocate(0))  # stands in the list of cells for one that is not needed any more
+DONE = Cell(allocate(0))  # replaces a slot after its last use, to drop the reference to the content
 
 
 class Once:
-    """Fills a cell over memory that is read for it. If that takes long, and is broken off, the cell is what the rest makes of it."""
+    """An in-place launch. It overwrites its operands and cannot be repeated, but after an interruption a long launch can be resumed."""
 
     __slots__ = ("cell", "go_on", "out")
 
@@ -95,20 +98,24 @@ class Once:
 
     @property
     def is_done(self) -> bool:
-        """Whether the cell has memory, as what a signal calls was first."""
+        """True if the slot has memory: a signal handler has finished the launch meanwhile."""
         return self.cell.buffer is not None
 
     @property
     def done(self) -> Callable[[], object]:
-        """Gives the cell its memory."""
+        """A C function that attaches the memory to the slot."""
         return partial(setattr, self.cell, "buffer", self.out)
 
     def begun(self, rest: Callable[[], object]) -> bool:
-        """See `backend.interface.Once`. What is a plan's own cell nobody asks for again."""
+        """Record `rest`, which finishes the launch; return False if a signal handler was first and the launch is finished.
+
+        A node becomes UNFINISHED: this object is its only source, and a later request for the node calls `finish`. See
+        `backend.interface.Once`.
+        """
         self.go_on, cell = rest, self.cell
         if not isinstance(cell, Node):
             return True
-        self.cell = DONE  # as the node has this for a source
+        self.cell = DONE  # breaks the reference cycle: the node refers to this object
         recipe, sources = recipe_of(UNFINISHED, cell.shape, cell.dtype), (self,)
         if cell.buffer is None and cell.recipe.op is not UNFINISHED:
             cell.recipe, cell.sources, cell.offsets, cell._layouts = recipe, sources, (), None  # type: ignore[assignment]
@@ -118,22 +125,25 @@ class Once:
         return False
 
     def finish(self, node: Node) -> None:
-        """Do what is left, of which the node is made."""
+        """Finish the launch, and attach the memory to `node`."""
         assert self.go_on is not None
         self.go_on()
         node.settle(self.out)
 
 
 def go_on(node: Node) -> None:
-    """Go on with what was broken off, or put off, to its end: the first of what it reads knows how."""
+    """Finish the interrupted or deferred computation of `node`, which is UNFINISHED: call `finish` of the first source, such as a `Once`.
+    """
     begun: Any = node.sources[0]
     begun.finish(node)
 
 
 class Short(NamedTuple):
-    """How machine code runs steps of a plan (`shortcut/code/running.py`), and for each where a run of such steps ends that begins with
-    it; 0 if it is none. `writes` are those that write over a cell, and the cells by which others might read it; `offers` the cells, in
-    memory before, whose memory some take if nobody else has it, with the same.
+    """The bytecode for the fast path (`shortcut/code/running.py`) to run the steps of a plan.
+
+    `ends` has for each step the end of the run of suitable steps beginning there, or 0 if the step is left to Python. `writes` has the
+    number of each in-place step, with the slots whose owners might read the overwritten memory. `offers` has the slots of donors for steps
+    with several results, with the slots whose owners might read the donated memory.
     """
 
     frame: bytes
@@ -143,17 +153,19 @@ class Short(NamedTuple):
 
 
 Run = Callable[[bytes, list[Any], list[int], list[Any], int, int], int]
-# What runs steps of a plan from one on and up to another: the number of the first that it did not run. And what says how.
+# The fast path's entry points: run steps `begin` to `end`, and return the number of the first step not run; and encode a plan.
 short_runs: list[tuple[Run, Callable[[Plan], Short]]] = []
 
 
 class Plan:
-    """Steps in their order, planned for a target. They fill cells; `more` of these are the plan's own, after those that are given.
+    """The steps to compute a graph, in order, planned for a target.
 
-    It lets go of cells that are `inlined`, or not computed at all. Whoever runs it for nodes asks before who else can read the
-    `watched` ones, which recipes refer to `reads` times each. Those that are `costly` are inlined ones that are better
-    stored the next time if others can read them, and so may ask for them again; and of these the `dear` ones at once, as to store
-    them takes little beside making them.
+    The first slots belong to the pattern; the plan has `more` additional slots for intermediate results. `inlined` slots get no memory:
+    they are inlined in kernels, or not computed at all. Before a run, the caller finds out which of the `watched` slots are externally
+    referenced; `reads` has the number of references to each watched slot from recipes of the graph.
+
+    The inlined slots in `costly` are expensive to repeat. An externally referenced slot may be requested later, so the caller has it
+    stored: a slot in `costly` by the next plan, and a slot in `dear` at once, as storing adds little to the work.
     """
 
     __slots__ = ("costly", "dear", "inlined", "more", "reads", "short", "steps", "target", "watched")
@@ -176,17 +188,21 @@ class Plan:
 
     @property
     def table_bytes(self) -> int:
-        """The memory that its gathered axes take."""
+        """The size of the offset tables in bytes."""
         return sum(t.offsets.nbytes for step in self.steps if step.filling is not None for t in step.filling.tables)
 
     def with_steps(self, steps: list[Step]) -> Plan:
-        """The same plan with other steps, in which the same cells are filled."""
+        """Return a plan with `steps` in place of the present steps. They must fill the same slots."""
         return Plan(self.target, steps, self.inlined, self.costly, self.dear, self.watched, self.reads, self.more)
 
     def run(self, given: Given, others: Set[int] = NOBODY) -> None:
-        """Fill the cells that steps fill. Others can read those of the watched ones that have the numbers `others`."""
+        """Run the steps on the slots, scalars and offsets of `given`. Raise MetOutOfRange for an index out of range or a negative exponent.
+
+        `others` are the numbers of the externally referenced slots among the watched ones: no step overwrites memory needed for their
+        values.
+        """
         for k in self.inlined:
-            given.nodes[k] = DONE  # what it reads may have no other reader
+            given.nodes[k] = DONE  # an inlined node may hold the last references to sources
         if self.more:
             given.nodes += [Cell() for _ in range(self.more)]
         for run, short_of in short_runs if len(self.steps) > 1 else ():
@@ -198,7 +214,9 @@ class Plan:
             step.run(given, others)
 
     def _run_shortly(self, run: Run, short: Short, given: Given, others: Set[int]) -> None:
-        """The same, some of them by machine code."""
+        """Run the steps, as many as possible by the fast path and the rest in Python. The arguments are those of `run`, and an entry of
+        `short_runs`.
+        """
         frame, ends, writes, offers = short
         kept = [given.nodes[k].buffer for k, readers in offers if not readers.isdisjoint(others)] if others else []
         stops = iter([k for k, readers in writes if not readers.isdisjoint(others)] if others else [])
@@ -207,26 +225,29 @@ class Plan:
             begin, end = number, min(ends[number], stop)
             if begin < end:
                 number = run(frame, given.nodes, given.offsets, given.scalars, begin, end)
-            if begin >= end or number < end:  # it did not begin, or broke off
+            if begin >= end or number < end:  # left to Python: unsuitable, with externally referenced memory, or declined by the fast path
                 self.steps[number].run(given, others)
                 number += 1
             while stop < number:
                 stop = next(stops, len(ends))
-        del kept  # till now what others can read had this for another owner
+        del kept  # until now, these references kept the fast path from taking externally referenced memory
 
 
 class Step:
-    """Gives cell `number` its memory, of `nbytes` bytes, and fills it, unless it has no content (`filling` is None).
+    """A plan step: allocates `nbytes` bytes for slot `number`, and computes the slot by the kernel call `filling`, unless this is None.
 
-    A write goes over cell `over`; the bytes of cell `bytes_of` are taken as they are. The first of `donors` that nobody else
-    can read, neither the cell nor one of those beside it, donates its memory to the result. The step needs the memory of the
-    cells `needs`, and no later step that of the cells `last`. What is `irrevocable` cannot be done twice; if it `is_long`, too, it runs
-    in parts, unless others may write meanwhile what it reads. An error says `name`, `shape` and `dtype`; cell `whole` is what the user
-    asked for of which this is a part, or it itself.
+    A write goes over slot `over`, and a reinterpretation shares the buffer of slot `bytes_of`. The step reads the slots `needs`, and no
+    later step needs the slots `last`. The kernel may overwrite the memory of the slots `may_take`. `donors` is the part of `may_take`
+    without later use, each with the slots whose owners might still read the memory: the first donor without such an owner donates its
+    memory to the result.
 
-    With `beside` it computes other cells, too: of each, a cell of the plan's own, by which the kernel finds the memory, and its number.
-    Then the donors are for all of these, one for each; and only machine code takes their memory, in which nothing comes between the first
-    element that is written and the last cell that is settled.
+    An `irrevocable` step overwrites its operands and cannot be repeated. If it also `is_long`, it runs in parts, or else writes to a copy
+    if an operand is externally shared and might change between the parts. Errors name the operation `name`, with `shape` and `dtype`.
+    `whole` is the slot of the user's operation to which the step belongs.
+
+    `beside` lists further results of the same kernel: for each, an additional slot where the kernel finds the memory, and the slot of the
+    result. Then each donor gives its memory to one of the results. Only the fast path takes this memory, as it runs no Python between the
+    first write and the time when the last result is attached.
     """
 
     __slots__ = (
@@ -261,7 +282,7 @@ class Step:
         self.last: tuple[int, ...] = ()
 
     def resized(self, shape: tuple[int, ...], nbytes: int, filling: Filling | None) -> Step:
-        """The same step for another size."""
+        """Return a copy of the step for new dims: a new shape, number of bytes, and kernel call."""
         found = Step(self.number, shape, self.dtype, nbytes, self.name, self.whole)
         found.filling, found.irrevocable, found.over, found.bytes_of = filling, self.irrevocable, self.over, self.bytes_of
         found.is_long = self.is_long
@@ -271,12 +292,12 @@ class Step:
 
     @property
     def gives(self) -> tuple[int, ...]:
-        """The numbers of the cells that it computes."""
+        """The numbers of the slots computed by the step."""
         return (self.number, *[k for _, k in self.beside])
 
     def run_together(self, given: Given) -> None:
-        """Compute several cells by one kernel, in memory of their own. Those that were computed meanwhile, or half-way, keep what they
-        have.
+        """Compute several slots by a single kernel, into new memory. Slots computed meanwhile keep their memory; UNFINISHED slots are
+        finished.
         """
         cells = given.nodes
         out = allocate(self.nbytes, self.name, self.shape, self.dtype)
@@ -292,16 +313,16 @@ class Step:
             cells[k] = DONE
 
     def run(self, given: Given, others: Set[int]) -> None:
-        """Fill the cell and settle it. Others can read the cells with the numbers `others`."""
+        """Compute the slot, attach its memory, and drop the slots in `last`. The slots in `others` are externally referenced."""
         cells = given.nodes
         cell = cells[self.number]
         if self.beside:
             self.run_together(given)
             return
         if cell.buffer is not None:
-            return  # computed meanwhile, by a signal's handler or a finalizer: others may see that memory
+            return  # a signal handler or a finalizer computed the slot meanwhile, and others may use the memory
         if type(cell) is Node and cell.recipe.op is UNFINISHED:
-            go_on(cell)  # begun by one, and broken off
+            go_on(cell)  # a signal handler began the computation and was interrupted
             return
         donor = self.donor(cells, others) if self.donors else None
         if donor is not None and self.over is None:
@@ -320,43 +341,49 @@ class Step:
         for k in self.last:
             cells[k] = DONE
         if donor is not None:
-            cells[donor] = DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
+            cells[donor] = DONE  # the content is lost; and with a second owner of the memory, the next store would copy
 
     def donor(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
-        """The number of a cell that donates its memory to the result, as nobody else can read it any more."""
+        """Return the number of the slot that donates its memory to the result; None if there is none.
+
+        A donor must have no other owner, must not be externally shared or read-only, and must have the size of the result unless the step
+        is a write. Return None also for a long step with an operand in externally shared memory: in place, the step would have to run
+        without a break.
+        """
         if self.is_long and any(cells[k].buffer.pins for k in self.needs if k != self.over):  # type: ignore[union-attr]
-            return None  # in one go no signal would be heard
+            return None  # one uninterruptible launch would be too long
         for k, readers in self.donors:
             buffer = cells[k].buffer
             assert buffer is not None
             fits = (self.over is not None or buffer.nbytes == self.nbytes) and not (buffer.pins or buffer.frozen)
-            del buffer  # who else holds it is counted
+            del buffer  # drop this reference before the references are counted
             if fits and readers.isdisjoint(others) and sole(cells[k]):
                 return k
         return None
 
     def in_place(self, cell: Holder, given: Given, donor: int) -> None:
-        """Fill the cell in the memory of cell `donor`.
-
-        The content of that is lost, so there is no way back.
-        """
+        """Compute the slot in the memory of slot `donor`. The old content is lost, so the launch cannot be repeated from the start."""
         out = given.nodes[donor].buffer
         assert out is not None and self.filling is not None
         self.filling.run(out, given, Once(cell, out))
         cell.settle(out)
 
     def fill(self, cell: Holder, out: Buffer, given: Given) -> None:
-        """Compute the cell's elements. What is irrevocable, and written over memory in place, has no way back either."""
+        """Compute the elements of the slot into `out`. Raise MetOutOfRange for an index out of range or a negative exponent.
+
+        An irrevocable step in the memory of slot `over` is launched as a `Once`, so no interruption repeats it.
+        """
         assert self.filling is not None
         once = self.irrevocable and self.over is not None and out is given.nodes[self.over].buffer
         if self.filling.run(out, given, Once(cell, out) if once else None):
             if once:
-                cell.buffer = None  # what it wrote is no content; whoever asks again meets the same index
+                cell.buffer = None  # the content is invalid; a later request finds the same index
             raise MetOutOfRange(self.whole)
 
 
 def _memory_to_write(old: Buffer | None, step: Step) -> Buffer:
-    """The memory that a write goes to where what it overwrites is still needed: a copy, unless that is pinned."""
+    """Return the memory for a write whose overwritten content is still needed: a copy, or for externally shared memory the memory itself.
+    """
     assert old is not None
     if old.pins and not old.frozen:
         return old

@@ -1,4 +1,6 @@
-"""How general plans are made: of `Size`s in place of the numbers of a pattern; and of a machine, where it is not this one."""
+"""Trace generic plans: plan with symbolic sizes (`Size`) in place of dims (shapes, strides and inner offsets), and, for plans to ship, in
+place of the settings of the machine.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from .steps import Plan
 
 
 def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
-    """A plan for all patterns of the same structure that it suits, which has these numbers; None if it can be planned for itself
-    alone.
+    """Return a generic plan traced for `pattern`, whose distinct dims are `numbers`; None if some code of the planner cannot handle
+    symbolic sizes.
     """
     traced = Traced(numbers)
     outline = _traced(pattern, traced, backend().target)
@@ -27,7 +29,10 @@ def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
 
 
 def to_ship(pattern: Pattern, numbers: Iterable[int], settings: Settings) -> Shipped | None:
-    """The same for machines of other settings, too, in words; None if it can be planned for itself alone, or is of this process alone."""
+    """Return a generic plan for any settings of the machine, traced for `pattern` and `settings`, in serialised form.
+
+    `numbers` are the distinct dims of `pattern`. Return None if the graph cannot be traced, or if the plan cannot be serialised.
+    """
     traced = Traced(numbers)
     target = backend().target.with_settings(Settings(*[cast(int, traced.trace.size(n)) for n in settings]))
     outline = _traced(pattern, traced, target)
@@ -39,7 +44,7 @@ def to_ship(pattern: Pattern, numbers: Iterable[int], settings: Settings) -> Shi
 
 
 def _traced(pattern: Pattern, traced: Traced, target: Target) -> tuple[Plan, Numbers] | None:
-    """What is planned for numbers and a target that are traced; None if something does not know such numbers."""
+    """Plan with symbolic sizes, and return the plan without dims and the dims; None if some code cannot handle symbolic sizes."""
     try:
         nodes = stand_ins(pattern, traced)
         return without_numbers(ready.plan_of(pattern, nodes) or planning.outlined(pattern, nodes, target))
@@ -48,7 +53,7 @@ def _traced(pattern: Pattern, traced: Traced, target: Target) -> tuple[Plan, Num
 
 
 class Traced:
-    """Numbers as sizes of a trace: one for each that differs. 0 and 1 are what they are."""
+    """A mapping from dims to the symbolic sizes of a trace: a size for each distinct number except 0 and 1, which stay integers."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self.trace = Trace()
@@ -57,18 +62,18 @@ class Traced:
         self.recipes: dict[Recipe, Recipe] = {}
 
     def number(self, value: int) -> int:
-        """What stands for a number."""
+        """Return the symbolic size of a dim, which must be 0, 1 or one of the traced numbers."""
         found = self.known.get(value)
         if found is None:
             found = self.known[value] = self.given[value]
         return cast(int, found)
 
     def numbers(self, values: Iterable[int]) -> tuple[int, ...]:
-        """What stands for some numbers; those that were not given are what they are."""
+        """Return the symbolic sizes of `values`; numbers that are not dims stay as they are."""
         return tuple([self.number(n) if n in self.given else n for n in values])
 
     def recipe(self, recipe: Recipe) -> Recipe:
-        """What stands for a recipe."""
+        """Return `recipe` with symbolic sizes in place of dims."""
         found = self.recipes.get(recipe)
         if found is None:
             shape = tuple(map(self.number, recipe.shape))
@@ -80,11 +85,15 @@ class Traced:
         return found
 
     def form(self, form: Form) -> Form:
-        """What stands for the form of a layout."""
+        """Return a layout key with symbolic sizes in place of dims."""
         return self.layout(form.layout).form
 
     def layout(self, layout: Layout) -> Layout:
-        """What stands for a layout."""
+        """Return `layout`, which must have no offset tables, with symbolic sizes in place of dims.
+
+        The stride of an axis is often the extent of the next axis times the stride of the next axis. Then it becomes this product, under
+        the guard that both are equal.
+        """
         shape = tuple(map(self.number, layout.shape))
         axes = list(zip(layout.shape, layout.strides, strict=True))
         for (size, stride), (_, outer) in zip(reversed(axes), reversed(axes[:-1]), strict=False):
