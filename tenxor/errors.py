@@ -91,6 +91,10 @@ class NegativeExponent(DTypeError, ArgumentError):
         return cls(f"pow: {base} to the negative power {exponent} is no integer; use a float base, for example x.astype(tx.float64)")
 
 
+# Raised while a pending result is computed. The result stays pending, so a later request for its values raises the error again.
+EVALUATION_ERRORS = (MemoryError, IndexOutOfRange, NegativeExponent)
+
+
 class NotShared(DTypeError, BufferError):
     """Memory that another library does not export, or only as a copy where the caller forbade copies."""
 

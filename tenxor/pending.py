@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
-from .errors import IndexOutOfRange
+from .errors import EVALUATION_ERRORS
 from .late import LateModule
 from .node import EMPTY, HEAVY, LARGE, MAX_PENDING, Node, next_number
 from .ops import Op
@@ -135,14 +135,14 @@ def _is_small(node: Node) -> bool:
 def relieve() -> None:
     """Compute the small pending results whose recipes hold the last references to some memory.
 
-    MemoryError and IndexOutOfRange are suppressed: a later request for the value raises them again.
+    Errors of their computation are suppressed: a later request for the value raises them again.
     """
     pool.relieved()
     with lock:
         for one in _accounts()[1]:
             node = one()
             if node is not None:
-                with suppress(MemoryError, IndexOutOfRange):  # a request for the value raises the error again
+                with suppress(*EVALUATION_ERRORS):  # a request for the value raises the error again
                     realize(node)
     pool.relieved()
 
@@ -179,7 +179,7 @@ def have_read(storage: Holder, value: Node | None) -> None:
 
 
 def _settled(nodes: list[Node]) -> None:
-    with suppress(MemoryError, IndexOutOfRange):  # a request for the values raises the error again
+    with suppress(*EVALUATION_ERRORS):  # a request for the values raises the error again
         realize(*nodes)
 
 

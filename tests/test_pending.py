@@ -239,3 +239,22 @@ class TestSmallResultsKeepNoLargeMemory:
         for _ in range(2000):
             x.sum()
         assert len(pending_module.waiting) < 200 and pool.in_use >= x.nbytes
+
+
+@pytest.mark.parametrize("error", [tx.errors.NegativeExponent, tx.errors.IndexOutOfRange])
+def test_error_of_a_small_result_is_raised_by_its_reader_and_not_by_relieve(error: type[Exception]) -> None:
+    large = tx.ones(1 << 20, dtype=tx.int64).realize()
+    wrong = tx.asarray([-1, 1 << 30]).realize()
+    small = (large * 2)[:2] ** wrong if error is tx.errors.NegativeExponent else (large * 2)[wrong + 1]
+    del large
+    pending_module.relieve()
+    for _ in range(2):
+        with pytest.raises(error):
+            small.tolist()
+
+
+def test_write_whose_value_is_an_error_leaves_the_old_elements() -> None:
+    x = tx.asarray([2, 3, 4]).realize()
+    with pytest.raises(tx.errors.NegativeExponent):
+        x[:2] = (x ** tx.asarray([-1, 1, 1]))[:2]
+    assert x.tolist() == [2, 3, 4]

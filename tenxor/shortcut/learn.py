@@ -10,7 +10,7 @@ from inspect import unwrap
 from typing import Any
 
 from ..dtypes import DType
-from ..errors import IndexOutOfRange, TenxorError
+from ..errors import EVALUATION_ERRORS, TenxorError
 from ..host.counts import Count
 from ..host.inplace import InPlace
 from ..keywords import names_of
@@ -437,6 +437,6 @@ def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
 
 def is_computed(node: Node) -> bool:
     """Whether a node could be computed now."""
-    with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
+    with suppress(*EVALUATION_ERRORS):  # whoever asks for it will hear
         realize(node)
     return node.buffer is not None

@@ -8,7 +8,7 @@ from threading import get_ident
 from typing import Any
 
 from ..dtypes import DType
-from ..errors import IndexOutOfRange, TenxorError
+from ..errors import EVALUATION_ERRORS, TenxorError
 from ..layout import Layout
 from ..layout.coords import Shape
 from ..memory import allocate
@@ -67,7 +67,7 @@ def compute_if_small(storage: Storage) -> None:
     """Compute what a storage holds if that is small work, so that parts of it are written at once."""
     node = storage.node
     if node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
-        with suppress(MemoryError, IndexOutOfRange):  # whoever asks for values will hear
+        with suppress(*EVALUATION_ERRORS):  # whoever asks for values will hear
             realize(node)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import ref
 
 from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, of_number
-from ..errors import IndexOutOfRange, ReadOnlyError, ShapeError
+from ..errors import EVALUATION_ERRORS, ReadOnlyError, ShapeError
 from ..late import LateModule
 from ..layout import Layout
 from ..memory import Buffer, allocate
@@ -131,7 +131,7 @@ class Writing(Core):
         self._put(new)
         try:
             realize(self.storage.node)
-        except (MemoryError, IndexOutOfRange):
+        except EVALUATION_ERRORS:
             self._restore(before())
             raise
 
@@ -172,7 +172,7 @@ class Writing(Core):
         if at_once or storage.node.count > MAX_PENDING:
             try:
                 realize(storage.node)
-            except (MemoryError, IndexOutOfRange):
+            except EVALUATION_ERRORS:
                 new = self._just_written()
                 self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
                 raise
