@@ -1,7 +1,7 @@
-"""The slow, obvious back end: loop IR run statement by statement, element by element. The oracle in tests.
+"""A slow and simple back end: it runs loop IR statement by statement, element by element. It is the reference in tests.
 
-What operations mean is in `reference.py`. `TENXOR_BACKEND=interpreter` has all work done here: to see that the rest of the
-library needs no compiler, and to tell whose a wrong result is.
+`reference.py` defines the primitive operations. With `TENXOR_BACKEND=interpreter`, this back end does all work. That shows that the rest of
+the library needs no compiler, and whether a wrong result comes from the compiler.
 """
 
 from __future__ import annotations
@@ -52,12 +52,16 @@ from .kernels import Kernels
 from .reference import Value, cast, from_memory, meaning, to_memory
 from .threads import num_threads
 
-_ANY = Target(vector_bytes=32)  # loops are planned as for some machine
+_ANY = Target(vector_bytes=32)  # loops have to be planned for some machine
 Array = np.ndarray[Any, Any]
 
 
 class Program(NamedTuple):
-    """What expressions come to, step by step: of what was given, constants and the steps before, by their places in this order."""
+    """Expressions as a list of steps. Each step is a function and the positions of its operands in one list of values.
+
+    That list holds the given values, then the constants, then the results of the steps. `wanted` are the positions of the expressions'
+    values.
+    """
 
     constants: list[Value]
     steps: list[tuple[Callable[..., Value], tuple[int, ...]]]
@@ -65,7 +69,10 @@ class Program(NamedTuple):
 
 
 def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Put an expression behind all that it needs, with what it is made of if it is no primitive operation."""
+    """Append an expression to `order`, after everything that it needs.
+
+    `order` maps an expression of a composite operation to its formula, which it needs, and any other expression to None.
+    """
     for part in missing(e, order):
         formula = expand(part) if isinstance(part, Call) else None
         if formula is not None:
@@ -75,14 +82,14 @@ def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Interpreted:
-    """A kernel, which is run as it stands."""
+    """A kernel for the interpreter, which runs the loop IR as it is."""
 
     kernel: Kernel
     origin: str = "interpreted"
 
 
 class Interpreter(OnHost):
-    """Runs kernels on the elements that NumPy sees in a buffer."""
+    """A back end that runs kernels on NumPy views of the buffers."""
 
     name = "interpreter"
 
@@ -104,7 +111,7 @@ class Interpreter(OnHost):
         return _ANY.shared_by(num_threads())
 
     def hurry(self, soon: bool) -> None:
-        """There is no compiler to wait for."""
+        """Do nothing: the interpreter has no compiler to wait for."""
 
     def compile(self, kernel: Kernel) -> Interpreted:
         return self._kernels.get(kernel)
@@ -120,7 +127,10 @@ class Interpreter(OnHost):
 def _launch(
     kernel: Kernel, fixed: Arguments, out: Buffer, given: Given, once: Once | None = None
 ) -> bool:
-    """See `Launch`. What must not be left half done is done elsewhere first."""
+    """Run a kernel, and return whether it met an index out of range; see `interface.Launch`.
+
+    With `once`, the kernel writes to a copy of `out`. One call then copies the result back, so an interrupt leaves `out` unchanged.
+    """
     result = out.typed(kernel.operands[0].dtype)
     operands, origins = [result if once is None else result.copy()], [given.offsets[fixed.out[0]] + fixed.out[1]]
     for index, (k, at, more) in enumerate(fixed.sources, 1):
@@ -142,7 +152,7 @@ def _launch(
 
 
 def _number(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
-    """A number as kernels are given it: what is to be a float is a float64."""
+    """Return the real or imaginary part of a scalar as kernels receive it: a float64 if `dtype` is a float."""
     part = scalar.value.imag if imag else scalar.value.real
     return float(part) if dtype.is_float else part
 
@@ -155,18 +165,17 @@ def run(
     sizes: Sequence[int],
     origins: Sequence[int],
 ) -> None:
-    """Run `kernel`, writing into those of its `operands` that it writes.
+    """Run `kernel`, and write into the `operands` that it writes.
 
-    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands
-    at the element given in `origins`. An access outside of an operand raises IndexOutOfRange, which names
-    the kernel, the operand and the position.
+    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands at the element given in
+    `origins`. An access outside of an operand raises IndexOutOfRange, which names the kernel, the operand and the position.
     """
     with np.errstate(all="ignore"):
         _Run(kernel, operands, tables, scalars, sizes, origins).body(kernel.body)
 
 
 class _Run:
-    """One call of a kernel: its arguments, where its loops stand, and the states of its reductions."""
+    """One call of a kernel: its arguments, the current index of each loop, and the states of its reductions."""
 
     def __init__(
         self,
@@ -180,12 +189,12 @@ class _Run:
         self.kernel, self.operands, self.tables = kernel, operands, tables
         self.sizes, self.origins = sizes, origins
         self.scalars = [cast(x, dtype) for x, dtype in zip(scalars, kernel.scalars, strict=True)]
-        self.at: dict[int, int] = {}  # the index at which each loop stands
-        self.block: dict[int, tuple[int, int]] = {}  # what part of an axis the loop over it runs through
-        self.tiles: dict[int, dict[tuple[int, int], Value | complex]] = {}  # their elements, by row and column
-        self.kept: dict[tuple[int, int], Value] = {}  # by row and index
+        self.at: dict[int, int] = {}  # the current index of each loop, by axis
+        self.block: dict[int, tuple[int, int]] = {}  # the block that the loop over an axis runs through, by axis: begin and end
+        self.tiles: dict[int, dict[tuple[int, int], Value | complex]] = {}  # the elements of each tile, by row and column
+        self.kept: dict[tuple[int, int], Value] = {}  # the values kept for a later loop, by row and index
         self.states: dict[tuple[int, int], list[Value]] = {}
-        self.factors: tuple[list[Value], list[Value]] = [], []  # of the left and the right side of a product
+        self.factors: tuple[list[Value], list[Value]] = [], []  # the current factors of the left and the right side of a product
         self.programs: dict[tuple[Expr, ...], Program] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
             assert array.dtype == operand.dtype.numpy, f"{kernel.name}: {array.dtype} is not {operand.dtype}"
@@ -200,7 +209,7 @@ class _Run:
                 accumulator = self.kernel.accumulators[s.accumulator]
                 self.states[self.state(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
             elif isinstance(s, Update):
-                self.states[self.state(s.accumulator)] = self.values(s.values)  # all of them see the state from before
+                self.states[self.state(s.accumulator)] = self.values(s.values)  # all values are computed from the old state
             elif isinstance(s, Keep):
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Accumulate):
@@ -215,7 +224,7 @@ class _Run:
                 self.store(s, *others)  # type: ignore[arg-type]
 
     def state(self, accumulator: int) -> tuple[int, int]:
-        """The key of a reduction's state at present: one of a row, or the only one."""
+        """Return the key of a reduction's current state: the accumulator, and the index in its row of states or 0."""
         row = self.kernel.accumulators[accumulator].row
         return accumulator, self.at[row] if row >= 0 else 0
 
@@ -247,7 +256,7 @@ class _Run:
             self.body(s.body)
 
     def side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
-        """What a product takes from one side: the values at each step, for each row, or column."""
+        """Return the values that a product reads from one side, for each index of the side's axis and each step."""
         found: list[list[list[Value]]] = []
         for index in range(self.extent(side.axis)):
             self.at[side.axis] = index
@@ -288,14 +297,14 @@ class _Run:
     # Addresses
 
     def element(self, operand: int, address: Address, indices: Sequence[int] = ()) -> int:
-        """The element of an operand that an address means."""
+        """Return the position in an operand that an address refers to, given the values of its indices; check the range."""
         at = self.at | {~k: index for k, index in enumerate(indices)} if indices else self.at
         position = self.origins[operand] + self.place(address, at)
         self.check(position, len(self.operands[operand]), f"operand p{operand}")
         return position
 
     def place(self, address: Address, index: dict[int, int]) -> int:
-        """The number that an address comes to, given the index of each of its axes."""
+        """Return the number that an address evaluates to, given the index of each of its axes."""
         place = 0 if address.offset is None else self.sizes[address.offset]
         for term in address.terms:
             step = index[term.axis]
@@ -323,7 +332,7 @@ class _Run:
     # Values
 
     def values(self, expressions: tuple[Expr, ...], given: Sequence[Value] = ()) -> list[Value]:
-        """What the expressions come to now, their `Arg`s being what is given; a part that they share is computed once."""
+        """Return the present values of expressions, whose `Arg`s have the values `given`; a shared subexpression is computed once."""
         program = self.programs.get(expressions)
         if program is None:
             program = self.programs[expressions] = self.program(expressions, len(given))
@@ -333,8 +342,8 @@ class _Run:
         return [known[k] for k in program.wanted]
 
     def program(self, expressions: tuple[Expr, ...], given: int) -> Program:
-        """The steps to some expressions: what operations are made of stands in their place."""
-        order: dict[Expr, Expr | None] = {}  # and what each is made of
+        """Return the steps that compute expressions from so many given values. Composite operations are replaced by their formulas."""
+        order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _put_in_order(e, order)
         places: dict[Expr, int] = {}
@@ -356,7 +365,7 @@ class _Run:
         return Program(constants, steps, [places[e] for e in expressions])
 
     def step(self, e: Expr) -> Callable[..., Value]:
-        """What computes an expression from its operands."""
+        """Return a function that computes an expression from the values of its operands."""
         if isinstance(e, Call):
             return meaning(e)
         if isinstance(e, Load):
@@ -385,7 +394,7 @@ class _Run:
         return found
 
     def index(self, value: int, size: int) -> int:
-        """An index from 0 on; 0, and said so, where it is out of range."""
+        """Return an index counted from 0; a negative `value` counts from the end. Out of range, set the flag and return 0."""
         index = value + size if value < 0 else value
         if 0 <= index < size:
             return index
