@@ -1,4 +1,7 @@
-"""What the next of many products reads is asked for while this one is computed: into the second cache, as it is needed later."""
+"""Prefetch the operands of the next product in a batch while this product is computed.
+
+The prefetches go to the second cache, since the next product needs the operands later.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ Ask = Callable[[Value], None]
 
 
 def rows_ahead(em: Emitter, side: Panels, axis: int, at: Value, rows: int) -> Ask:
-    """What asks, at a step, for a part of the rows from one on at the next index of an axis. They are taken to lie one behind the other."""
+    """Return a function that emits, at a step, the prefetch of a part of the next product's rows.
+
+    These are `rows` rows from index `at` on, at the next index of `axis`. The rows are assumed to follow one another in memory.
+    """
     line = em.target.caches.line
 
     def ask(e: Load, start: Value, k: Value) -> None:
@@ -29,7 +35,10 @@ def rows_ahead(em: Emitter, side: Panels, axis: int, at: Value, rows: int) -> As
 
 
 def columns_ahead(em: Emitter, side: Panels, axis: int, at: Value, columns: int) -> Ask:
-    """The same for the next columns from one on, at that step."""
+    """Return a function that emits, at a step, the prefetch of the next product's columns at this step.
+
+    These are `columns` columns from index `at` on, at the next index of `axis`.
+    """
 
     def ask(e: Load, start: Value, k: Value) -> None:
         element = memory_type(e.dtype)
@@ -39,7 +48,10 @@ def columns_ahead(em: Emitter, side: Panels, axis: int, at: Value, columns: int)
 
 
 def _asking(em: Emitter, side: Panels, axis: int, at: Value, ask: Callable[[Load, Value, Value], None]) -> Ask:
-    """What asks for all values of a side that lie a step further at the next index of an axis, given where they begin."""
+    """Return a function of the step that calls `ask` for each value of a side, unless a table moves the value along `axis`.
+
+    `ask` is given the load, the pointer to its element at index `at` and the first step, at the next index of `axis`, and the step.
+    """
     starts: dict[Load, Value] = {}
     for e in side.side.values:
         assert isinstance(e, Load)

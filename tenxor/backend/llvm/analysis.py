@@ -1,4 +1,4 @@
-"""Questions about loops and expressions: what a loop carries and writes, and what a value depends on."""
+"""Analyses of loops and expressions: the state that a loop carries, its stores, and the loops that a value depends on."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from ...ops.expr import Expr, missing
 
 
 def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
-    """The reductions whose state a loop hands on from step to step: updated in it, but not started in it, nor kept in a row that
-    it, or a loop inside it, runs along.
+    """Return the reductions whose state a loop carries from turn to turn.
+
+    These are updated in the loop, but not started in the loop, and their states are no row along this loop or an inner one.
     """
     found: list[int] = []
     for s in loop.body:
@@ -39,28 +40,28 @@ def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
 
 
 def touched(loop: For) -> tuple[set[int], set[int]]:
-    """The reductions that a loop changes, and those that it looks at."""
+    """Return the reductions that a loop starts or updates, and the reductions whose state or result the loop reads."""
     changed = {s.accumulator for s in statements((loop,)) if isinstance(s, (Init, Update))}
     looked_at = {e.accumulator for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
     return changed, looked_at
 
 
 def stores(body: tuple[Statement, ...]) -> bool:
-    """Whether a loop with this body writes anything to memory."""
+    """Return whether a loop with this body has a `Store`."""
     return any(isinstance(s, Store) for s in statements(body))
 
 
 def runs_along(s: Statement, axis: int) -> bool:
-    """Whether a statement is a loop along an axis, or has one inside."""
+    """Return whether a statement is a loop along an axis, or contains one."""
     return any(isinstance(inner, For) and inner.axis == axis for inner in statements((s,)))
 
 
-Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, reductions whose result is read, whether a running state is
+Needs = tuple[frozenset[int], frozenset[int], bool]  # the axes, the reductions whose result is read, and whether a running state is read
 _NOTHING: Needs = (frozenset(), frozenset(), False)
 
 
 def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
-    """What an expression depends on."""
+    """Return the axes and the reductions that an expression depends on. `known` holds the answers for subexpressions, and is extended."""
     if e in known:
         return known[e]
     for part in missing(e, known):

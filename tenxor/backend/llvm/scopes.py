@@ -1,4 +1,4 @@
-"""Where the emitter is: in the bodies of some loops, with lanes along one of them, in a block of some."""
+"""The position of the emitter: the open loops, the lanes along an axis, and the current blocks of axes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ Parts = list[Value]  # one scalar, or `unroll` vectors
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lanes:
-    """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being
-    idle, which are all but the first `working`, if that is known: as many or more are all, none or fewer none. If `either`, a vector may
-    be whole or not: there are `left` elements to the end.
+    """The elements that are computed at once: `unroll` vectors of `width` lanes along `axis`.
+
+    A `masked` vector may be partial. Its active lanes are those of `mask` (None: all lanes), which are the first `working` lanes if that
+    count is known. A count of `width` or more means all lanes, a count of 0 or less none. With `either`, only run time tells whether a
+    vector is whole: `left` is the number of elements up to the end of the loop.
     """
 
     axis: int
@@ -29,7 +31,7 @@ class Lanes:
 
 
 class Span(NamedTuple):
-    """The part of an axis, of `size` indices or fewer, that the loop over it runs through."""
+    """The part of an axis, of `size` indices or fewer, that the loop over the axis runs through."""
 
     begin: Value
     end: Value
@@ -38,8 +40,9 @@ class Span(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Scope:
-    """The body of one loop over an axis (or of blocks of one, or of the function: -1): where its code goes on, the index that
-    it is at, and what has been computed in it.
+    """The body of a loop over an axis; -1 stands for a loop over blocks, a branch, or the function itself.
+
+    `cursor` is where the code of the scope goes on, and `index` is the index of the loop. `known` caches the values emitted in the scope.
     """
 
     axis: int
