@@ -61,9 +61,9 @@ class Given(Protocol):
 
 
 class Place(NamedTuple):
-    """The memory of one value in each turn of a repeated plan: `nbytes` bytes of `buffer`, from byte `starts[turn]` on.
+    """The memory of one value in each iteration of a repeated plan: `nbytes` bytes of `buffer`, from byte `starts[iteration]` on.
 
-    `starts` has one entry if the memory is the same in all turns.
+    `starts` has a single entry if the memory is the same in all iterations.
     """
 
     buffer: Buffer
@@ -71,18 +71,18 @@ class Place(NamedTuple):
     nbytes: int
 
     def window(self, turn: int) -> Buffer:
-        """Return the memory of the value in one turn, as a buffer."""
+        """Return the memory of the value in iteration number `turn`, as a buffer."""
         return window(self.buffer, int(self.starts[turn % len(self.starts)]), self.nbytes)
 
 
 class Held(NamedTuple):
-    """The memory of one value in one turn, in the place of a node; None for a value without memory."""
+    """The memory of one value in one iteration, in the place of a node; None for a value without memory."""
 
     buffer: Buffer | None
 
 
 class Turn:
-    """The values (`Given`) for the launches of one turn of a repeated plan."""
+    """The values (`Given`) for the launches of one iteration of a repeated plan."""
 
     __slots__ = ("nodes", "offsets", "scalars")
 
@@ -240,10 +240,10 @@ class Backend(ABC):
     def repeat(
         self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
     ) -> None:
-        """Launch a sequence of kernels `turns` times, one kernel after the other. None of them may look up indices.
+        """Launch a sequence of kernels, one after the other, and repeat the sequence `turns` times. No kernel may look up indices.
 
-        Each entry of `launches` is a bound kernel with the number of the place that it fills. The kernel reads the places that have the
-        numbers of its sources. `scalars` and `offsets` are the same in all turns.
+        Each entry of `launches` is a bound kernel with the number of the place to fill. The kernel reads the places with the numbers of its
+        sources. `scalars` and `offsets` are the same in all iterations.
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""Unroll and jam: run several turns of a loop side by side, statement by statement.
+"""Unroll and jam: run several iterations of a loop side by side, statement by statement.
 
-Each further turn is a further axis, at a higher index, with accumulators of its own. So the emitter treats the turns like several
+Each further iteration is a further axis, at a higher index, with accumulators of its own. So the emitter treats the iterations like several
 reductions in one loop. Each reduction takes its elements in the same order as without unrolling.
 """
 
@@ -15,8 +15,7 @@ from .emitter import Emitter
 
 
 def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
-    """Emit a loop in steps of `s.abreast` turns, from `begin` on, and return the index where it stops: fewer turns are left before `end`.
-    """
+    """Emit a loop in steps of `s.abreast` iterations, and return the index where it stops, with fewer iterations left before `end`."""
     kernel, spans = em.kernel, em.spans
     started = [inner.accumulator for inner in statements(s.body) if isinstance(inner, Init)]
     axes, accumulators, turns = [*kernel.axes], [*kernel.accumulators], []
@@ -44,7 +43,8 @@ def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
 
 
 def _together(body: tuple[Statement, ...], turns: list[_Turn]) -> tuple[Statement, ...]:
-    """Return a body with each statement repeated for the other `turns`, before the next statement. A loop stays a single loop."""
+    """Return a body with each statement repeated for the further iterations `turns`, before the next statement. A loop stays a single loop.
+    """
     found: list[Statement] = []
     for s in body:
         if isinstance(s, For):
@@ -55,14 +55,13 @@ def _together(body: tuple[Statement, ...], turns: list[_Turn]) -> tuple[Statemen
 
 
 class _Turn:
-    """A further turn of an unrolled loop: an axis in the place of the loop's axis `instead`, and accumulators in the place of the loop's.
-    """
+    """A further iteration: an axis in the place of the unrolled loop's axis `instead`, and accumulators in the place of the loop's own."""
 
     def __init__(self, instead: int, axis: int, accumulators: dict[int, int]) -> None:
         self.instead, self.axis, self.accumulators = instead, axis, accumulators
 
     def statement(self, s: Statement) -> Statement:
-        """Return a statement as it is in this turn."""
+        """Return a statement as it is in this iteration."""
         if isinstance(s, Init):
             return Init(self.accumulators[s.accumulator])
         if isinstance(s, Update):
@@ -73,16 +72,18 @@ class _Turn:
         return s._replace(address=self.address(s.address)).with_values([self.expr(v) for v in s.values])
 
     def address(self, a: Address) -> Address:
-        """Return an address as it is in this turn. The later views of a view chain stay the same: their terms refer to digits, not to axes.
+        """Return an address as it is in this iteration.
+
+        Later views of a view chain do not change: their terms refer to digits, not to axes.
         """
         return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.instead else t for t in a.terms]))
 
     def expr(self, e: Expr) -> Expr:
-        """Return an expression as it is in this turn."""
+        """Return an expression as it is in this iteration."""
         return rebuild(e, self.leaf)
 
     def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return a leaf as it is in this turn, given its arguments in this turn."""
+        """Return a leaf as it is in this iteration, given its arguments in this iteration."""
         if isinstance(e, Load):
             return Load(e.operand, self.address(e.address), e.dtype, args, e.part)
         if isinstance(e, Position):

@@ -25,7 +25,7 @@ from ...ops.expr import Expr, missing
 
 
 def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
-    """Return the reductions whose state a loop carries from turn to turn.
+    """Return the reductions whose state a loop carries from iteration to iteration.
 
     These are updated in the loop, but not started in the loop, and their states are no row along this loop or an inner one.
     """

@@ -1,17 +1,19 @@
-"""Kernels that run in turn, over and over, in machine code of its own: from one to the next nothing is asked of Python."""
+"""Machine code that runs kernels one after the other, repeatedly, without Python in between."""
 
 from __future__ import annotations
 
 ENTRY = "repeat"
 
 
-WORDS = 5  # of a row
+WORDS = 5  # 64-bit words in the record of a kernel
 
 
 def text() -> str:
-    """The LLVM module with this function. `%kernels` has a row of words for each of them: its address, the extent of its shared loop, where
-    its arguments begin, those of each turn so many bytes after those of the one before, and how much of the loop a piece is: 0 where one
-    thread does all of it, else helpers take pieces, too (`sharing.py`).
+    """Return the LLVM module with the function `repeat`, which runs the iterations from `%first` to `%last`.
+
+    `%kernels` has a record for each kernel: its address; the extent of its shared loop; the address of its arguments for iteration 0; the
+    bytes from the arguments of one iteration to those of the next; and the length of a chunk of the loop. That length is 0 if one thread
+    runs the whole loop; else worker threads take chunks, too (`sharing.py`).
     """
     return f"""
 define void @repeat(ptr %kernels, i64 %count, i64 %first, i64 %last, ptr %share, ptr %place, i64 %helpers) {{

@@ -1,4 +1,4 @@
-"""One step of a product: the next state of a result, given the elements of its row and its column there."""
+"""A step of a product: the next state of a result, given the elements of its row and its column."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .builder import fma
 from .emitter import Emitter
 from .scopes import Parts
 
-MOST_TERMS = 2  # of a step, that are added to a state one by one, and each rounded once: it decides bits
+MOST_TERMS = 2  # the most products of a step that are added to a state one by one, and each rounded once; this decides the bits of results
 
 
 def next_state(em: Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
-    """The next state; products that are added to it, or taken from it, are rounded once each."""
+    """Emit the next state. If products are added to the state, or subtracted, each is rounded once, by a fused multiply-add."""
     products = _added_products(value)
     if products is None:
         return em.inline(value, known)
@@ -24,11 +24,11 @@ def next_state(em: Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
     return found
 
 
-Products = list[tuple[Expr, Expr, bool]]  # factors, and whether the product is subtracted
+Products = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the product is subtracted
 
 
 def _added_products(value: Expr) -> tuple[State, Products] | None:
-    """The state and the products of floats of which a value is the sum."""
+    """Return the state and the products of floats that add up to a value; None if the value is not such a sum."""
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None
     state, term = value.args
@@ -39,7 +39,10 @@ def _added_products(value: Expr) -> tuple[State, Products] | None:
 
 
 def _collected(term: Expr, less: bool, found: Products) -> bool:
-    """Whether a term is a sum or difference of products, as those of complex numbers are, which are then `found`."""
+    """Return whether a term is a sum or difference of products, as for complex numbers; if so, append the products to `found`.
+
+    `less` says that the term is subtracted. If the answer is no, `found` may hold some of the products.
+    """
     dtype = term.dtype
     while isinstance(term, Call) and (formula := expand(term)) is not None:
         term = formula
