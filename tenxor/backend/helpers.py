@@ -1,12 +1,12 @@
 """Worker threads that share the loops of large kernels with the calling thread.
 
-The threads are started once and then wait for work. Each thread takes chunks of a loop; which thread computes a chunk never changes the
-result. The work itself is machine code (`places.py`, `llvm/sharing.py`), so a worker wakes up within microseconds and needs no GIL.
+The threads are started once and then wait for work. Each thread takes chunks of a loop; the assignment of chunks to threads never changes
+the result. The work itself is machine code (`places.py`, `llvm/sharing.py`), so a worker wakes up within microseconds and needs no GIL.
 `threads.py` holds the number of threads.
 
-The system may refuse to start a thread, and Ctrl-C may raise an error wherever Python code runs. So a pool that is interrupted while it
-starts stops the workers that already run. The workers keep the memory of the work queue alive, and a pool that is deallocated ends its
-workers. If the system starts fewer threads than the pool asks for, those that run share the work.
+The system may refuse to start a thread, and Ctrl-C may raise an error wherever Python code runs. So a pool interrupted during its start
+stops the workers already running. Workers keep the memory of the work queue alive, and the deallocation of a pool ends the pool's workers.
+If the system starts fewer threads than requested, the running ones share the work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ASLEEP, FEW = 0.001, 8  # seconds without work after which workers sleep; the mo
 
 
 class _Begun(threading.Event):
-    """The event that `Thread.start` waits for, with a time limit: a thread without memory for its first steps never sets the event."""
+    """The event awaited by `Thread.start`, with a time limit: a thread without memory for its first steps never sets the event."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event, and return whether it is set.
@@ -60,7 +60,7 @@ class _Helper(threading.Thread):
 
 
 class _Pool:
-    """The worker threads, and the work queue that gives them work. One caller at a time uses a pool, and holds `_meeting` meanwhile."""
+    """The worker threads and their work queue. The caller that uses a pool holds the lock `_meeting` meanwhile."""
 
     def __init__(self, count: int) -> None:
         self.helpers: list[threading.Thread] = []
@@ -114,7 +114,7 @@ def _warn_once(found: int, wanted: int, error: Exception) -> None:
 
 
 _pool: _Pool | None = None
-_meeting = reentrant()  # held by the caller that shares a loop with the workers, or ends them
+_meeting = reentrant()  # held by the caller who uses the workers, or ends them
 
 
 class Left:
@@ -142,15 +142,15 @@ def share(
     left: Left | None = None,
     threads: int = 0,
 ) -> None:
-    """Run the shared loop of a kernel over `0..extent`, or from `left.begin` on, on all threads or on one.
+    """Run the shared loop of a kernel over `0..extent`, or from `left.begin` on, on all threads or only on the calling thread.
 
-    `args` are the packed arguments, and `work` is the cost of the whole loop in additions, about. Chunks and slices are multiples of
-    `grain`. With `alone`, only the calling thread runs. `threads` is the number of threads that have scratch memory, or 0 if none is
-    needed. If a signal handler has raised the number of threads above it, the calling thread runs alone.
+    `args` are the packed arguments. `work` is the approximate cost of the whole loop, in additions. Chunks and slices are multiples of
+    `grain`. With `alone`, only the calling thread runs. `threads` is the number of threads with scratch memory, or 0 for a kernel without
+    scratch memory. If a signal handler has raised the number of threads above `threads`, the calling thread runs alone.
 
-    The loop runs in slices of about `sharing.moment` seconds, since Python handles signals, such as Ctrl-C, only between slices. The work
-    of a slice follows from the measured speed of the kernel (`code.moment`). If `work` is 0, the loop is one slice. A slice of more work
-    than `sharing.first` runs by `apart.stoppable` if there is a function `stop`, which makes the kernel return early.
+    The loop runs in slices of about `sharing.moment` seconds, since Python handles signals, such as Ctrl-C, only between slices. The length
+    of a slice follows from the measured speed of the kernel (`code.moment`). If `work` is 0, the loop is a single slice. `stop`, if given,
+    makes the kernel return early. Then a slice with more work than `sharing.first` runs in a thread of its own (`apart.stoppable`).
 
     With `left`, the loop must not run twice. After an interrupt, a later call with the same `left` runs the rest.
     """
@@ -220,10 +220,9 @@ NOBODY = Helpers(0, 0, 0)
 
 @contextmanager
 def helpers() -> Iterator[Helpers | None]:
-    """Hold the workers for the body of the `with` statement: no other caller uses them meanwhile.
+    """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile.
 
-    The value of the context is how machine code reaches the workers. It is None if there are none, or if the work queue is not machine
-    code.
+    The context's value tells machine code how to reach the workers. It is None without workers, or with a work queue in Python.
     """
     with _meeting:
         pool = _helped()
@@ -246,7 +245,7 @@ def _helped() -> _Pool:
 
 
 def _reached(pool: _Pool) -> Helpers | None:
-    """Return how machine code reaches the workers of a pool; None if there are none, or if the work queue is not machine code."""
+    """Return how machine code reaches the workers of a pool; None without workers, or with a work queue in Python."""
     from .places import MachinePlace
 
     place = pool.place

@@ -1,7 +1,7 @@
-"""The interface of a back end: memory, and kernels that run on it.
+"""The interface of a back end: memory, and the kernels that run on it.
 
-A kernel is compiled once for all shapes. Binding fixes the arguments that belong to one set of shapes, and each launch runs the bound
-kernel on some memory. A back end receives loop IR, buffers and numbers. It decides how to run them: how many threads share a loop, which
+A kernel is compiled once for all shapes. Binding adds the arguments that belong to one set of shapes. Each launch runs the bound kernel on
+memory of its own. A back end receives loop IR, buffers and numbers, and decides how to run them: how many threads share a loop, which
 processor computes, and whether the GIL is held meanwhile.
 """
 
@@ -27,15 +27,14 @@ apart = LateModule("tenxor.apart")
 
 
 class Arguments(NamedTuple):
-    """The arguments of a kernel for one set of shapes, without those that each launch is `Given`.
+    """The arguments of a kernel for one set of shapes, without the values `Given` to each launch.
 
-    Operand 0 is the result. It begins at element `given.offsets[out[0]] + out[1]` of the buffer that a launch fills. Each further operand
-    is an entry `(k, at, more)` of `sources`: it begins at element `given.offsets[at] + more` of the buffer of `given.nodes[k]`. An entry
-    `(k, imag)` of `scalars` is the real part of `given.scalars[k]`, or the imaginary part if `imag` is true. `tables` and `sizes` are in
-    the kernel's order.
+    Operand 0 is the result, from element `given.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry `(k, at,
+    more)` of `sources`: the buffer of `given.nodes[k]`, from element `given.offsets[at] + more` on. An entry `(k, imag)` of `scalars` is
+    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` and `sizes` are in the kernel's order.
 
-    `split` is the extent of the loop that may run in chunks. `work` is the cost of the kernel in additions, about. `scratch` is the number
-    of bytes of scratch memory that each thread may need.
+    `split` is the extent of the loop that may run in chunks. `work` is the approximate cost of the kernel, in additions. `scratch` is the
+    size of the scratch memory that each thread may need, in bytes.
     """
 
     out: tuple[int, int]
@@ -61,9 +60,9 @@ class Given(Protocol):
 
 
 class Place(NamedTuple):
-    """The memory of one value in each iteration of a repeated plan: `nbytes` bytes of `buffer`, from byte `starts[iteration]` on.
+    """The memory of a value in each iteration of a repeated plan: `nbytes` bytes of `buffer`, from byte `starts[iteration]` on.
 
-    `starts` has a single entry if the memory is the same in all iterations.
+    `starts` has a single entry if the memory is the same in every iteration.
     """
 
     buffer: Buffer
@@ -76,13 +75,13 @@ class Place(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The memory of one value in one iteration, in the place of a node; None for a value without memory."""
+    """The memory of a value in an iteration of a repeated plan, in the place of a node; None for a value without memory."""
 
     buffer: Buffer | None
 
 
 class Turn:
-    """The values (`Given`) for the launches of one iteration of a repeated plan."""
+    """The values (`Given`) for the launches in an iteration of a repeated plan."""
 
     __slots__ = ("nodes", "offsets", "scalars")
 
@@ -102,9 +101,9 @@ class Once(Protocol):
         """The C function to call as soon as the launch is done."""
 
     def begun(self, rest: Callable[[], object]) -> bool:
-        """Register `rest()`, which does what is left of the launch, before anything is written; return whether the caller must go on.
+        """Register `rest()`, which does the rest of the launch, before the first write. Return whether the caller must still call `rest()`.
 
-        If `rest` is interrupted, it may be called again. False means that a signal handler has done the launch already.
+        A later call of `rest` may continue after an interrupt. The answer is False if a signal handler has done the launch already.
         """
 
 
@@ -126,10 +125,10 @@ class Twins(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The properties of a kernel that its launches need, without the loops.
+    """The properties of a kernel needed to run it, without the loops.
 
-    The code of the kernel is found by `text_hash`. The other fields have the names and values of the kernel's own properties; `least` is
-    its `grain`.
+    The compiled code is found by `text_hash`. The other fields have the names and values of properties of `Kernel`; `least` is the value of
+    `Kernel.grain`.
     """
 
     text_hash: str
@@ -149,7 +148,7 @@ class Facts(NamedTuple):
 
 
 class Compiled(Protocol):
-    """A kernel as a back end runs it. `origin` is one word for where the code comes from, such as "compiled" or "disk"."""
+    """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance."""
 
     @property
     def kernel(self) -> Kernel | Facts: ...
@@ -179,11 +178,11 @@ class Backend(ABC):
     @property
     @abstractmethod
     def kernels(self) -> Mapping[Any, Compiled]:
-        """The kernels in memory, each with its compiled form: those still referenced, and the last ones that were requested."""
+        """The kernels in memory, each with its compiled form: those still referenced, and the most recently requested."""
 
     @abstractmethod
     def kernel_count(self) -> int:
-        """Return about how many kernels are in memory, without collecting them."""
+        """Return about how many kernels are in memory, without building the mapping `kernels`."""
 
     @abstractmethod
     def counts(self) -> tuple[int, int]:
@@ -196,45 +195,44 @@ class Backend(ABC):
 
     @abstractmethod
     def compile(self, kernel: Kernel) -> Compiled:
-        """Return a kernel that is ready to be bound. It stays in memory as long as the result is referenced; equal kernels give one object.
-        """
+        """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
     @abstractmethod
     def hurry(self, soon: bool) -> None:
-        """Set whether `compile` may raise `NotAtHand` from now on, instead of compiling.
+        """Set whether `compile` may raise `NotAtHand` from now on instead of compiling.
 
-        With `soon`, it does so for kernels that it would have to compile, where the caller may compute by other kernels.
+        With `soon`, `compile` declines a kernel without compiled code, if the caller may compute by other kernels.
         """
 
     def facts(self, compiled: Compiled) -> Facts | None:
-        """Return the facts by which `find` finds a compiled kernel in another process; None if that process must compile it anew."""
+        """Return the facts by which another process finds a compiled kernel (`find`); None if a process must compile its own."""
         return None
 
     def find(self, facts: Facts) -> Compiled | None:
-        """Return the kernel with these facts, without its loops, which a plan does not need; None if it has to be compiled."""
+        """Return the kernel with these facts, without its loops, which plans do not need; None if the kernel would have to be compiled."""
         return None
 
     def shipped(self, text: str) -> bytes | None:
-        """Return the bytes that the package contains under a text; None if there are none, or if they are out of date.
+        """Return the data in the package under a text; None if there is none.
 
-        They are out of date if the code that plans or compiles has changed since they were made.
+        Data is ignored if the code that plans or compiles has changed since the package was built.
         """
         return None
 
     def read(self, text: str) -> bytes | None:
-        """Return the bytes that an earlier process stored under a text; None if there are none, or if they are out of date.
+        """Return the data stored by an earlier process under a text; None if there is none.
 
-        They are out of date if the code that plans or compiles has changed since they were stored.
+        Data is ignored if the code that plans or compiles has changed since.
         """
         return None
 
     def write(self, text: str, content: bytes) -> object:
-        """Store bytes under a text for later processes. A back end without storage does nothing."""
+        """Store data under a text for later processes; do nothing in a back end without storage."""
         return None
 
     @abstractmethod
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
-        """Return a function that launches a kernel compiled by this back end, with the arguments for one set of shapes."""
+        """Return a function that launches a kernel of this back end with the arguments for a set of shapes."""
 
     @abstractmethod
     def repeat(
@@ -248,19 +246,19 @@ class Backend(ABC):
 
     @abstractmethod
     def listing(self, kernel: Kernel) -> str:
-        """Return the code that runs for a kernel, as text for people; an empty text if there is none."""
+        """Return the code of a kernel as readable text; an empty text without such code."""
 
     @abstractmethod
     def synchronise(self) -> None:
         """Wait until everything launched has run.
 
-        A launch with `once`, or one that may find an index out of range, is complete when it returns. So is any launch whose result is read
-        through `Buffer.array`.
+        A launch is complete when it returns if it has a `once`, or may find an index out of range, or if its result is read through
+        `Buffer.array`.
         """
 
 
 class OnHost(Backend):
-    """A back end that uses the host's memory: buffers come from the pool, and a launch is complete when it returns."""
+    """A back end on the host's memory: buffers come from the pool, and a launch is complete when it returns."""
 
     allocate = staticmethod(allocate)
 

@@ -1,7 +1,7 @@
-"""A slow and simple back end: it runs loop IR statement by statement, element by element. It is the reference in tests.
+"""A slow and simple back end, which runs loop IR statement by statement, element by element: the reference in tests.
 
-`reference.py` defines the primitive operations. With `TENXOR_BACKEND=interpreter`, this back end does all work. That shows that the rest of
-the library needs no compiler, and whether a wrong result comes from the compiler.
+`reference.py` defines the primitive operations. With `TENXOR_BACKEND=interpreter`, this back end does all the work. Such a run shows that
+the rest of the library needs no compiler, and whether a wrong result comes from the compiler.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ Array = np.ndarray[Any, Any]
 
 
 class Program(NamedTuple):
-    """Expressions as a list of steps. Each step is a function and the positions of its operands in one list of values.
+    """The steps to compute expressions. Each step is a function and the positions of its operands in a list of values.
 
-    That list holds the given values, then the constants, then the results of the steps. `wanted` are the positions of the expressions'
+    The list begins with the given values and the constants; each step appends its result. `wanted` are the positions of the expressions'
     values.
     """
 
@@ -69,9 +69,9 @@ class Program(NamedTuple):
 
 
 def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Append an expression to `order`, after everything that it needs.
+    """Append an expression to `order`, after the expressions needed to compute it.
 
-    `order` maps an expression of a composite operation to its formula, which it needs, and any other expression to None.
+    The value in `order` is the formula of a composite operation, and None for any other expression.
     """
     for part in missing(e, order):
         formula = expand(part) if isinstance(part, Call) else None
@@ -82,7 +82,7 @@ def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Interpreted:
-    """A kernel for the interpreter, which runs the loop IR as it is."""
+    """A kernel for the interpreter, which runs loop IR directly."""
 
     kernel: Kernel
     origin: str = "interpreted"
@@ -127,9 +127,9 @@ class Interpreter(OnHost):
 def _launch(
     kernel: Kernel, fixed: Arguments, out: Buffer, given: Given, once: Once | None = None
 ) -> bool:
-    """Run a kernel, and return whether it met an index out of range; see `interface.Launch`.
+    """Run a kernel, and return whether the kernel met an index out of range; see `interface.Launch`.
 
-    With `once`, the kernel writes to a copy of `out`. One call then copies the result back, so an interrupt leaves `out` unchanged.
+    With `once`, the kernel writes to a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
     """
     result = out.typed(kernel.operands[0].dtype)
     operands, origins = [result if once is None else result.copy()], [given.offsets[fixed.out[0]] + fixed.out[1]]
@@ -165,7 +165,7 @@ def run(
     sizes: Sequence[int],
     origins: Sequence[int],
 ) -> None:
-    """Run `kernel`, and write into the `operands` that it writes.
+    """Run `kernel`, and write its results into `operands`.
 
     Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands at the element given in
     `origins`. An access outside of an operand raises IndexOutOfRange, which names the kernel, the operand and the position.
@@ -175,7 +175,7 @@ def run(
 
 
 class _Run:
-    """One call of a kernel: its arguments, the current index of each loop, and the states of its reductions."""
+    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class _Run:
                 accumulator = self.kernel.accumulators[s.accumulator]
                 self.states[self.state(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
             elif isinstance(s, Update):
-                self.states[self.state(s.accumulator)] = self.values(s.values)  # all values are computed from the old state
+                self.states[self.state(s.accumulator)] = self.values(s.values)  # every value is computed from the old state
             elif isinstance(s, Keep):
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Accumulate):
@@ -219,12 +219,12 @@ class _Run:
             elif isinstance(s, Product):
                 self.product(s)
             elif isinstance(s, Prefetch):
-                pass  # there is no cache here
+                pass  # an interpreter has no use for it
             else:
                 self.store(s, *others)  # type: ignore[arg-type]
 
     def state(self, accumulator: int) -> tuple[int, int]:
-        """Return the key of a reduction's current state: the accumulator, and the index in its row of states or 0."""
+        """Return the key of a reduction's current state: the accumulator, and the index in a row of states, or 0 without a row."""
         row = self.kernel.accumulators[accumulator].row
         return accumulator, self.at[row] if row >= 0 else 0
 
@@ -256,7 +256,7 @@ class _Run:
             self.body(s.body)
 
     def side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
-        """Return the values that a product reads from one side, for each index of the side's axis and each step."""
+        """Return the values of a product's side, for each index of the side's axis and each step."""
         found: list[list[list[Value]]] = []
         for index in range(self.extent(side.axis)):
             self.at[side.axis] = index
@@ -297,14 +297,14 @@ class _Run:
     # Addresses
 
     def element(self, operand: int, address: Address, indices: Sequence[int] = ()) -> int:
-        """Return the position in an operand that an address refers to, given the values of its indices; check the range."""
+        """Return the position of an address in an operand, and check its range. `indices` are the values of the index expressions."""
         at = self.at | {~k: index for k, index in enumerate(indices)} if indices else self.at
         position = self.origins[operand] + self.place(address, at)
         self.check(position, len(self.operands[operand]), f"operand p{operand}")
         return position
 
     def place(self, address: Address, index: dict[int, int]) -> int:
-        """Return the number that an address evaluates to, given the index of each of its axes."""
+        """Return the value of an address, given the index of each axis."""
         place = 0 if address.offset is None else self.sizes[address.offset]
         for term in address.terms:
             step = index[term.axis]

@@ -1,6 +1,6 @@
 """A cache of the compiled kernels in memory.
 
-A kernel stays as long as its compiled form is referenced, by a plan or a launch. Some kernels that were requested last stay in any case.
+A kernel stays as long as a plan or a launch refers to its compiled form. The most recently requested kernels stay in any case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RECENT = 512
 
 
 class _Made(ref[C]):
-    """A weak reference to a compiled kernel, with the kernel that is its key."""
+    """A weak reference to a compiled kernel, with the kernel as its key."""
 
     __slots__ = ("kernel",)
 
@@ -27,10 +27,10 @@ class _Made(ref[C]):
 
 
 class Kernels(Generic[C]):
-    """A cache from kernels to what `make` makes of them. Equal kernels share an entry, which lives as long as its value is referenced.
+    """A cache from kernels to their compiled forms, which `make` makes. Equal kernels share an entry. An entry lives as long as its value.
 
-    When a value is deallocated, a C callback notes it, and the next `get` removes the entry. So no Python code runs at a deallocation: a
-    signal handler could raise an error there, which Python would swallow.
+    The deallocation of a value runs only a C callback, which notes the event; the next `get` removes the entry. Python code at that moment
+    would be a danger: a signal handler could raise an error there, and Python would swallow the error.
     """
 
     __slots__ = ("_dead", "_known", "_make", "_recent")
@@ -39,11 +39,11 @@ class Kernels(Generic[C]):
         self._make = make
         self._known: dict[Any, _Made[C]] = {}
         self._dead: deque[_Made[C]] = deque()
-        self._recent: OrderedDict[C, None] = OrderedDict()  # the kernels requested last, oldest first
+        self._recent: OrderedDict[C, None] = OrderedDict()  # the most recently requested kernels, oldest first
 
     @property
     def alive(self) -> dict[Any, C]:
-        """The kernels in memory now, each with its compiled form."""
+        """The kernels in memory now, each with a compiled form."""
         return {kernel: found for kernel, made in list(self._known.items()) if (found := made()) is not None}
 
     def __len__(self) -> int:
@@ -51,10 +51,10 @@ class Kernels(Generic[C]):
         return len(self._known)
 
     def get(self, kernel: Any) -> C:
-        """Return the compiled form of a kernel: the one in memory, or a new one.
+        """Return the compiled form of a kernel, from memory or new.
 
-        No lock is held: user code may run while a kernel is compiled, and may want a lock that another thread holds while it waits here.
-        Each step on the tables is a single C call. Two threads that ask for the same kernel at the same time may both compile it.
+        No lock is held: user code may run while a kernel is compiled, and may want a lock held by another thread that waits here. Each step
+        on the tables is a single C call. Two threads that request the same kernel at the same time may both compile it.
         """
         self._bury()
         found = self._alive(kernel)
@@ -65,7 +65,7 @@ class Kernels(Generic[C]):
                 found, made = new, _Made(new, self._dead.append)
                 made.kernel = kernel
                 self._known[kernel] = made
-        with suppress(KeyError):  # another thread removed this entry, or the last one
+        with suppress(KeyError):  # another thread removed this entry, or the oldest
             self._recent[found] = None
             self._recent.move_to_end(found)
             while len(self._recent) > RECENT:
@@ -85,5 +85,5 @@ class Kernels(Generic[C]):
                     self._known.pop(dead.kernel, None)
 
     def forget(self) -> None:
-        """Drop the references to the kernels requested last, so those without other references are deallocated."""
+        """Drop the references to the most recently requested kernels, so that kernels without other references are deallocated."""
         self._recent.clear()

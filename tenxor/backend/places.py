@@ -1,4 +1,4 @@
-"""The work queue by which a caller shares a loop with the worker threads: each thread takes chunks until none is left."""
+"""The work queue that shares a loop between a caller and the worker threads: each thread takes chunks until none is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Place(Protocol):
-    """A work queue. `in_c` tells whether `loop` gives a single C call, during which no signal handler runs."""
+    """A work queue. `in_c` tells whether `loop` returns a single C call; during such a call no signal handler runs."""
 
     in_c: bool
 
@@ -40,12 +40,12 @@ class Place(Protocol):
         ...
 
     def close(self, helpers: int) -> None:
-        """Close the queue, and wake so many `helpers`, which then end; a worker that comes later ends at once."""
+        """Close the queue, and wake so many `helpers`, so that they end; a worker that comes later ends at once."""
         ...
 
 
 def place() -> Place:
-    """Return a new work queue: in machine code, or in Python where the system lacks the semaphores for that."""
+    """Return a new work queue: in machine code, or in Python on systems without the necessary semaphores."""
     from .llvm.compiler import compiler
 
     code = compiler().sharing()
@@ -53,7 +53,7 @@ def place() -> Place:
 
 
 class MachinePlace:
-    """A work queue in machine code (`llvm/sharing.py`), on a block of memory of its own. Its workers do not need the GIL."""
+    """A work queue in machine code (`llvm/sharing.py`), on a block of memory. Workers do not need the GIL."""
 
     in_c = True
 
@@ -88,12 +88,12 @@ class MachinePlace:
         self._serve(self.address, worker)
 
     def close(self, helpers: int) -> None:
-        """Close the queue, and wake so many `helpers`, which then end."""
+        """Close the queue, and wake so many `helpers`, so that they end."""
         self._stop(self.address, helpers)
 
 
 class _Job(NamedTuple):
-    """A loop that is shared: a kernel with its packed arguments, and the chunks that no thread has taken yet."""
+    """A loop to share: a kernel, its packed arguments, and the chunks not yet taken."""
 
     code: MachineCode
     args: Block
@@ -102,7 +102,7 @@ class _Job(NamedTuple):
     end: int
 
     def work(self, worker: int) -> None:
-        """Run chunks until none is left. Taking a chunk is one atomic step, whatever a signal handler raises or calls in between."""
+        """Run chunks until none is left. Taking a chunk is atomic, whatever a signal handler raises or calls in between."""
         begins = self.begins
         while begins:
             try:
@@ -113,7 +113,7 @@ class _Job(NamedTuple):
 
 
 class PlainPlace:
-    """A work queue with Python's own locks, for systems whose semaphores machine code cannot use."""
+    """A work queue with Python's own locks, for systems without semaphores for machine code."""
 
     in_c = False
 
@@ -128,7 +128,10 @@ class PlainPlace:
         return partial(self.share, _Job(code, args, list(range(begin, end, piece))[::-1], piece, end), helpers)
 
     def share(self, job: _Job, helpers: int) -> None:
-        """Run a job with so many `helpers`. If an error interrupts this, no new chunk begins, and the workers are still waited for."""
+        """Run a job together with so many `helpers`.
+
+        If an error interrupts the caller, no new chunk begins, and the workers are still waited for.
+        """
         try:
             self.job = job
             if helpers:
@@ -173,6 +176,6 @@ class PlainPlace:
                         self.changed.notify_all()
 
     def close(self, helpers: int) -> None:
-        """Close the queue, and wake so many `helpers`, but at least one, which then end."""
+        """Close the queue, and wake so many `helpers`, but at least one, so that they end."""
         self.open = False
         self.tokens.release(max(helpers, 1))

@@ -1,7 +1,7 @@
-"""The primitive operations on values of one element, in Python and NumPy, for the interpreter.
+"""The primitive operations on the values of single elements, in Python and NumPy, for the interpreter.
 
-A value is a Python bool, a Python int, or a NumPy float of the type that its dtype computes in: a `float16` or `bfloat16` is a `float32`
-that the narrow type can hold. Integers are computed exactly and then wrapped; floats are rounded once per operation.
+A value is a Python bool, a Python int, or a NumPy float of the compute type of its dtype: a `float16` or `bfloat16` is a `float32` that
+fits the narrow type. Integers are computed exactly and then wrapped; floats are rounded once per operation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def meaning(e: Call) -> Callable[..., Value]:
 
 
 def from_memory(raw: Any, dtype: DType) -> Value:
-    """Return one element of an array in memory as a value."""
+    """Return an element of an array in memory as a value."""
     if dtype is bfloat16:
         bits = np.uint32(int(raw) << 16)
         return bits.view(np.float32)
@@ -48,14 +48,14 @@ def from_memory(raw: Any, dtype: DType) -> Value:
 
 
 def to_memory(value: Value, dtype: DType) -> Any:
-    """Return a value as one element of an array in memory; `bfloat16` as its bits."""
+    """Return a value as an element of an array in memory (`bfloat16` as its bits)."""
     if dtype is bfloat16:
         return np.uint16(int(np.float32(value).view(np.uint32)) >> 16)
     return dtype.numpy.type(value)
 
 
 def wrapped(value: int, dtype: DType) -> int:
-    """Return the integer of `dtype` that is `value` modulo 2**bits."""
+    """Return `value` modulo 2**bits, as an integer of `dtype`."""
     lowest = int(dtype.lowest)
     return (value - lowest) % (1 << dtype.bits) + lowest
 
@@ -96,7 +96,7 @@ def to_bfloat16(value: Any) -> Value:
 
 
 def _to_odd(value: int | float) -> np.float32:
-    """Round to float32, with the last bit set where the result is inexact, so that rounding it again is rounding once."""
+    """Round to float32, with the last bit set where the result is inexact (round to odd), so that a second rounding is right."""
     near = np.float32(value)
     if math.isnan(near) or float(near) == value:
         return near
@@ -108,12 +108,12 @@ def _to_odd(value: int | float) -> np.float32:
 
 
 def _of_floats(function: Callable[[Any], Any]) -> Callable[[Value], Any]:
-    """Return the rounding `function`, extended to integers, which it leaves unchanged."""
+    """Return the rounding `function`, with integers left unchanged."""
     return lambda x: x if isinstance(x, int) else function(x)
 
 
 def _elementary(name: str) -> Callable[..., Any]:
-    """Return a function of the C library on float64; where Python raises an error, it gives the infinity or NaN of NumPy."""
+    """Return a function of the C library on float64, with NumPy's infinity or NaN where Python raises an error."""
     exact, special = getattr(math, name), getattr(np, name, None)
 
     def function(*args: Float) -> Any:
@@ -305,7 +305,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     "gelu_tanh": _gelu_tanh,
 }
 
-# Operations that depend on the dtype of the result, which is their first argument. The count of a shift is unsigned.
+# Operations on the dtype of the result, the first argument, and values. The count of a shift is unsigned.
 BY_DTYPE: dict[str, Callable[..., Any]] = {
     "cast": lambda dtype, x: cast(x, dtype),
     "nextafter": _next_after,

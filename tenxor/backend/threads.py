@@ -1,9 +1,9 @@
-"""The number of threads that share large work. The first result already asks for it; `helpers.py` starts the threads.
+"""The number of threads for large work. The first result already asks for this number; `helpers.py` starts the threads.
 
-`TENXOR_NUM_THREADS` sets the number, or else `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their workers. Otherwise it
-is the number of CPUs that this process may use, or 1 in the processes that `multiprocessing` starts, which share the CPUs.
+`TENXOR_NUM_THREADS` sets the number, or else `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their workers. The default is
+the number of CPUs that this process may use. The processes of `multiprocessing` share the CPUs, so the default is 1 there.
 
-There are at most `max_threads()`. More threads than CPUs gain nothing, and each takes some MiB for packed parts of products.
+The number is at most `max_threads()`. More threads than CPUs gain nothing, and each takes some MiB for packed parts of products.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def max_threads() -> int:
 
 
 def _default_count() -> int:
-    """Return the number of threads unless the program sets it: `TENXOR_NUM_THREADS`, or what holds without that variable."""
+    """Return the number of threads for a program that does not set it: `TENXOR_NUM_THREADS`, or the number without this variable."""
     otherwise = _count_without_setting()
     return environment.count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {otherwise}") or otherwise
 
@@ -38,16 +38,16 @@ def _count_without_setting() -> int:
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if first.isdecimal() and int(first) > 0:
         return min(int(first), max_threads())
-    # `multiprocessing` is loaded in all processes that it starts. In others it may be missing, or half initialized while user code imports
-    # it.
+    # `multiprocessing` is loaded in the processes that it starts. In other processes it may be missing, or half initialized during an
+    # import by user code.
     parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
     return cpus() if parent is None or parent() is None else 1
 
 
 _count = 0  # the number of threads; 0 until this process has determined it
 _chosen = False  # whether `set_num_threads` chose the number
-# For machine code: the address of the function that shares a loop, the address of the work queue, and the number of workers, which is 0 if
-# none may be used.
+# For machine code: the address of the function that shares a loop, the address of the work queue, and the number of workers. The number is
+# 0 if no worker may be used.
 SHARE, PLACE, MANY = range(3)
 meeting = (ctypes.c_int64 * 3)()
 changing: list[Callable[[], None]] = []  # called before the number of threads changes, to end the workers
@@ -93,7 +93,7 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads of this process. Unlike a number set by `set_num_threads`, it does not hold in forked processes."""
+    """Set the number of threads of this process. A number set by `set_num_threads` holds in forked processes, too, this number does not."""
     global _count
     is_new = count != num_threads()
     if is_new:

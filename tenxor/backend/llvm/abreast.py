@@ -55,13 +55,16 @@ def _together(body: tuple[Statement, ...], turns: list[_Turn]) -> tuple[Statemen
 
 
 class _Turn:
-    """A further iteration: an axis in the place of the unrolled loop's axis `instead`, and accumulators in the place of the loop's own."""
+    """One of the further iterations that run side by side with the first one of a step.
+
+    The `axis` takes the place of the loop's axis `instead`, and `accumulators` maps the loop's accumulators to those of this iteration.
+    """
 
     def __init__(self, instead: int, axis: int, accumulators: dict[int, int]) -> None:
         self.instead, self.axis, self.accumulators = instead, axis, accumulators
 
     def statement(self, s: Statement) -> Statement:
-        """Return a statement as it is in this iteration."""
+        """Return a statement with the axis and the accumulators of this iteration."""
         if isinstance(s, Init):
             return Init(self.accumulators[s.accumulator])
         if isinstance(s, Update):
@@ -72,18 +75,18 @@ class _Turn:
         return s._replace(address=self.address(s.address)).with_values([self.expr(v) for v in s.values])
 
     def address(self, a: Address) -> Address:
-        """Return an address as it is in this iteration.
+        """Return an address with the axis of this iteration.
 
         Later views of a view chain do not change: their terms refer to digits, not to axes.
         """
         return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.instead else t for t in a.terms]))
 
     def expr(self, e: Expr) -> Expr:
-        """Return an expression as it is in this iteration."""
+        """Return an expression with the axis and the accumulators of this iteration."""
         return rebuild(e, self.leaf)
 
     def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return a leaf as it is in this iteration, given its arguments in this iteration."""
+        """Return a leaf with the axis and the accumulators of this iteration. `args` are the leaf's arguments in this iteration."""
         if isinstance(e, Load):
             return Load(e.operand, self.address(e.address), e.dtype, args, e.part)
         if isinstance(e, Position):

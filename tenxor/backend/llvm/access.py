@@ -34,7 +34,7 @@ from .values import from_memory, memory_type, to_memory
 def load(em: Emitter, e: Load) -> Parts:
     """Emit the load of an operand's elements, and return a scalar or the vectors of a step.
 
-    Of complex elements, return the part `e.part`. Both parts are loaded once, together.
+    Complex elements are loaded with both parts at once; the result is the part `e.part`.
     """
     if e.part is None:
         return [from_memory(e.dtype, v) for v in _loaded(em, e)]
@@ -45,7 +45,7 @@ def load(em: Emitter, e: Load) -> Parts:
 
 
 def _loaded(em: Emitter, e: Load) -> Parts:
-    """Emit the load of elements as memory holds them. Return the vectors of the first parts, followed by those of the second parts."""
+    """Emit the load of elements as memory holds them. Return the vectors of the first parts, then those of the second parts, if any."""
     lanes, term = em.lanes, moves_along_lanes(e.address, em.lanes)
     element, pointer = memory_type(em.kernel.operands[e.operand].dtype), pointer_to(em, e.operand)
     parts = parts_of(element)
@@ -68,9 +68,9 @@ def _loaded(em: Emitter, e: Load) -> Parts:
 
 
 def store(em: Emitter, s: Store) -> None:
-    """Emit a store. If its predicate (`s.changes`) is false in all lanes, the emitted code skips the store.
+    """Emit a store. The emitted code skips a store whose predicate (`s.changes`) is false in every lane.
 
-    Otherwise all lanes are written: where the predicate is false, the new value equals the old one.
+    If the predicate is true in some lane, all lanes are written: elsewhere the new value equals the old one.
     """
     if s.changes is None:
         ready(em, s)()

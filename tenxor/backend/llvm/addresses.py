@@ -72,7 +72,7 @@ def _depth(em: Emitter, term: Term, indices: Indices) -> int:
 
 
 def scalar_sum(em: Emitter, address: Address, terms: Sequence[Term], indices: Indices = ()) -> Value:
-    """Emit the sum of the address's offset and the scalar `terms`. Each term is added in the scope in which its index is known."""
+    """Emit the sum of the address's offset and the scalar `terms`. Each term is added in the outermost scope that knows its index."""
     inward = sorted(terms, key=lambda t: _depth(em, t, indices))
     total = None if address.offset is None else em.size(address.offset)
     for k, term in enumerate(inward):
@@ -99,8 +99,7 @@ def scaled(em: Emitter, term: Term, index: Value) -> Value:
 def unit_place(
     em: Emitter, address: Address, term: Term, pointer: Value, element: Type, indices: Indices = ()
 ) -> tuple[Value, Value]:
-    """Emit the pointer to the start of the row along the axis of `term`; return the pointer, and the index of the first lane in this row.
-    """
+    """Emit the pointer to the start of the row along the axis of `term`. Return the pointer, and the row index of the first lane."""
     rest = [t for t in address.terms if t is not term]
     index = em.index(term.axis)
     if not rest and address.offset is None:
@@ -174,7 +173,11 @@ def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
 
 
 def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Parts:
-    """Emit the next view of a view chain: the digits of `numbers` in row-major order of the outer view's sizes, then the inner address."""
+    """Emit the next view of a view chain, for addresses `numbers` of the view before.
+
+    The code divides the numbers into digits, in row-major order of the sizes `outer.digits`, and computes the address `inner` from the
+    digits.
+    """
     sizes = [em.size(s) for s in outer.digits]
     found: list[list[Value]] = []
     for n in numbers:

@@ -1,7 +1,4 @@
-"""Prefetch the operands of the next product in a batch while this product is computed.
-
-The prefetches go to the second cache, since the next product needs the operands later.
-"""
+"""Prefetch the operands of the next product in a batch of products, into the second cache, while this product is computed."""
 
 from __future__ import annotations
 
@@ -20,9 +17,10 @@ Ask = Callable[[Value], None]
 
 
 def rows_ahead(em: Emitter, side: Panels, axis: int, at: Value, rows: int) -> Ask:
-    """Return a function that emits, at a step, the prefetch of a part of the next product's rows.
+    """Return a function that emits, for a step of this product, a prefetch of rows of the next product.
 
-    These are `rows` rows from index `at` on, at the next index of `axis`. The rows are assumed to follow one another in memory.
+    The next product is at the next index of `axis`. Over all steps, the prefetches cover `rows` rows from index `at` on, if rows follow one
+    another in memory.
     """
     line = em.target.caches.line
 
@@ -35,9 +33,9 @@ def rows_ahead(em: Emitter, side: Panels, axis: int, at: Value, rows: int) -> As
 
 
 def columns_ahead(em: Emitter, side: Panels, axis: int, at: Value, columns: int) -> Ask:
-    """Return a function that emits, at a step, the prefetch of the next product's columns at this step.
+    """Return a function that emits, for a step of this product, a prefetch of columns of the next product at the same step.
 
-    These are `columns` columns from index `at` on, at the next index of `axis`.
+    The next product is at the next index of `axis`. A prefetch covers `columns` columns from index `at` on.
     """
 
     def ask(e: Load, start: Value, k: Value) -> None:
@@ -48,9 +46,9 @@ def columns_ahead(em: Emitter, side: Panels, axis: int, at: Value, columns: int)
 
 
 def _asking(em: Emitter, side: Panels, axis: int, at: Value, ask: Callable[[Load, Value, Value], None]) -> Ask:
-    """Return a function of the step that calls `ask` for each value of a side, unless a table moves the value along `axis`.
+    """Return a function that calls `ask(load, start, step)` for each value of a side that moves along `axis`, but not by a table.
 
-    `ask` is given the load, the pointer to its element at index `at` and the first step, at the next index of `axis`, and the step.
+    `start` points to the element at index `at` and the first step, at the next index of `axis`.
     """
     starts: dict[Load, Value] = {}
     for e in side.side.values:

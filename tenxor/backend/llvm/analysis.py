@@ -1,4 +1,4 @@
-"""Analyses of loops and expressions: the state that a loop carries, its stores, and the loops that a value depends on."""
+"""Analyses of loops and expressions: the state carried by a loop, the stores in it, and the loops behind a value."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ...ops.expr import Expr, missing
 
 
 def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
-    """Return the reductions whose state a loop carries from iteration to iteration.
+    """Return the reductions with a state that a loop carries from iteration to iteration.
 
-    These are updated in the loop, but not started in the loop, and their states are no row along this loop or an inner one.
+    Such a reduction is updated in the loop, but not started there, and its states are no row along this loop or an inner loop.
     """
     found: list[int] = []
     for s in loop.body:
@@ -40,7 +40,7 @@ def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
 
 
 def touched(loop: For) -> tuple[set[int], set[int]]:
-    """Return the reductions that a loop starts or updates, and the reductions whose state or result the loop reads."""
+    """Return two sets of reductions: those started or updated in a loop, and those with a state or a result read in the loop."""
     changed = {s.accumulator for s in statements((loop,)) if isinstance(s, (Init, Update))}
     looked_at = {e.accumulator for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
     return changed, looked_at
@@ -52,16 +52,19 @@ def stores(body: tuple[Statement, ...]) -> bool:
 
 
 def runs_along(s: Statement, axis: int) -> bool:
-    """Return whether a statement is a loop along an axis, or contains one."""
+    """Return whether a statement is a loop along an axis, or contains such a loop."""
     return any(isinstance(inner, For) and inner.axis == axis for inner in statements((s,)))
 
 
-Needs = tuple[frozenset[int], frozenset[int], bool]  # the axes, the reductions whose result is read, and whether a running state is read
+Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, reductions with a result that is read, whether a running state is read
 _NOTHING: Needs = (frozenset(), frozenset(), False)
 
 
 def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
-    """Return the axes and the reductions that an expression depends on. `known` holds the answers for subexpressions, and is extended."""
+    """Return the axes and the reductions behind an expression, and whether the expression reads a running state.
+
+    `known` holds the answers for subexpressions, and is extended.
+    """
     if e in known:
         return known[e]
     for part in missing(e, known):

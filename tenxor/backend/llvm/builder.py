@@ -110,8 +110,8 @@ class Value:
     def with_sign_of(self, other: Value) -> Value:
         """Emit a float with the sign of another.
 
-        Singles are made of bits: if LLVM saw that the other was rounded from a double and that the result is rounded to float16, it would
-        round the double to float16 directly, by a function that a process may lack.
+        A single is made of bits: LLVM might see that the other was rounded from a double, and that the result is rounded to float16. LLVM
+        would then round the double to float16 directly, by a function that a process may lack.
         """
         if self.type.scalar.bits == 32:
             return ((self.as_bits() & 0x7FFFFFFF) | (other.as_bits() & -0x80000000)).as_float()
@@ -196,7 +196,7 @@ class Value:
         )
 
     def shuffled(self, lanes: Sequence[int], other: Value | None = None) -> Value:
-        """Emit a vector of the given lanes, in this order; with `other`, lanes from `self.lanes` on are those of `other`."""
+        """Emit a vector of the given lanes, in this order. Lanes from `self.lanes` on are those of `other`."""
         kind, order = self.type, vector(I32, len(lanes))
         behind = "undef" if other is None else other.text
         return self.b.define(
@@ -205,12 +205,12 @@ class Value:
         )
 
     def lane(self, k: Value | int) -> Value:
-        """Emit one lane of a vector."""
+        """Emit a single lane of a vector."""
         at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
         return self.b.define(self.type.scalar, f"extractelement {self.type.text} {self.text}, {at}")
 
     def with_lane(self, k: Value | int, x: Value) -> Value:
-        """Emit a vector with one lane replaced."""
+        """Emit a vector with lane `k` replaced."""
         at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
         return self.b.define(self.type, f"insertelement {self.type.text} {self.text}, {x.type.text} {x.text}, {at}")
 
@@ -222,14 +222,13 @@ class Value:
         return self.b.define(self.type, f"getelementptr {element.text}, {self.type.text} {self.text}, {offset}")
 
     def load(self, kind: Type, name: str | None = None, *, volatile: bool = False, align: int = 0) -> Value:
-        """Emit a load; `align` is the alignment in bytes, by default that of one element. A `volatile` load reads memory at this very
-        moment.
+        """Emit a load; `align` is the alignment in bytes, by default an element's size. `volatile` loads read memory at this very moment.
         """
         known = align or alignment(kind)
         return self.b.define(kind, f"load{' volatile' * volatile} {kind.text}, {self.type.text} {self.text}, align {known}", name)
 
     def store(self, x: Value, align: int = 0, metadata: str = "") -> None:
-        """Emit a store; `align` is the alignment in bytes, by default that of one element."""
+        """Emit a store; `align` is the alignment in bytes, by default an element's size."""
         self.b.do(f"store {x.type.text} {x.text}, {self.type.text} {self.text}, align {align or alignment(x.type)}{metadata}")
 
 
@@ -253,7 +252,7 @@ class Phi(Value):
 
 
 class Block:
-    """A basic block: instructions one after another, of which the last says where to go on."""
+    """A basic block: a sequence of instructions, the last of which is a jump or a return."""
 
     __slots__ = ("lines", "name", "phis")
 
@@ -327,7 +326,7 @@ class Builder:
     ) -> None:
         self.module = module
         self.arguments = [Value(self, kind, f"%{name}") for name, kind in parameters]
-        internal = "internal" if module.functions and not exported else ""  # the others serve the first one
+        internal = "internal" if module.functions and not exported else ""  # further functions serve the first
         kind = " ".join([word for word in (internal, calling, result.text) if word])
         self.header = f"define {kind} @{name}({', '.join(map(repr, self.arguments))}) {attributes}"
         self.blocks: list[Block] = []
@@ -357,7 +356,7 @@ class Builder:
         return Value(self, kind, name)
 
     def binary(self, op: str, x: Value, y: Value | Number) -> Value:
-        """Append an instruction whose two operands and result have one type, and return its value."""
+        """Append an instruction with two operands and a result of the same type, and return its value."""
         kind = x.type
         self._numbers = number = self._numbers + 1
         name = f"%{kind.letter}{number}"
@@ -417,7 +416,7 @@ class Builder:
         return phi
 
     def joined(self, *ways: tuple[Value, Block]) -> Value:
-        """Append a phi node for these values, each paired with the block from which control brings it."""
+        """Append a phi node for values, each paired with the block from which control comes for this value."""
         phi = self.phi(ways[0][0].type)
         for x, block in ways:
             phi.comes(x, block)
@@ -437,7 +436,7 @@ class Builder:
     def only_if(
         self, condition: Value, make: Callable[[], object], weights: tuple[int, int] | None = None, name: str = "then"
     ) -> None:
-        """Emit what `make` emits, to run if the condition holds; `weights` tell how often it holds or not."""
+        """Emit the code of `make`, to run if the condition holds; `weights` tell how often it does and does not."""
         inside, after = self.block(name), self.block("after")
         self.branch_if(condition, inside, after, weights)
         self.cursor.block = inside
@@ -448,7 +447,7 @@ class Builder:
     def choose(
         self, condition: Value, yes: Makes, no: Makes, weights: tuple[int, int] | None = None
     ) -> list[Value]:
-        """Emit two alternatives, of which one runs, and return the values of that one; `weights` tell how often each runs."""
+        """Emit two alternatives, and return the values of the alternative that runs; `weights` tell how often each runs."""
         blocks, after, found = (self.block("yes"), self.block("no")), self.block("after"), []
         self.branch_if(condition, *blocks, weights)
         for block, make in zip(blocks, (yes, no), strict=True):
@@ -460,7 +459,7 @@ class Builder:
         return [self.joined((a, one), (b, other)) for a, b in zip(ones, others, strict=True)]
 
     def rarely(self, condition: Value, make: Callable[[], object]) -> None:
-        """Emit what `make` emits, to run if the condition holds, in a block marked as unlikely."""
+        """Emit the code of `make`, to run if the condition holds, in a block marked as unlikely."""
         self.only_if(condition, make, (1, 99), "rare")
 
 

@@ -1,14 +1,14 @@
 """The disk cache of machine code: no process compiles a kernel that an earlier process has compiled.
 
-A file is named by a hash of everything that its content depends on: the kernel's IR, the target, the versions of LLVM and Tenxor, and the
-sources of the emitter. The file holds a hash of its name and payload, which is checked when the file is read. A damaged, short or foreign
-file is ignored and written anew. Files are put in place whole, so processes may race.
+A file is named by a hash of everything its content depends on: the kernel's IR, the target, the versions of LLVM and Tenxor, and the
+sources of the emitter. The file holds a hash of its name and payload, checked at each read. A damaged, short or foreign file is ignored and
+written anew. Files are put in place whole, so processes may race.
 
 The code read here is executed. So the folder and the files must belong to this user, and no other user may be able to write them
 (`folders`, and docs/threat_model.md). Whatever fails, kernels are compiled, and live in memory.
 
-There are at most `MAX_FILES` files of `MAX_BYTES` together: beyond that, the least recently used files are removed. The limits are checked
-after about every 256th write. The time of the last use is known to the hour.
+The cache holds at most `MAX_FILES` files of `MAX_BYTES` together: beyond that, the least recently used files are removed. The limits are
+checked after about every 256th write. The time of the last use is known to the hour.
 
 `TENXOR_CACHE_DIR` names the folder (empty: no disk cache). By default it is `tenxor` in `XDG_CACHE_HOME`, if that path is absolute, or in
 `~/.cache`. Missing folders on the way are created, for this user alone; but a home is never created.
@@ -40,7 +40,7 @@ PLANNER = ("plans", "rewrite", "layout", "node.py", "known.py", "sizes.py", "rea
 
 
 def sources(*paths: str) -> Iterator[str]:
-    """Yield the paths of sources of this package: the files `paths`, and all Python files below those `paths` that are folders."""
+    """Yield the paths of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
     for path in paths:
         if path.endswith(".py"):
             yield f"{PACKAGE}{path}"
@@ -59,7 +59,7 @@ def _below(folder: str) -> Iterator[str]:
 
 @cache
 def text_of(*paths: str) -> str:
-    """Return a hash of sources of this package: of the files `paths`, and all Python files below those `paths` that are folders."""
+    """Return a hash of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
     digest = blake2b(digest_size=_DIGEST)
     for source in sources(*paths):
         with open(source, "rb") as file:
@@ -94,7 +94,7 @@ def hash_of(text: str) -> str:
 
 
 def key_by(text_hash: str, machine: str, emitter: str) -> str:
-    """Return the file name for the code of a kernel whose IR has this hash, on this machine, by an emitter whose sources have this hash."""
+    """Return the file name for the code of a kernel, by the hash of the IR, the machine, and the hash of the emitter's sources."""
     return hash_of("\n".join((text_hash, machine, emitter)))
 
 
@@ -103,7 +103,7 @@ def _hash(content: bytes) -> bytes:
 
 
 def location() -> str:
-    """Return the path of the cache folder, which may be missing; raise Refused if there must be no disk cache."""
+    """Return the path of the cache folder, which may be missing; raise Refused for settings without a disk cache."""
     named = os.environ.get("TENXOR_CACHE_DIR")
     if named == "":
         raise Refused("TENXOR_CACHE_DIR is empty")
@@ -172,7 +172,7 @@ def read(key: str) -> bytes | None:
 
 
 def sealed(key: str, payload: bytes) -> bytes:
-    """Return the content of the file that stores a payload under a key. It contains a hash of both."""
+    """Return the content of the file for a payload under a key, with a hash of both."""
     return _MAGIC + _hash(key.encode() + payload) + payload
 
 
@@ -207,7 +207,7 @@ def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
 
 
 def trouble(folder: OwnFolder, name: str) -> str | None:
-    """Return why a file in the folder is not used as a kernel; None if it is."""
+    """Return why a file in the folder is not used as a kernel; None if it is used."""
     import re
 
     if not re.fullmatch(_OURS, name):

@@ -1,8 +1,8 @@
-"""The vectors by which a product takes the columns of a panel: as many as a tile is wide, or fewer for the last columns.
+"""The vectors for the columns of a panel in a product: as many as a tile is wide, or fewer for the last columns.
 
 Where masked stores cost nothing, the last vector has a mask. Elsewhere a masked store takes a dozen cycles, as long as a row of a small
-product. So there are vectors without masks for any number of columns: the last vector begins early enough to end with the last column. It
-repeats some of the work of the vector before, with the same results.
+product. So vectors without masks cover any number of columns: the last vector begins early enough to end with the last column. It repeats
+some of the work of the vector before, with the same results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .emitter import Emitter
 from .packing import Columns, Panels
 from .types import I1
 
-Way = tuple[Value, Columns]  # a condition, and the vectors to use if it holds at run time
+Way = tuple[Value, Columns]  # a condition at run time, and the vectors to use if it holds
 
 
 class Taken(NamedTuple):
@@ -35,9 +35,9 @@ class Taken(NamedTuple):
 
 
 def ways(em: Emitter, side: Panels, taken: Taken, panel: tuple[Value, Value], first: Value) -> Iterator[Way]:
-    """Yield the ways to take the columns of a panel, given as begin and end, in a block of columns that begins at `first`.
+    """Yield the ways to cover the columns of a panel (begin and end), in a block of columns from `first` on.
 
-    The ways whose conditions hold at run time take each column of the panel.
+    A way is a condition and vectors. The vectors of the ways with a true condition cover each column of the panel.
     """
     em.inmost()
     left, right = panel
@@ -56,9 +56,9 @@ def ways(em: Emitter, side: Panels, taken: Taken, panel: tuple[Value, Value], fi
 
 
 def _masked(taken: Taken, count: Value) -> Iterator[Way]:
-    """Yield the ways with a mask for the last vector, for `count` columns.
+    """Yield the ways to cover `count` columns of a panel with a mask for the last vector.
 
-    At most one way with wide vectors applies. The last way takes a remainder in half a vector.
+    At most one way with wide vectors applies. The last way covers a remainder in half a vector.
     """
     most, width, half = taken.most, taken.width, taken.half
     for nr in range(most, 0, -1):
@@ -72,9 +72,9 @@ def _masked(taken: Taken, count: Value) -> Iterator[Way]:
 
 
 def _whole(taken: Taken, count: Value, before: Value) -> list[Way]:
-    """Return the ways without masks for `count` columns; each applies where no earlier one does.
+    """Return the ways to cover `count` columns of a panel without masks; each applies where no earlier one does.
 
-    `before` is the number of columns from the begin of the block to the end of the panel. Fewer columns than a vector has lanes are taken
+    `before` is the number of columns from the begin of the block to the end of the panel. Fewer columns than a vector's lanes are covered
     by two vectors of half the width, or of a quarter, and so on.
     """
     width, most, found = taken.width, taken.most, list[Way]()

@@ -112,7 +112,7 @@ class Compiler:
         return self.kernels.get(kernel)
 
     def _facts(self, kernel: Kernel, text: str) -> Facts:
-        """Return the properties of a kernel that launches need, with the hash by which its code is found again."""
+        """Return the properties of a kernel for its launches, and the hash of its fingerprint `text`."""
         product = kernel.product
         twins = None if product is None else Twins(product.twins)
         least = kernel.grain(self.target.sharing) if kernel.split >= 0 else 0
@@ -151,7 +151,7 @@ class Compiler:
         return found
 
     def sharing(self) -> Any:
-        """Return the functions by which threads share loops (`sharing.py`); None if the system lacks what they call."""
+        """Return the functions that share loops between threads (`sharing.py`); None on a system without the necessary semaphores."""
         if self._sharing is None:
             from . import sharing
 
@@ -160,7 +160,7 @@ class Compiler:
         return self._sharing
 
     def repeating(self) -> Repeat:
-        """Return the function that runs kernels one after the other, repeatedly (`repeating.py`). It releases the GIL."""
+        """Return the function that runs kernels in turn, repeatedly, with the GIL released (`repeating.py`)."""
         if self._repeating is None:
             from .repeating import ENTRY as entry
             from .repeating import text
@@ -194,10 +194,10 @@ class Compiler:
         return library, "compiled"
 
     def _found(self, text_hash: str, symbols: tuple[str, ...], *, ask: bool = False) -> tuple[Linked, str] | None:
-        """Return the code stored under a hash, and where it comes from: the package or the disk; None if there is none.
+        """Return the code stored under a hash, and its origin, "shipped" or "disk"; None if no code is stored.
 
-        If LLVM was never asked about this machine, no code on disk was compiled for it. So LLVM is only asked now if the caller is going to
-        compile (`ask`).
+        The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
+        caller that is going to compile anyway (`ask`).
         """
         image = self.shipped.read(text_hash) if self.shipped else None
         library = None if image is None else link(image, symbols)
@@ -248,8 +248,8 @@ _compiler: Compiler | None = None
 def compiler() -> Compiler:
     """Return the compiler of this process, and make it at the first call.
 
-    Threads that ask at the same time may each make a compiler; all get the one that was stored first. No lock is held, since a new compiler
-    asks LLVM, and a signal handler may compute meanwhile.
+    Threads that ask at the same time may each make a compiler; all get the first one stored. No lock is held, since a new compiler asks
+    LLVM, and a signal handler may compute meanwhile.
     """
     global _compiler
     if _compiler is None:

@@ -61,7 +61,7 @@ LEAVES: Mapping[type[Expr], Leaf] = {
 def emit(kernel: Kernel, target: Target) -> str:
     """Return the LLVM module of a kernel, as text, with the function `kernel(arguments, begin, end, worker)`.
 
-    The function runs the kernel's loops, the shared one from `begin` to `end`. `worker` is the number of the thread that runs it.
+    The function runs the kernel's loops, the shared loop from `begin` to `end`. `worker` is the number of the calling thread.
     """
     kernel = rootless(kernel)
     em = Emitter(kernel, target, LEAVES, STATEMENTS)

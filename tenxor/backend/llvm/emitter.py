@@ -1,7 +1,7 @@
 """The state shared by the emitters of loops and memory accesses: the open loops, and the values emitted in each loop.
 
-A value is emitted once per loop, in the outermost loop in which everything that it depends on is known. So a scope, the body of one loop or
-the function itself, keeps its block open while the loops inside are written. The jump from the scope into an inner loop comes last.
+A value is emitted once per loop, in the outermost loop in which all its operands are known. So a scope, the body of a loop or the function
+itself, keeps its block open while the loops inside are written. The jump from the scope into an inner loop comes last.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ class Emitter:
         self.at(came_from)
 
     def once(self, depth: int, key: object, make: Callable[[], T]) -> T:
-        """Return the result of `make()`, which emits code in the scope at `depth`; a second call with this key emits nothing.
+        """Return the result of `make()`, which emits code in the scope at `depth`. A second call with the same key emits nothing.
 
-        The builder stays where it was.
+        The builder continues at its present place afterwards.
         """
         known = self.scopes[depth].known
         found: T | None = known.get(key)
@@ -157,7 +157,7 @@ class Emitter:
         return self.argument(len(k.operands) + k.tables + len(k.scalars) + index, f"s{index}")
 
     def stopped(self) -> Value:
-        """Emit whether the kernel must stop: a volatile load of the stop flag of a kernel that listens, at this very place."""
+        """Emit whether the kernel must stop: a volatile load of the stop flag, at this very place. The kernel must listen."""
         k = self.kernel
         place = self.arguments.at(len(k.operands) + k.tables + len(k.scalars) + k.sizes, I64)
         return place.load(I64, volatile=True).differs(0)
@@ -182,7 +182,7 @@ class Emitter:
         return self.once(0, "scratch", lambda: first + self.worker * size)
 
     def on_stack(self, element: Type, size: int, name: str) -> Value:
-        """Emit stack memory for so many elements, allocated at the entry of the function, and return the pointer to it."""
+        """Emit stack memory for `size` elements, allocated at the entry of the function, and return its pointer."""
         before, entry = self.b.cursor, self.b.entry
         self.b.cursor, written = Cursor(entry), entry.lines
         entry.lines = []
@@ -205,10 +205,11 @@ class Emitter:
         accumulators: Iterable[int] = (),
         inside: bool = True,
     ) -> Value:
-        """Emit a loop from `begin` on, while `needs` more indices are before `end`; return the index where it stops.
+        """Emit a loop from `begin` on, while at least `needs` indices are left before `end`; return the index where it stops.
 
         `turn` emits one iteration at an index, and returns the next index. The states of the reductions `accumulators` are carried from
-        iteration to iteration. If not `inside`, the index is not the axis's own for the code in the loop, but that of a block of the axis.
+        iteration to iteration. If not `inside`, the loop runs over blocks of the axis, and the code inside must not use the index as the
+        axis's own.
         """
         b, depth, name = self.b, len(self.scopes) - 1, axis_name(axis)
         head, body, done = (b.block(f"{name}.{part}") for part in ("head", "body", "done"))
@@ -316,7 +317,7 @@ class Emitter:
         return self.widened(self.value(e), e)
 
     def widened(self, parts: Parts, of: Expr) -> Parts:
-        """Return the value `parts` of the expression `of` in vectors: unchanged if it has lanes, else a scalar in every lane."""
+        """Return the value `parts` of the expression `of` in vectors: unchanged if already in vectors, else a scalar in every lane."""
         lanes = self.lanes
         if parts[0].lanes or lanes is None:
             return parts

@@ -1,8 +1,8 @@
-"""Facts about this machine and this installation, which also a process that compiles nothing needs.
+"""Facts about this machine and this installation, needed also by a process that compiles nothing.
 
-To load LLVM and ask it takes longer than everything else that a process does before its first result; to read the sources of the emitter
-takes a tenth of that. So the answers are stored on disk, beside the kernels, as long as they cannot have changed: until the system boots
-again, or a file that they come from changes.
+To load LLVM and ask it takes longer than everything else in a process before the first result; to read the emitter's sources takes a tenth
+of that. So the answers are stored on disk, beside the kernels, as long as they cannot have changed: until the system boots again, or until
+one of the files they come from changes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Found(NamedTuple):
 
     @property
     def processor(self) -> Processor:
-        """The description of this machine for LLVM: everything it has, but AMD's SSE4A instructions.
+        """The description of this machine for LLVM: all its features but AMD's SSE4A.
 
-        These have no AVX form, and one of them among AVX instructions takes hundreds of cycles.
+        SSE4A instructions have no AVX form, and a single one among AVX instructions takes hundreds of cycles.
         """
         return Processor(self.triple, self.cpu, self.attributes.replace("+sse4a", "-sse4a"))
 
@@ -72,7 +72,7 @@ def emitter() -> str | None:
 
 
 def planner() -> str | None:
-    """Return a text with the hashes of all sources that decide what a plan is; None if they cannot be read now."""
+    """Return a text with the hashes of all sources that decide about plans; None if the sources cannot be read now."""
     return _texts() or None
 
 
@@ -85,7 +85,7 @@ def _texts() -> str:
 
 
 def _before(key: str | None) -> str | None:
-    """Return the answer that an earlier process stored under a key; None if there is none, or if `key` is None."""
+    """Return the answer stored by an earlier process under a key; None without such an answer, or without a key."""
     content = cache.read(key) if key else None
     return None if content is None else content.decode()
 
@@ -101,14 +101,15 @@ def _now(key: str | None, ask: Callable[[], str]) -> str:
 # --- unchanged sources of an installed package ---------------------------------------------------------------------
 
 
-# The name of a file beside the shipped code. Whoever builds the package writes the answer of `_texts` there, and a hash of the sources.
+# The name of a file beside the shipped code. The build of the package writes the answer of `_texts` to this file, and a hash of the
+# sources.
 MADE = "sources"
 
 
 def as_made() -> str:
-    """Return the answer of `_texts` without reading any source; empty if that is not possible.
+    """Return the answer of `_texts` without reading a source; empty if that is not possible.
 
-    An installer leaves a list with the hashes of all files, RECORD, when the files are in place ("Recording installed projects", in the
+    When the files are in place, an installer writes a list with the hash of each file, RECORD ("Recording installed projects", in the
     specifications of packaging). So a source that was not touched since has the hash in the list.
     """
     try:
@@ -153,9 +154,9 @@ def _asked() -> str:
 
 
 def _key(files: Iterable[str]) -> str | None:
-    """Return the name under which an answer from `files` is stored; None if it cannot be determined.
+    """Return the name under which an answer from `files` is stored; None if the name cannot be determined.
 
-    The name is a hash of everything that the answer depends on: this boot of the system, the versions, and the status of the files.
+    The name is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files.
     """
     try:
         facts = [said("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_of_file, files)]

@@ -121,14 +121,14 @@ class Native(OnHost):
 
 
 def _rows(bound: Sequence[_Bound], blocks: Sequence[Array], pieces: Sequence[int]) -> bytes:
-    """Return the records from which machine code runs kernels one after the other (`repeating.py`), packed."""
+    """Return the packed records of kernels for the machine code that runs them in turn (`repeating.py`)."""
     each = zip(bound, blocks, pieces, strict=True)
     rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
     return struct.pack(f"={len(rows) * repeating.WORDS}q", *[word for row in rows for word in row])
 
 
 class _Bound:
-    """A kernel with the packed arguments for one set of shapes. A launch fills in only the addresses and the scalars."""
+    """A kernel with the packed arguments for a set of shapes. A launch fills in only the addresses and the scalars."""
 
     __slots__ = (
         "at",
@@ -258,8 +258,7 @@ class _Bound:
         return found
 
     def shares(self, threads: int) -> tuple[int, int, bool]:
-        """Return how `threads` threads share the loop: the time in additions, the grain of the chunks, and whether one thread runs alone.
-        """
+        """Return how `threads` threads share the loop: the time in additions, the grain of the chunks, and whether a thread runs alone."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
         alone = work < sharing.share or self.in_order
         if self.scratch:  # each chunk packs its operands anew
@@ -288,7 +287,7 @@ class _Bound:
     def in_place(self, packed: bytes, once: Once, threads: int, read: list[Buffer], held: object) -> None:
         """Run a kernel that overwrites memory it reads, with the GIL released, on `threads` threads if the work is large.
 
-        If the run is interrupted, the rest refers to everything that it needs later: to the buffers `read`, and to `held`.
+        If the run is interrupted, the rest of the loop keeps the memory it needs alive: the buffers `read`, and `held`.
         """
         work, grain, alone = self.shares(threads)
         if any(buffer.pins for buffer in read):

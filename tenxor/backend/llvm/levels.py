@@ -1,6 +1,7 @@
-"""The features of this processor, as it reports them. LLVM knows more, but takes longer to ask than everything else before a first result.
+"""The features of this processor, as reported by CPUID. LLVM knows more, but takes longer to ask than all steps before a first result.
 
-x86-64 has levels, each with the instructions of those below. A process that knows its level can run code compiled for the level elsewhere.
+x86-64 has levels, each with the instructions of the lower levels. A process that knows its level can run code compiled elsewhere for this
+level.
 
 Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID and XGETBV; System V Application Binary Interface,
 AMD64 Architecture Processor Supplement, 3.1.1 (levels).
@@ -36,7 +37,7 @@ _XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
 
 
 class Level(NamedTuple):
-    """A level by its name, and the plain machine that has exactly this level."""
+    """A level by its name, and the plain machine of exactly this level."""
 
     name: str
     target: Target
@@ -100,7 +101,7 @@ def _told() -> frozenset[str]:
 
 
 def level() -> Level | None:
-    """Return the level of the processor; None if there is no code for it: it has less than x86-64-v3, or is between two levels."""
+    """Return the level of the processor; None for less than x86-64-v3, or something between two levels: no code is shipped for these."""
     told = features()
     third = {*_FIRST, "bmi", "avx2", "bmi2", *_EXTENDED}
     if not told >= third:

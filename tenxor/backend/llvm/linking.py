@@ -1,8 +1,8 @@
-"""A linker that makes object files ready to run without LLVM, which takes longer to load than most programs wait for their first result.
+"""A linker that makes object files ready to run without LLVM; to load LLVM takes longer than most programs wait for their first result.
 
-LLVM's object file of a kernel is simple: sections, and relocations, the places in them where addresses belong. The linker puts the sections
-into memory of their own and fills the addresses in. Then the code can be run and no longer written. So a kernel found on disk needs nothing
-else. The linker only reads ELF for x86-64. It leaves files of another kind, or with an unknown feature, to LLVM.
+LLVM's object file of a kernel is simple: sections, and relocations, the places in them where addresses belong. The linker copies the
+sections to memory of their own and fills the addresses in. From then on the code can be run, but not written. So a kernel found on disk
+does not need LLVM. The linker only reads ELF for x86-64, and leaves files of another kind, or with an unknown feature, to LLVM.
 
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, 4.4.1 (relocation types).
 """
@@ -126,7 +126,7 @@ Where = Callable[[int], int]  # the address of a section, by its number
 
 
 def _fill(memory: bytearray, base: int, image: bytes, sections: list[_Section], table: _Section, where: Where) -> None:
-    """Apply a table of relocations, all in one section: write each address into `memory`, as it is or as a distance.
+    """Apply the relocations of a table, all of the same section: write each address into `memory`, absolute or as a distance.
 
     `base` is the address of `memory`, and `image` is the object file.
     """

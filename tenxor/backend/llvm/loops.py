@@ -1,8 +1,8 @@
 """Emit loops: over whole axes and blocks, in chunks, with lanes along an axis or across a reduction.
 
-Lanes run along one axis of each nest. Such a loop is emitted twice: with steps of `unroll` whole vectors, and with masked single vectors
-for the rest. If an iteration computes much, the loop is emitted once, and only its loads and stores twice. A reduction across the lanes
-keeps a state in each lane. These states are combined in a fixed order behind the loop.
+Each nest has lanes along a single axis. The loop over this axis is emitted twice: with steps of `unroll` whole vectors, and with masked
+single vectors for the rest. If an iteration computes much, the loop is emitted once, and only its loads and stores twice. A reduction
+across the lanes keeps a state in each lane, and combines the lanes in a fixed order behind the loop.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ LISTENED = 1 << 12  # iterations of an innermost loop between two reads of the s
 
 
 def loop(em: Emitter, s: For) -> None:
-    """Emit a loop over the part of an axis that runs here."""
+    """Emit a loop over the present part of its axis."""
     _between(em, s, *em.range(s.axis))
 
 
 def _between(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop from one index of its axis to another, in the way that suits it: over blocks, with lanes, side by side, or plain."""
+    """Emit a loop from `begin` to `end`, in a suitable way: over blocks, with lanes, with iterations side by side, or plain."""
     axis = em.kernel.axes[s.axis]
     if s.block:
         _over_blocks(em, s, begin, end)
@@ -64,7 +64,7 @@ def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on, in chunks if it adds up floats; return the index where it stops."""
+    """Emit a loop in whole steps from `begin` on; return the index where it stops. Sums of floats are taken in chunks."""
     across = carried(s, em.kernel.accumulators)
     chunk = reductions.chunk(em, s, across) * step
     if not chunk:
@@ -110,7 +110,7 @@ def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
 
 
 def _listens(em: Emitter, s: For) -> bool:
-    """Return whether a loop reads the stop flag: it is not parallel, so all of it may be one long iteration of a parallel loop."""
+    """Return whether a loop reads the stop flag. A loop that is not parallel does: it may be a single long iteration of a parallel loop."""
     return em.listens and not em.kernel.axes[s.axis].parallel
 
 
@@ -212,9 +212,10 @@ def _in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> Non
 
 
 def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:
-    """Emit the code that `run` emits, with a state in each lane along an axis for the reductions `across`; then combine the lanes.
+    """Emit the code of `run`, with a state in each lane along an axis for the reductions `across`; then combine the lanes.
 
-    The number of lanes follows from the states of these reductions alone. So they add in the same order whatever else the kernel computes.
+    The number of lanes depends only on the states of these reductions. So they add in the same order, whatever the rest of the kernel
+    computes.
     """
     entered = {f: em.states[f] for f in across}
     widest = max(d.itemsize for f in across for d in em.kernel.accumulators[f].states)

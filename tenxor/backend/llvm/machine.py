@@ -1,7 +1,7 @@
-"""LLVM itself, loaded with this module: its description of this machine, object files for any target, and its linker.
+"""LLVM itself, loaded with this module: a description of this machine, object files for any target, and LLVM's linker.
 
-LLVM is called in a worker thread, one call at a time, so that Ctrl-C interrupts the wait. The main thread could also lose a signal's error:
-llvmlite releases LLVM's objects in methods named `__del__`, and Python swallows the errors raised there.
+LLVM is called in a worker thread, one call at a time, so that Ctrl-C interrupts the wait. In the main thread, an interrupt could also be
+lost: llvmlite frees LLVM's objects in methods named `__del__`, and Python swallows errors raised there.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def machine_of(target: Target) -> Any:
 def image_of(llvm_ir: str, machine: Any) -> bytes:
     """Return the object file of a module in LLVM IR.
 
-    LLVM's strength reduction of loops is off: it would take as long as half of all other passes, and finds nothing to gain in these loops.
+    LLVM's strength reduction of loops is off: it would take half as long as the rest of the compilation, and gains nothing in these loops.
     It is turned on again for other users of LLVM in this process.
     """
     module = binding.parse_assembly(llvm_ir)
@@ -89,13 +89,13 @@ def assembly_of(llvm_ir: str, machine: Any) -> str:
     return text
 
 
-# LLVM keeps 4.5 kB of an unloaded library until the JIT that linked it is deallocated, with the last of its libraries. A JIT takes 120 kB
+# LLVM keeps 4.5 kB of an unloaded library until the JIT behind it is deallocated, with the last of the JIT's libraries. A JIT takes 120 kB
 # and a millisecond.
-LIBRARIES = 32  # libraries that one JIT links
+LIBRARIES = 32  # libraries per JIT
 
 
 class _Loaded(ref[Linked]):
-    """A weak reference to code that LLVM linked, with LLVM's library."""
+    """A weak reference to code linked by LLVM, with LLVM's library."""
 
     __slots__ = ("library",)
 
@@ -103,9 +103,9 @@ class _Loaded(ref[Linked]):
 
 
 class Linker:
-    """LLVM's own linker, for the object files that `linking` leaves to it.
+    """LLVM's own linker, for the object files left to it by `linking`.
 
-    A library that is no longer referenced is unloaded with the next call of `link`. Linked code refers to the linker.
+    Each call of `link` unloads the libraries that are no longer referenced. Linked code refers to the linker.
     """
 
     def __init__(self, machine: Any) -> None:

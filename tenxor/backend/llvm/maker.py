@@ -1,4 +1,4 @@
-"""A compiler for each level of x86-64 that collects its object files, for `shipped.py` to find on other machines."""
+"""A compiler for each level of x86-64, which collects its object files for `shipped.py` on other machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .linking import Linked
 
 
 class Maker(Compiler):
-    """The compiler for a level, which collects its object files by name.
+    """The compiler for a level; it collects its object files by name.
 
     The object files are linked but never run, as this processor may lack instructions of the level.
     """
@@ -34,8 +34,7 @@ class Maker(Compiler):
 
     @contextmanager
     def instead(self) -> Iterator[None]:
-        """Make this the compiler of the process for the body of the `with` statement: kernels are then planned and compiled for its level.
-        """
+        """Make this the compiler of the process for the body of a `with` statement: kernels are then planned and compiled for the level."""
         before, compiler._compiler = compiler._compiler, self
         try:
             yield
@@ -43,21 +42,21 @@ class Maker(Compiler):
             compiler._compiler = before
 
     def keep_plan(self, text: str, content: bytes) -> None:
-        """Add the data about a plan with this text to the objects that are shipped."""
+        """Add the data of a plan with this text to the shipped objects."""
         self.objects[shipped.plan_key(text, self.level, self.planner)] = content
 
     @property
     def file(self) -> str:
-        """The name of the file that is shipped."""
+        """The name of the shipped file."""
         return self.level.name + shipped.SUFFIX
 
     def content(self) -> bytes:
-        """Return the content of the file that is shipped: all objects collected so far."""
+        """Return the content of the shipped file, with all objects so far."""
         return shipped.written(self.objects, self.emitter)
 
 
 def made_of() -> tuple[str, str]:
-    """Return the name and the content of the file that tells from which sources the shipped code was built; see `found.as_made`."""
+    """Return the name and the content of the file about the sources of the shipped code; see `found.as_made`."""
     from base64 import urlsafe_b64encode
     from hashlib import sha256
 

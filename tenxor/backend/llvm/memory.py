@@ -35,7 +35,7 @@ def lanes_before(end: Value, at: Value, vectors: int, width: int) -> Parts:
 
 
 def mask_of(em: Emitter, width: int) -> Value:
-    """Return the mask of the active lanes; a mask of all lanes if there is none."""
+    """Return the mask of the active lanes, with all lanes active by default."""
     mask = None if em.lanes is None else em.lanes.mask
     return em.b.constant(vector(I1, width), True) if mask is None else mask
 
@@ -81,7 +81,10 @@ def for_parts(mask: Value, parts: int) -> Value:
 
 
 def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) -> Value:
-    """Emit the load of vector `u` of contiguous elements, in active lanes only. The parts of an element lie side by side in the vector."""
+    """Emit the load of vector number `u` of a step, of contiguous elements, in active lanes only.
+
+    `start` points to index 0, and `index` is that of the step's first element. The parts of an element stay side by side.
+    """
     assert em.lanes is not None
     width, parts, count = em.lanes.width, parts_of(element), count_at_work(em)
     place, kind = vector_place(start, index, u * width, element), vector(element.element, parts * width)
@@ -99,9 +102,10 @@ def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) 
 def store_vector(
     em: Emitter, start: Value, index: Value, u: int, element: Type, parts: Sequence[Value], streamed: bool
 ) -> None:
-    """Emit the store of vector `u` of contiguous elements, given a vector of each part, in active lanes only.
+    """Emit the store of vector number `u` of a step, to contiguous elements, in active lanes only, given a vector of each part.
 
-    `streamed` stores are aligned, and past the cache if the vector is long enough.
+    `start` points to index 0, and `index` is that of the step's first element. A `streamed` store is aligned, and past the cache if the
+    vector is long enough.
     """
     assert em.lanes is not None
     width, n, count = em.lanes.width, len(parts), count_at_work(em)
@@ -130,9 +134,9 @@ def store_vector(
 
 
 def load_first(place: Value, kind: Type, count: Value) -> Value:
-    """Emit the load of the first `count` lanes of a vector, with zeros behind, for elements for which a processor has no masks.
+    """Emit the load of the first `count` lanes of a vector, with zeros behind, for elements that a processor cannot load under a mask.
 
-    The code loads the whole vector, or half of it, then half of the half that is left, and so on. For a mask, LLVM would test each lane.
+    The code loads the whole vector, or half of it, then half of the remaining half, and so on. With a mask, LLVM would test each lane.
     """
     count = larger(smaller(count, kind.lanes), 0)
     found = _load_halves(place, kind.scalar, kind.lanes, count)
@@ -152,7 +156,7 @@ def _load_halves(place: Value, element: Type, lanes: int, count: Value) -> Value
 
 
 def store_first(x: Value, place: Value, count: Value) -> None:
-    """Emit the store of the first `count` lanes of a vector: of all, or half of it, then half of the half that is left, and so on.
+    """Emit the store of the first `count` lanes of a vector: all lanes, or half of them, then half of the remaining half, and so on.
 
     In a loop these branches are predictable, while a masked store may take a dozen cycles.
     """
@@ -272,9 +276,9 @@ def _load_pairs_singly(em: Emitter, place: Value, index: Value, stride: Value, p
 
 
 def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type) -> Parts:
-    """Emit the load of elements a few steps apart, by whole vectors from the first element needed to the last, and no further.
+    """Emit the load of elements `step` apart (a small number), by whole vectors from the first element needed to the last, and no further.
 
-    Under a mask, only the first lanes may be active. Return the vectors of the first parts, followed by those of the second parts.
+    Under a mask, only the first lanes may be active. Return the vectors of the first parts, then those of the second parts, if any.
     """
     lanes = em.lanes
     assert lanes is not None
@@ -313,7 +317,7 @@ def _near(em: Emitter, place: Value, element: Type, start: int, step: int) -> Va
 
 
 def _where_in(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:
-    """Return which of the vectors that begin at `starts` has part number `at`, and in which lane."""
+    """Return the vector that has part number `at`, and the lane. The vectors begin at the parts `starts`."""
     k = min(at // width, len(starts) - 1)
     return k, at - starts[k]
 
@@ -335,7 +339,7 @@ def _picked(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
 def store_near(
     em: Emitter, place: Value, index: Value, u: int, element: Type, parts: Sequence[Value], step: int
 ) -> None:
-    """Emit the store of vector `u` of elements a few steps apart, given a vector of each part.
+    """Emit the store of vector number `u` of a step, to elements `step` apart (a small number), given a vector of each part.
 
     The stores are whole vectors under masks: only the elements are written, not the memory between them.
     """

@@ -26,14 +26,14 @@ from .values import from_memory, load, load_masked, memory_type, store_masked, t
 
 Row = Callable[[Value, int, int], Value]  # emits the element at a step, of a value by number, in a row of the tile
 Vectors = Callable[[Value, int], Parts]  # emits the vectors of elements at a step, of a value by number
-Masks = Sequence[Value | None]  # for each vector of columns, the mask of its columns; None if it is full and contiguous
+Masks = Sequence[Value | None]  # the mask of each vector of columns; None for a full, contiguous vector
 
 
 class Columns(NamedTuple):
-    """The vectors of a tile's columns: the lanes of each vector, and how far behind the panel's first column each vector begins.
+    """The vectors of a tile's columns: the lanes of each vector, and the distance of each from the first column of the panel.
 
-    `whole` means that all lanes of all vectors are columns of the block, and are written. `together` means that the elements of each vector
-    are known to be contiguous.
+    With `whole`, all lanes of the vectors are columns of the block, and are written. With `together`, the elements of each vector are known
+    to be contiguous.
     """
 
     width: int
@@ -43,15 +43,15 @@ class Columns(NamedTuple):
 
 
 def bytes_of(side: Side) -> int:
-    """Return the packed bytes of one index at one step."""
+    """Return the packed bytes of a side for a single index and step."""
     return sum(e.dtype.compute.itemsize for e in side.values)
 
 
 class Panels:
-    """One side of a product: packed in panels of `panel` indices, or read where it is stored.
+    """A side of a product, packed in panels of `panel` indices, or read in place.
 
-    `steps` are the number of all steps (K), and the number of steps in a panel: all, or the most that are packed at a time. A side that is
-    read where it is stored, but in runs, has memory for some hundred steps of one panel.
+    `steps` are the number of all steps (K), and the number of steps in a panel: all, or the most packed at a time. A side read in place,
+    but in runs, has memory for some hundred steps of a single panel.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Panels:
     # Packed
 
     def fill(self, first: Value, last: Value) -> None:
-        """Emit the packing of a block of indices, unless the side is read where it is stored."""
+        """Emit the packing of the indices `first..last`, unless the side is read in place."""
         if self.side.packed:
             for index, e in enumerate(self.side.values):
                 term = self.table_of(e)
@@ -89,19 +89,20 @@ class Panels:
         return self.place.at(padded * (self.steps + self.em.target.loops.square) * self.bytes_before(index), I8)
 
     def bytes_before(self, index: int) -> int:
-        """Return the bytes of the values before number `index`, for one index at one step."""
+        """Return the packed bytes of the values before number `index`, for a single index and step."""
         return sum(e.dtype.compute.itemsize for e in self.side.values[:index])
 
     def panel_at(self, index: int, first: Value, at: Value) -> Value:
-        """Emit the pointer to the panel that begins with index `at`, in a block from `first` on, of value number `index`."""
+        """Emit the pointer to the panel for value number `index`, from index `at` of the side's axis on, in a block from `first` on."""
         self.em.inmost()
         element = memory_type(self.side.values[index].dtype.compute)
         return self.start(index).at((at - first) * self.steps, element)
 
     def first_step(self, index: int, first: Value, at: Value) -> Value:
-        """Emit the pointer to the place of step 0 in the panel that begins with index `at`, in a block from `first` on.
+        """Emit the pointer to step 0 of the panel from index `at` of the side's axis on, in a block from `first` on, for value number
+        `index`.
 
-        If later steps are packed, the pointer is in front of the panel, so that adding a step's offset gives the step.
+        If only later steps are packed, the pointer is in front of the panel; adding the offset of a packed step leads into the panel.
         """
         place = self.panel_at(index, first, at)
         if self.span is None:
@@ -114,10 +115,10 @@ class Panels:
         return self.em.b.binary("srem", at - first, self.panel)
 
     def over_steps(self, needs: int, body: Callable[[Value, Value], Value], begin: Value | None = None) -> Value:
-        """Emit loops over the packed steps, the innermost from `begin` on while `needs` steps are left. Return the index where it stops.
+        """Emit loops over the packed steps of a product; return the index where the innermost loop stops.
 
-        `body` is given the innermost index, and the number of the step among the packed steps. It emits one iteration, and returns the next
-        index.
+        The innermost loop runs from `begin` on while `needs` steps are left. `body` emits an iteration, given the innermost index and the
+        number of the step among the packed ones, and returns the next index.
         """
         em, zero = self.em, self.em.b.constant(I64, 0)
         stopped: list[Value] = []
@@ -185,14 +186,14 @@ class Panels:
         em.repeated(self.axis, rest, last, few)
 
     def table_of(self, e: Expr) -> Term | None:
-        """Return the table term by which the indices of a value are stored in runs; None without one."""
+        """Return the term of a value with a table for the side's axis, if the indices are stored in runs; else None."""
         if not self.side.runs:
             return None
         assert isinstance(e, Load)
         return next((t for t in e.address.terms if t.axis == self.axis and t.how == "table"), None)
 
     def fill_runs(self, index: int, e: Expr, term: Term, first: Value, last: Value) -> None:
-        """Emit the packing of a value whose indices are stored in runs: each run is copied as a whole, panel by panel."""
+        """Emit the packing of a value with indices in runs: each run is copied as a whole, panel by panel."""
 
         def panel(at: Value) -> Value:
             self.em.inmost()
@@ -204,9 +205,9 @@ class Panels:
         self.em.repeated(self.axis, first, last, panel, inside=False)
 
     def copy_runs(self, e: Expr, term: Term, indices: tuple[Value, Value], into: Value, steps: tuple[Value, Value]) -> None:
-        """Emit the copy of the runs of a panel, at each of some steps.
+        """Emit the copy of the runs of a panel, for a range of steps.
 
-        The stores have masks. Where these cost much, whole vectors are stored, together with their neighbours in the panel.
+        The stores have masks. Where masks cost much, whole vectors are stored, with their neighbours in the panel unchanged.
         """
         em, width, (at, end) = self.em, self.em.width, indices
         assert isinstance(e, Load)
@@ -244,7 +245,7 @@ class Panels:
         em.repeated(self.axis, at, end, run, inside=False)
 
     def run(self, term: Term, j: Value, end: Value) -> tuple[Value, Value, Value]:
-        """Emit the first run from index `j` on, at most a vector long: the offset of its first element, its mask, and its length."""
+        """Emit the run from index `j` on, up to a vector long and up to `end`: the offset of the first element, a mask, and the length."""
         em, width = self.em, self.em.width
         table = table_at(em, term.value)
         em.inmost()
@@ -305,10 +306,10 @@ class Panels:
     # As tiles read it
 
     def rows(self, at: Value, end: Value, mr: int, first: Value, *, whole: bool) -> Row:
-        """Return a function that emits the elements of `mr` rows from `at` on, in a block that begins at `first`.
+        """Return a function that emits the elements of `mr` rows from `at` on, in a block from `first` on.
 
-        All rows of a `whole` tile are before `end`. Else the rows beyond `end` read other elements of the side, or an empty part of the
-        panel.
+        All rows of a `whole` tile are before `end`. Otherwise, rows beyond `end` give values without meaning; the reads stay inside the
+        memory.
         """
         em = self.em
         if self.side.packed:
@@ -337,9 +338,9 @@ class Panels:
     def columns(
         self, panel: tuple[Value, Value], wide: Columns, masks: Masks, first: Value, steps: tuple[Value, Value]
     ) -> Vectors:
-        """Return a function that emits vectors of the columns of a panel, under these masks, in a block that begins at `first`.
+        """Return a function that emits vectors of a panel's columns under `masks`, in a block from `first` on.
 
-        `panel` is the begin and the end of the columns, and `steps` those of the steps.
+        `panel` is the begin and the end of the columns, and `steps` the begin and the end of the steps.
         """
         starts = [self.packed_at(index, panel, wide, first, steps) for index in range(len(self.side.values))]
         there = [self.pieces(e, panel[0], wide) if start is None else [] for e, start in zip(self.side.values, starts, strict=True)]
@@ -364,7 +365,7 @@ class Panels:
     def packed_at(
         self, index: int, panel: tuple[Value, Value], wide: Columns, first: Value, steps: tuple[Value, Value]
     ) -> Value | None:
-        """Emit the pointer to the place of step 0 in a packed panel; return None for a value that is read where it is stored.
+        """Emit the pointer to step 0 of a packed panel; return None for a value read in place.
 
         If the elements are in several runs, the emitted code packs the panel for these `steps` alone.
         """
@@ -423,9 +424,9 @@ class Panels:
         return pointer.at(total, memory_type(e.dtype))
 
     def number_steps(self, place: Value) -> Value:
-        """Emit a table of the offsets of all steps, from `place` on, in front of all loops; return the pointer behind the table.
+        """Emit a table of the offsets of all steps, from `place` on, in front of all loops; return the pointer behind the tables.
 
-        The table is needed where several axes are summed over. An offset is the distance of a step's elements from those of the first step.
+        The table is needed for sums over several axes. An offset is the distance between the elements of a step and of the first step.
         """
         em = self.em
         for e in self.side.values:
@@ -446,7 +447,7 @@ class Panels:
         return place
 
     def step_to(self, e: Load, k: Value) -> Value:
-        """Emit the distance of the elements of step `k` from those of the first step."""
+        """Emit the distance between the elements of step `k` and of the first step."""
         if e in self.offsets:
             return self.offsets[e].at(k, I64).load(I64)
         term = next((t for t in e.address.terms if t.axis in self.summed), None)

@@ -4,19 +4,19 @@ The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix
 rows and N columns, and K steps are added up for each. A *tile* of MR x NR results, a few rows of a few vectors, is kept in registers while
 the steps run; each step takes an element of every row and a vector or two of columns. Before, the elements of a block are packed in panels,
 as high or as wide as a tile, in the order in which they are needed. Some hundred steps are done at a time, so that the right panel stays in
-the first cache meanwhile, and sums grow in chunks; the states wait in a buffer. The kernel's use of the results is done from the registers
-if it is little, else row by row.
+the first cache meanwhile, and sums grow in chunks; the states wait in a buffer. The *epilogue*, the kernel's statements about the results,
+runs from the registers if it is short, or row by row.
 
     for a block of columns:                          pack the right side
       for a block of rows:                           pack the left side
         for each panel of columns:
           for some hundred steps:
             for each tile of rows:                   the steps, in registers
-          for each row:                              the use of the results
+          for each row:                              the epilogue
 
-If there are few steps beside many results, a block has as many rows as a tile: then the results are written in order. For long sums of few
-results, the states stay in a near cache anyway. There the loop over steps is outside that over panels, and packs what it needs. So both
-sides are read once and in order, and packed elements never leave the near caches.
+With few steps and many results, a block has as many rows as a tile: then the results are written in order. With many steps and few results,
+the states stay in a near cache anyway. Then the loop over steps is outside the loop over panels, and packs a part of the steps at a time.
+So both sides are read once and in order, and packed elements never leave the near caches.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from .values import load, memory_type
 
 
 def product(em: Emitter, s: Product) -> None:
-    """Emit all blocks of columns with all blocks of rows."""
+    """Emit a product: the blocks of columns with the blocks of rows, from packing to the epilogue."""
     _Work(em, s).emit()
 
 
 class _Work:
-    """A product being emitted: its loops, and the use of its results."""
+    """A product being emitted: the loops, and the epilogue, the statements about the results."""
 
     def __init__(self, em: Emitter, s: Product) -> None:
         self.em, self.s = em, s
@@ -67,8 +67,8 @@ class _Work:
         if s.ahead >= 0:
             self.beside += [each for each in s.body if isinstance(each, Store)]
         half = self.width // 2 if em.target.halves and not s.right.runs else self.width
-        # A vector must not begin before its panel if there are packed elements or waiting states, which are those of one panel. The same
-        # holds if a load has the layout of the results: it may read the memory that the results of the panel before were written to.
+        # A vector must not begin before its panel if packed elements or waiting states exist for a single panel only. Nor may it if a load
+        # has the layout of the results, and so may read memory in which the panel before has put results.
         alone = s.right.packed or s.right.in_runs or not self.once or bool(alike)
         self.taken = Taken(self.tile.nr, self.width, half, alone)
         self.steps, self.per_outer = self.steps_within(0), self.steps_within(1)
@@ -96,7 +96,7 @@ class _Work:
             return reduce(mul, extents) if extents else self.em.b.constant(I64, 1)
 
     def scratch(self) -> list[Value]:
-        """Emit pointers to the states, the left panels, the right panels and the tables of steps, in memory of this thread."""
+        """Emit pointers to the waiting states, the left panels, the right panels and the tables of steps, in memory of this thread."""
         em, s = self.em, self.s
         state = 0 if self.once else sum(d.itemsize for d in self.accumulator.states)
         if not (s.left.packed or s.right.packed or s.steps_first or s.right.in_runs) and len(s.summed) == 1:
@@ -121,7 +121,7 @@ class _Work:
     # Loops
 
     def emit(self) -> None:
-        """Emit all blocks of columns with all blocks of rows."""
+        """Emit the blocks of columns with the blocks of rows."""
         em, s = self.em, self.s
         rows, columns = em.range(s.left.axis), em.range(s.right.axis)
         if s.at_once:
@@ -137,7 +137,7 @@ class _Work:
 
             def block(top: Value, bottom: Value) -> None:
                 if s.left.packed and not (s.left.fixed or s.steps_first):
-                    # A single block of rows is still packed for the next columns, unless these need more rows of it.
+                    # A single block of rows is still packed for the next columns, unless these need more of its rows.
                     em.inmost()
                     missing = first.equals(columns[0]) | (bottom - top < rows[1] - rows[0])
                     if self.symmetric is not None:
@@ -153,7 +153,7 @@ class _Work:
     def blocks(
         self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]
     ) -> None:
-        """Emit the code of `body` for blocks of an axis, which begin `step` indices apart."""
+        """Emit the code of `body` for blocks of an axis, `step` indices apart."""
         em = self.em
 
         def turn(first: Value) -> Value:
@@ -196,7 +196,7 @@ class _Work:
     def steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit a block of rows with a block of columns; the loop over steps is outside the loop over panels.
 
-        A stretch of steps is packed at a time. Of the packed steps, some hundred are done for all panels before the next ones.
+        A stretch of steps is packed at a time. Within a stretch, some hundred steps are done for every panel, then the next hundred.
         """
         em, s, zero, (first, last) = self.em, self.s, self.em.b.constant(I64, 0), columns
         outer = s.summed[0]
@@ -236,8 +236,7 @@ class _Work:
         return self.em.size(self.s.left.block) + self.high
 
     def above(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
-        """Emit the rows of a block to compute for a panel of columns up to `right`: if the results are symmetric, no row below the panel.
-        """
+        """Emit the rows of a block to compute for a panel of columns up to `right`. With symmetric results, no row is below the panel."""
         if self.symmetric is None:
             return rows
         self.em.inmost()
@@ -251,7 +250,7 @@ class _Work:
             self.em.only_if(self.symmetric, lambda: mirror.copied(self.em, self.s, its, columns))
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Emit some steps of all tiles in a panel of columns; the last rows take a lower tile.
+        """Emit the given steps of the tiles in a panel of columns; the last rows take a lower tile.
 
         `columns` are the first column of the block, and the begin and the end of the panel.
         """
@@ -262,8 +261,8 @@ class _Work:
             em.inmost()
             starts = [left + offset if isinstance(offset, Value) or offset else left for offset in columns.offsets]
             masks: list[Value | None] = [None] * len(starts)
-            # Only the last vector may be partial. Its mask is made here: in the tiles LLVM would compute it again, and stores would wait
-            # for it.
+            # Only the last vector may be partial. Its mask is made here: in the tiles LLVM would compute the mask again, and delay the
+            # stores.
             if not columns.whole:
                 masks[-1:] = lanes_before(right, starts[-1], 1, columns.width)
             wide = _Wide(columns, starts, masks, self.right.columns((left, right), columns, masks, first, steps))
@@ -292,7 +291,7 @@ class _Work:
         return start.at((row - rows) * (self.wide * size), I8)
 
     def finish(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit the use of the results of a block of rows in a panel, row by row."""
+        """Emit the epilogue for a block of rows in a panel of columns, row by row."""
         em, s = self.em, self.s
         em.spans[s.left.axis] = Span(*rows, 0)
         em.spans[s.right.axis] = Span(*columns, self.wide)
@@ -313,10 +312,10 @@ class _Work:
 
 
 class _Wide(NamedTuple):
-    """The columns of tiles one above the other.
+    """The columns of the tiles in a panel.
 
-    These are the vectors, the column at which each begins, a mask for each partial vector (else None), and a function that emits the load
-    of their elements.
+    The fields are the vectors, the first column of each, a mask for each partial vector (None for a whole one), and a function that emits
+    loads of the elements.
     """
 
     columns: Columns
@@ -326,9 +325,9 @@ class _Wide(NamedTuple):
 
 
 class _Tile:
-    """Some steps of a tile in registers: `mr` rows from row `i` on, of `nr` vectors. Its columns end before `right`.
+    """A range of steps of a tile in registers: `mr` rows from row `i` on, of `nr` vectors, with columns before `right`.
 
-    If it is `whole`, all its rows are in the block.
+    A `whole` tile has all its rows in the block.
     """
 
     def __init__(
@@ -348,7 +347,7 @@ class _Tile:
         self.top, self.bottom = rows
 
     def emit(self) -> None:
-        """Emit the steps of the tile, and then the use of the results or the store of the states."""
+        """Emit the steps of the tile, and then the epilogue or the store of the states."""
         em, s, results = self.em, self.s, self.mr * self.nr
         em.lanes = Lanes(s.right.axis, self.width, self.nr)
         accumulator = self.product.accumulator
@@ -404,7 +403,7 @@ class _Tile:
         em.lanes = None
 
     def finish(self) -> None:
-        """Emit the use of the results, straight from the registers, vector by vector."""
+        """Emit the epilogue straight from the registers, vector by vector."""
         em = self.em
         states = em.states[self.s.accumulator]
         for row in range(self.mr):
@@ -417,7 +416,7 @@ class _Tile:
                 em.only_if(i < self.bottom, partial(self.finish_row, i, found))
 
     def finish_row(self, i: Value, states: list[Parts]) -> None:
-        """Emit the use of the results of one row. All reads come before the first write, as vectors may overlap."""
+        """Emit the epilogue for a row. The reads come before the first write, as vectors may overlap."""
         em, s = self.em, self.s
         writes: list[tuple[Lanes, Callable[[], None]]] = []
         with em.standing(s.left.axis, i):
@@ -438,19 +437,19 @@ class _Tile:
                 write()
 
     def waiting(self) -> list[Value]:
-        """Emit pointers to the waiting states of the first row, part by part."""
+        """Emit pointers to the waiting states of the tile's first row, part by part."""
         return [self.product.place_of(k, self.top, self.i) for k, _ in enumerate(self.product.accumulator.states)]
 
     def prefetch_states(self) -> None:
-        """Emit a prefetch of the waiting states, as there is time until they are needed."""
+        """Emit a prefetch of the waiting states, which the steps leave time for."""
         for place, dtype in zip(self.waiting(), self.product.accumulator.states, strict=True):
             self.em.inmost()
             prefetch(place, self.mr * self.product.wide * dtype.itemsize, I8, to_write=True)
 
     def prefetch_beside(self) -> None:
-        """Emit a prefetch of the lines that are read or written with the results, row by row.
+        """Emit a prefetch of the lines to read or write with the results, row by row.
 
-        A processor could not predict these in time: the line of each row is in another part of memory.
+        A processor could not predict the addresses in time: the line of each row is in another part of memory.
         """
         em, s = self.em, self.s
         for row in range(self.mr) if self.product.beside else ():
@@ -461,7 +460,9 @@ class _Tile:
                     prefetch_lanes(em, e)
 
     def join(self, start: list[Parts]) -> list[Parts]:
-        """Emit the combination of the states with those of the steps before, if there are any; return the pointers to the latter."""
+        """Emit the combination of the states with those of earlier steps, unless these steps are the first. Return pointers to the earlier
+        states.
+        """
         em, accumulator = self.em, self.product.accumulator
         em.inmost()
         later = (self.steps[0] > 0).splat(self.width)
@@ -479,7 +480,7 @@ class _Tile:
         return places
 
     def keep(self, places: list[Parts]) -> None:
-        """Emit the store of the states, which wait for more steps or for the use of the results."""
+        """Emit the store of the states, to wait for more steps or for the epilogue."""
         states = self.em.states[self.s.accumulator]
         for its, parts, dtype in zip(places, states, self.product.accumulator.states, strict=True):
             stored(its, dtype, parts)

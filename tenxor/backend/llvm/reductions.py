@@ -1,7 +1,8 @@
-"""Emit states of reductions: their start, updates, and the combination of lanes and chunks, always by the same tree.
+"""Emit states of reductions: start, updates, and the combination of lanes and chunks, always by the same tree.
 
-A reduction takes its elements in the order of its loops. Floats that are added up are an exception: they are taken in chunks, whose results
-are added one by one. So rounding errors grow with the length of a chunk and the number of chunks, and not with the number of all steps.
+A reduction takes the elements in the order of the loops. Sums of floats are an exception: elements are taken in chunks, and the results of
+the chunks are added one by one. So rounding errors grow with the length of a chunk and the number of chunks, and not with the number of all
+steps.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from .builder import select
 from .emitter import Emitter
 from .scopes import Parts
 
-# These numbers decide the bits of results, so they are the same on all machines.
-CHUNK = 64  # steps of a chunk, whose floats are added up on their own
+# These numbers decide the bits of results, so all machines use the same ones.
+CHUNK = 64  # steps of a chunk in a loop with lanes
 ROWS = 8  # steps of a chunk in a loop without lanes, as in sums of columns
 
 
 def init(em: Emitter, s: Init) -> None:
-    """Emit the start of a reduction from its identity."""
+    """Emit the initial state of a reduction, from its identity."""
     start(em, s.accumulator)
 
 
 def start(em: Emitter, accumulator: int) -> None:
-    """Emit the start of a reduction from its identity."""
+    """Emit the initial state of a reduction, from its identity."""
     f = em.kernel.accumulators[accumulator]
     states = [em.in_lanes(e) for e in f.reduction.identity(f.states)]
     em.states[accumulator] = states
@@ -75,7 +76,7 @@ def across(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
 
 
 def chunk(em: Emitter, loop: For, accumulators: list[int]) -> int:
-    """Return how many steps of a loop make a chunk of the reductions that it carries; 0 if elements are taken in order, without chunks."""
+    """Return the number of steps in a chunk, for the reductions carried by a loop; 0 if elements are taken in order, without chunks."""
     kinds = [em.kernel.accumulators[f] for f in accumulators]
     if any(f.reduction.combine is None for f in kinds) or not any(map(rounds, kinds)) or stores(loop.body):
         return 0
@@ -90,7 +91,7 @@ def has_lanes(em: Emitter, loop: For) -> bool:
 
 
 def lanes_inside(em: Emitter, loop: For) -> int | None:
-    """Return the axis of an inner loop with lanes that reduces states which this loop carries, too; None without such a loop."""
+    """Return the axis of an inner loop with lanes that reduces the states carried by this loop, too; None if no inner loop does."""
     accumulators = set(carried(loop, em.kernel.accumulators))
     for s in loop.body:
         if isinstance(s, For) and accumulators & set(carried(s, em.kernel.accumulators)):

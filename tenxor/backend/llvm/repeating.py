@@ -1,4 +1,4 @@
-"""Machine code that runs kernels one after the other, repeatedly, without Python in between."""
+"""Machine code that runs a sequence of kernels repeatedly, without Python in between."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ WORDS = 5  # 64-bit words in the record of a kernel
 
 
 def text() -> str:
-    """Return the LLVM module with the function `repeat`, which runs the iterations from `%first` to `%last`.
+    """Return the LLVM module with the function `repeat`, which runs the iterations `%first..%last` of a sequence of kernels.
 
-    `%kernels` has a record for each kernel: its address; the extent of its shared loop; the address of its arguments for iteration 0; the
-    bytes from the arguments of one iteration to those of the next; and the length of a chunk of the loop. That length is 0 if one thread
-    runs the whole loop; else worker threads take chunks, too (`sharing.py`).
+    `%kernels` has a record for each kernel, with five words: the address of the code; the extent of the shared loop; the address of the
+    arguments for iteration 0; the distance in bytes between the arguments of consecutive iterations; and the length of a chunk of the loop.
+    With a length of 0, the calling thread runs the whole loop; otherwise worker threads take chunks, too (`sharing.py`).
     """
     return f"""
 define void @repeat(ptr %kernels, i64 %count, i64 %first, i64 %last, ptr %share, ptr %place, i64 %helpers) {{

@@ -1,4 +1,4 @@
-"""Compare `hypot` without a square root: `abs(z) <= 2` by squares, with exactly the result that the root would give.
+"""Compare `hypot` without a square root: `abs(z) <= 2` by squares, with exactly the same result.
 
 The comparisons of a kernel's `hypot` become operations of their own. The op table does not have these operations: only this back end knows
 their meaning.
@@ -15,9 +15,9 @@ from ...ops.rules import never
 
 _PREDICATES = {"less": "olt", "less_equal": "ole", "greater": "ogt", "greater_equal": "oge"}
 _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-# By the bits of a float: the limits for squares of bounds between which a sum of two squares near the bound keeps all its digits; and the
-# distance, relative to the square, from which the sum is told from the square. That is far more than the rounding of the sum, or of its
-# root.
+# By the bits of a float: the limits of squared bounds within which a sum of two squares near the bound has full precision; and the relative
+# distance from the squared bound beyond which the comparison of squares is safe. This distance is far more than the rounding of the sum, or
+# of its root.
 _SQUARES = {32: (2.0**-60, 2.0**100, 2.0**-17), 64: (2.0**-900, 2.0**1000, 2.0**-46)}
 _COST = 6  # additions
 COMPARED = {name: Op(f"hypot_{name}", 5, never, f"hypot(x, y) {name} z", cost=_COST) for name in _PREDICATES}
@@ -25,7 +25,9 @@ PREDICATES = {op.name: _PREDICATES[name] for name, op in COMPARED.items()}
 
 
 def rootless(kernel: Kernel) -> Kernel:
-    """Return the kernel with comparisons of `hypot` replaced by operations on its operands, if nothing else needs the value of the `hypot`.
+    """Return the kernel with operations on the operands of `hypot` in the place of comparisons of `hypot`.
+
+    A comparison is left alone if the value of the `hypot` is needed for anything else.
     """
     roots = list(expressions(kernel.body))
     compared: dict[Expr, Expr] = {}
@@ -42,12 +44,12 @@ def rootless(kernel: Kernel) -> Kernel:
 
 
 def _is_size(e: object) -> TypeGuard[Call]:
-    """Return whether an expression is a `hypot` that is not computed in a wider dtype."""
+    """Return whether an expression is a `hypot` computed in its own dtype."""
     return isinstance(e, Call) and e.op.name == "hypot" and e.dtype is e.dtype.compute
 
 
 def _compared(e: Expr) -> Expr | None:
-    """Return a comparison of a `hypot` with another value as an operation on the operands; None for any other expression."""
+    """Return a comparison of a `hypot` with another value as an operation on their operands; None for an expression of another kind."""
     if not isinstance(e, Call) or e.op.name not in _PREDICATES:
         return None
     (one, other), name = e.args, e.op.name

@@ -12,14 +12,14 @@ from .values import load, memory_type, to_memory
 
 
 def in_rows(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
-    """Return the reductions with a row of states along a loop's axis: those that the loop changes, and those that it changes or reads."""
+    """Return the reductions with a row of states along a loop's axis: those changed by the loop, and those changed or read."""
     every = em.kernel.accumulators
     changed, looked_at = [{f for f in found if every[f].row == loop.axis} for found in touched(loop)]
     return changed, changed | looked_at
 
 
 def load_states(em: Emitter, accumulators: set[int]) -> None:
-    """Emit the load of states from their rows, at the lanes of the loop along the rows."""
+    """Emit the load of reductions' states from their rows, for the lanes of the loop along the rows."""
     em.inmost()
     for accumulator in sorted(accumulators):
         dtypes = em.kernel.accumulators[accumulator].states
@@ -29,7 +29,7 @@ def load_states(em: Emitter, accumulators: set[int]) -> None:
 
 
 def store_states(em: Emitter, accumulators: set[int]) -> None:
-    """Emit the store of states back to their rows."""
+    """Emit the store of reductions' states to their rows."""
     em.inmost()
     for accumulator in sorted(accumulators):
         for part, dtype in enumerate(em.kernel.accumulators[accumulator].states):
@@ -44,7 +44,7 @@ def _places_of(em: Emitter, accumulator: int, part: int) -> Parts:
 
 
 def keep(em: Emitter, s: Keep) -> None:
-    """Emit the store of a value in a row, for every lane."""
+    """Emit the store of a value in a row on the stack, for every lane."""
     parts = em.in_lanes(s.value)
     em.inmost()
     dtype = s.value.dtype
@@ -52,7 +52,7 @@ def keep(em: Emitter, s: Keep) -> None:
 
 
 def kept(em: Emitter, e: Kept) -> Parts:
-    """Emit the load of a value from a row, for every lane."""
+    """Emit the load of a value from a row on the stack, for every lane."""
     where = places(em, f"kept{e.row}", e.dtype, e.size, e.axis)
     if em.lanes is not None and em.lanes.axis != e.axis:
         return [load(where[0], e.dtype)]  # one value for all lanes
@@ -74,11 +74,11 @@ def places(em: Emitter, row: str, dtype: DType, size: int, axis: int, memory: Va
 
 
 def loaded(em: Emitter, where: Parts, dtype: DType) -> Parts:
-    """Emit the load of elements through these pointers, one element or a vector through each."""
+    """Emit the load of an element, or a vector of elements, through each pointer."""
     return [load(place, dtype, 0 if em.lanes is None else em.lanes.width) for place in where]
 
 
 def stored(where: Parts, dtype: DType, parts: Parts) -> None:
-    """Emit the store of elements through these pointers."""
+    """Emit the store of an element, or a vector of elements, through each pointer."""
     for place, x in zip(where, parts, strict=True):
         place.store(to_memory(dtype, x))

@@ -1,7 +1,7 @@
-"""Emit scatters: updates of elements by one value after the other.
+"""Emit scatters: updates of elements in memory, value by value.
 
-Lanes compute the values and the addresses. Then the lanes update memory one by one, since several may meet at one element. If lanes write
-neighbouring elements whatever the indices are, none meet, and whole vectors are updated.
+Lanes compute the values and the addresses. Then the lanes update memory in order, since several lanes may meet at the same element. Lanes
+with neighbouring elements, for any value of the indices, cannot meet: there, whole vectors are updated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .values import load, memory_type, to_memory
 
 
 def accumulate(em: Emitter, s: Accumulate) -> None:
-    """Emit the update of elements in memory by values, those of every lane."""
+    """Emit the update of elements in memory by the values of every lane."""
     values = [em.value(e) for e in s.values]
-    for index in s.indices:  # it is checked even if the address does not depend on it
+    for index in s.indices:  # checked even if the address does not depend on the index
         em.value(index)
     differing = any(differ(em, t, s.indices) for t in s.address.terms)
     if em.lanes is not None and s.is_beside(em.lanes.axis) and not differing and len(values) == 1:
@@ -46,7 +46,7 @@ def _side_by_side(em: Emitter, s: Accumulate, given: Parts) -> None:
 
 
 def _one_by_one(em: Emitter, s: Accumulate, values: list[Parts]) -> None:
-    """Emit the update of elements lane by lane, or of one element by a scalar."""
+    """Emit the update of elements lane by lane, or of a single element by a scalar."""
     em.inmost()
     lanes, offsets = em.lanes, position(em, s.address, s.indices)
     if lanes is None:
@@ -68,7 +68,7 @@ def _of_lane(parts: Parts, u: int, lane: int) -> Value:
 
 
 def _join(em: Emitter, s: Accumulate, offset: Value, given: list[Value]) -> None:
-    """Emit the update of one element, of one part or two."""
+    """Emit the update of a single element, with one part or two."""
     element = pointer_to(em, s.operand).at(offset, memory_type(em.kernel.operands[s.operand].dtype))
     dtypes = [e.dtype for e in s.values]
     places = [element.at(k, memory_type(d)) if k else element for k, d in enumerate(dtypes)]

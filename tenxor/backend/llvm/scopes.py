@@ -13,11 +13,11 @@ Parts = list[Value]  # one scalar, or `unroll` vectors
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lanes:
-    """The elements that are computed at once: `unroll` vectors of `width` lanes along `axis`.
+    """The elements computed at once: `unroll` vectors of `width` lanes along `axis`.
 
-    A `masked` vector may be partial. Its active lanes are those of `mask` (None: all lanes), which are the first `working` lanes if that
-    count is known. A count of `width` or more means all lanes, a count of 0 or less none. With `either`, only run time tells whether a
-    vector is whole: `left` is the number of elements up to the end of the loop.
+    The vectors of a `masked` loop may be partial. Only the lanes in `mask` are active (None: all lanes). `working` is the number of active
+    lanes, if known, and these are the first lanes. A number of `width` or more means all lanes, and a number below 1 means no lane. With
+    `either`, a vector may be whole or partial, as only run time tells: `left` is the number of elements up to the end of the loop.
     """
 
     axis: int
@@ -31,7 +31,7 @@ class Lanes:
 
 
 class Span(NamedTuple):
-    """The part of an axis, of `size` indices or fewer, that the loop over the axis runs through."""
+    """A part of an axis, with `size` indices or fewer, for the loop over this axis."""
 
     begin: Value
     end: Value

@@ -1,14 +1,14 @@
-"""Share a loop among threads, in machine code: no thread needs Python to take part.
+"""Share a loop among threads, in machine code: a thread takes part without Python.
 
-The work queue of the caller and the workers is one block of memory. Workers wait for a token of a semaphore. To share a loop, the caller
-writes the job down, opens the queue (`%door`), and releases a token for each worker. A worker with a token that finds the queue open
-enters, and takes chunks of the loop, as the caller does, until none is left. The caller then closes the queue, and waits for the workers
-still inside; the last worker to leave signals this (`%news`). So a worker that wakes up late delays no other thread, and finds the queue
-closed. All threads poll for a while before they sleep, since work often comes in quick succession, and to be woken up takes tens of
-microseconds. A worker that was restricted to some CPUs for its wake-up (`system.py`) removes the restriction once it is awake.
+The work queue of the caller and the workers is a block of memory. Workers wait for a token of a semaphore. To share a loop, the caller
+writes the job down, opens the queue (`%door`), and releases a token for each worker. A worker with a token enters if the queue is open, and
+takes chunks of the loop, like the caller, until no chunk is left. The caller then closes the queue, and waits for the workers still inside;
+the last worker to leave posts a semaphore (`%news`). So a worker with a late wake-up delays no thread, and finds the queue closed. Every
+thread polls for a while before it sleeps, since work often comes in quick succession, and a wake-up takes tens of microseconds. A worker
+may be restricted to some CPUs for the wake-up (`system.py`); once awake, the worker removes the restriction.
 
-Callers come one at a time: Python code holds a lock (`helpers.py`). Machine code that calls without it (`shortcut/code/graph.py`) first
-checks that the queue is free, and that all workers are awake. If two callers come at the same moment, one of them waits.
+Callers come in turn: Python code holds a lock (`helpers.py`). Machine code without this lock (`shortcut/code/graph.py`) first checks that
+the queue is free, and that all workers are awake. Of two callers at the same moment, one waits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from string import Template
 
 from ...target import Target
 
-MEETING_PLACE = 512  # bytes of the work queue, in lines of 64: no thread is slowed down by writes of others to its line
+MEETING_PLACE = 512  # bytes of the work queue, in lines of 64, so that writes by a thread do not slow down the others
 TAKEN, ASLEEP = 160, 328  # offsets: whether the queue is in use, and the number of sleeping workers
 PLACED, CPUS, CPU_BYTES = 320, 384, 128  # offsets: how often workers were placed on CPUs, and the CPUs allowed; bytes of the latter
 RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}  # the hint to the other hardware threads of a core
@@ -35,8 +35,8 @@ def text(target: Target) -> str:
     return _WRITTEN.substitute(semaphores=semaphores, known=known, relax=relax or "@nothing()", polls=target.sharing.polls)
 
 
-# The semaphores of each operating system, within a process: `make` one with nothing to take, `post` to it, and take from it, at once
-# (`try`) or as soon as possible (`await`). The last two return 0 on success.
+# The semaphores of each operating system, within a process: `make` an empty one, `post` to it, and take from it, at once (`try`) or after a
+# wait (`await`). The last two return 0 on success.
 _POSIX = """
 declare i32 @sem_init(ptr, i32, i32)
 declare i32 @sem_post(ptr)

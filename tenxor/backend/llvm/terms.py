@@ -1,4 +1,4 @@
-"""A step of a product: the next state of a result, given the elements of its row and its column."""
+"""A step of a product: the next state of a result, given the elements of a row and a column."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .builder import fma
 from .emitter import Emitter
 from .scopes import Parts
 
-MOST_TERMS = 2  # the most products of a step that are added to a state one by one, and each rounded once; this decides the bits of results
+MOST_TERMS = 2  # products of a step, at most, that are added to a state one at a time, each rounded once: this decides bits
 
 
 def next_state(em: Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
@@ -28,7 +28,7 @@ Products = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the pro
 
 
 def _added_products(value: Expr) -> tuple[State, Products] | None:
-    """Return the state and the products of floats that add up to a value; None if the value is not such a sum."""
+    """Return the state and the products of floats with `value` as their sum; None for another value."""
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None
     state, term = value.args
@@ -39,9 +39,9 @@ def _added_products(value: Expr) -> tuple[State, Products] | None:
 
 
 def _collected(term: Expr, less: bool, found: Products) -> bool:
-    """Return whether a term is a sum or difference of products, as for complex numbers; if so, append the products to `found`.
+    """Append the products in a term to `found`, if the term is a product, or a sum or difference of products, as for complex numbers.
 
-    `less` says that the term is subtracted. If the answer is no, `found` may hold some of the products.
+    `less` says that the term is subtracted. Return whether the term has this form; otherwise `found` may hold some of the products.
     """
     dtype = term.dtype
     while isinstance(term, Call) and (formula := expand(term)) is not None:

@@ -1,7 +1,7 @@
-"""Emit tiles: memory that is contiguous along one axis and read along another, by way of a small square on the stack.
+"""Emit tiles: small squares on the stack for memory that is contiguous along one axis, but read along another.
 
-Reading across rows touches a cache line for every element. So a tile is filled along the rows, in squares that are transposed in registers,
-and then read like any row.
+A read across rows touches a cache line for every element. So a tile is filled along the rows, in squares transposed in registers, and then
+read like any row.
 """
 
 from __future__ import annotations

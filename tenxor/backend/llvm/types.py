@@ -9,10 +9,10 @@ from functools import cache
 
 
 class Type:
-    """An LLVM type: a scalar ("int", "float" or "pointer"), lanes of one ("vector"), elements in memory ("array"), or a mere name.
+    """An LLVM type: a scalar ("int", "float", "pointer"), a "vector" of lanes, an "array" of elements in memory, or a mere name.
 
     `text` is LLVM's notation, and `mangled` the notation in the names of intrinsics. `lanes` is 0 except for vectors. `scalar` is the type
-    of one lane, and `element` that of an item of a vector or an array. Names of values begin with `letter`.
+    of a lane, and `element` the type of an item of a vector or an array. `letter` begins the names of values.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Type:
 
 
 def _float_literal(bits: int, number: float) -> str:
-    """Return the bits of the nearest number of a format. Those of a single are written as the double equal to it."""
+    """Return the bits of the nearest number of a format. A single is written as an equal double."""
     if bits == 16:
         return f"0xH{struct.unpack('<H', _packed('<e', number))[0]:04X}"
     if bits == 32:
@@ -89,7 +89,7 @@ POINTER = Type("pointer", "ptr", "p0", 64, "at")
 
 
 def pointer(space: int) -> Type:
-    """Return the type of pointers into one kind of memory, by LLVM's number of the address space; into any memory, for 0."""
+    """Return the type of pointers into an address space, by LLVM's number; for 0, the type of pointers into any memory."""
     return Type("pointer", f"ptr addrspace({space})", f"p{space}", 64, "at") if space else POINTER
 
 

@@ -1,7 +1,7 @@
 """Elements in LLVM: their types in memory and in registers, constants, and conversions between dtypes.
 
-In registers a bool is one bit, and a float16 or bfloat16 is a float that the narrow type can hold: the code that computes one rounds it
-(`rounded`). A value is a scalar or a vector; every function here takes both.
+In registers a bool is a single bit, and a float16 or bfloat16 is a float that fits the narrow type: the code for an operation rounds its
+result (`rounded`). A value is a scalar or a vector; every function here takes both.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from .types import DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, VOID, Type, array
 
 INTS = {8: I8, 16: I16, 32: I32, 64: I64}
 _FLOATS_IN_MEMORY = {float16: HALF, bfloat16: I16, float32: FLOAT, float64: DOUBLE}
-# The keys are the dtype objects of this process, as emitters compare dtypes by identity. A copy of a dtype would be taken for another one.
+# The keys are the dtype objects themselves, as emitters compare dtypes by identity: a copy of a dtype would not be recognised.
 _IN_MEMORY: dict[DType, Type] = {d: _FLOATS_IN_MEMORY[d] if d.is_float else INTS[d.bits] for d in ALL if not d.is_complex}
 _IN_REGISTERS = {d: I1 if d is boolean else _FLOATS_IN_MEMORY[d.compute] if d.is_float else kind for d, kind in _IN_MEMORY.items()}
 
 
 def memory_type(dtype: DType) -> Type:
-    """Return the type of one element in memory; LookupError for a dtype that is not in `dtypes.ALL`."""
+    """Return the type of an element in memory; LookupError for a dtype outside of `dtypes.ALL`."""
     return array(_IN_MEMORY[dtype.part], 2) if dtype.is_complex else _IN_MEMORY[dtype]
 
 
 def register_type(dtype: DType) -> Type:
-    """Return the type of one element in a register; LookupError for a dtype that is not in `dtypes.ALL`."""
+    """Return the type of an element in a register; LookupError for a dtype outside of `dtypes.ALL`."""
     return _IN_REGISTERS[dtype]
 
 
 def number_of(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> Value:
-    """Return a constant of a real dtype, as a register holds it, in so many lanes."""
+    """Return a constant of a real dtype in register form, in so many lanes."""
     assert not isinstance(number, complex)
     return b.constant(vector(register_type(dtype), lanes), number)
 
@@ -38,7 +38,7 @@ def number_of(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> Value
 
 
 def from_memory(dtype: DType, raw: Value) -> Value:
-    """Emit the form in registers of a loaded element."""
+    """Emit the register form of a loaded element."""
     if dtype is boolean:
         return raw.differs(0)
     if dtype is float16:
@@ -49,7 +49,7 @@ def from_memory(dtype: DType, raw: Value) -> Value:
 
 
 def to_memory(dtype: DType, value: Value) -> Value:
-    """Emit the form in memory of an element in a register."""
+    """Emit the memory form of an element in a register."""
     if dtype is boolean:
         return value.cast("zext", I8)
     if dtype is float16:
@@ -60,26 +60,26 @@ def to_memory(dtype: DType, value: Value) -> Value:
 
 
 def _widened(half: Value) -> Value:
-    """Emit the form in registers of a float16, by the processor's instructions if it has any."""
+    """Emit the register form of a float16, by an instruction of the processor if possible."""
     if halves.lacks_conversions(half.b.module.target):
         return halves.widened(half.cast("bitcast", I16))
     return half.cast("fpext", FLOAT)
 
 
 def _narrowed(value: Value) -> Value:
-    """Emit floats rounded to float16, as memory holds them."""
+    """Emit floats rounded to float16, in memory form."""
     if halves.lacks_conversions(value.b.module.target):
         return halves.narrowed(value).cast("bitcast", HALF)
     return value.cast("fptrunc", HALF)
 
 
 def load(place: Value, dtype: DType, lanes: int = 0) -> Value:
-    """Emit the load of an element, or of so many contiguous ones, in the form of registers."""
+    """Emit the load of an element, or of so many contiguous elements, in register form."""
     return from_memory(dtype, place.load(vector(memory_type(dtype), lanes)))
 
 
 def load_masked(place: Value, kind: Type, mask: Value, others: Value | None = None) -> Value:
-    """Emit the load of contiguous elements in the lanes of a mask; the other lanes are those of `others`, or 0."""
+    """Emit the load of contiguous elements in the lanes of a mask; elsewhere the lanes are those of `others`, or 0."""
     rest = place.b.zeros(kind) if others is None else others
     return intrinsic("masked.load", place, mask, rest, result=kind, suffix=f"{kind.mangled}.p0")
 
@@ -104,7 +104,7 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 
 
 def rounded(dtype: DType, value: Value) -> Value:
-    """Emit a float rounded to a narrow dtype, still in a float register; other dtypes are unchanged."""
+    """Emit a float rounded to a narrow dtype, still in a float register; floats of a wide dtype are unchanged."""
     if dtype is float16:
         return _widened(_narrowed(value))
     if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
@@ -155,7 +155,7 @@ def _float_to_float(value: Value, source: DType, target: DType) -> Value:
 
 
 def _to_single_odd(value: Value) -> Value:
-    """Emit a double as a float whose last bit is set where it is inexact, so that a later rounding is right."""
+    """Emit a double as a float, with the last bit set where the float is inexact (round to odd), so a second rounding is right."""
     near = value.to_single()
     back = near.to_double()
     bits = near.as_bits()
@@ -188,7 +188,10 @@ def _by_halves(value: Value, *, signed: bool) -> Value:
 
 
 def _to_53_bits_odd(value: Value, signed: bool) -> Value:
-    """Emit a 64-bit integer that a double can hold: where more bits are set, the last bit kept is set, for the next rounding."""
+    """Emit a 64-bit integer that fits a double, with the last bit kept set if lower bits are lost (round to odd).
+
+    So a later rounding is right.
+    """
     kept = value & -0x800
     odd = select(kept.equals(value), value, kept | 0x800)
     above_lowest = value + (1 << 53) if signed else value
