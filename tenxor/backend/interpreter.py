@@ -202,6 +202,7 @@ class _Run:
     # Statements
 
     def body(self, statements: tuple[Statement, ...]) -> None:
+        """Run statements in order. Stores side by side are a single step: their values are computed before the first write."""
         for s, *others in in_turn(statements):
             if isinstance(s, For):
                 self.loop(s)
@@ -229,9 +230,11 @@ class _Run:
         return accumulator, self.at[row] if row >= 0 else 0
 
     def extent(self, axis: int) -> int:
+        """Return the number of indices of an axis."""
         return self.sizes[self.kernel.axes[axis].extent]
 
     def loop(self, s: For) -> None:
+        """Run a loop, or a loop over blocks, which sets the range for the loop inside."""
         begin, end = self.block.get(s.axis, (0, self.extent(s.axis)))
         for index in range(begin, end, s.block or 1):
             if s.block:
@@ -243,6 +246,7 @@ class _Run:
             del self.block[s.axis]
 
     def product(self, s: Product) -> None:
+        """Run a product: for every row and every column, the reduction over all steps, and then the statements about the result."""
         accumulator = self.kernel.accumulators[s.accumulator]
         steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed)))
         left, right = self.side(s.left, s.summed, steps), self.side(s.right, s.summed, steps)
@@ -267,6 +271,7 @@ class _Run:
         return found
 
     def fill(self, s: TileLoad) -> None:
+        """Fill a tile with an operand's elements over the present blocks of its two axes."""
         dtype = self.kernel.operands[s.operand].dtype
         tile = self.tiles[s.tile] = {}
         for row in range(*self.block[s.along]):
@@ -276,6 +281,7 @@ class _Run:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def store(self, *at_once: Store) -> None:
+        """Write values to operands, except for stores with a false predicate."""
         written = [s for s in at_once if s.changes is None or self.values((s.changes,))[0]]
         for s, values in [(s, self.values(s.values)) for s in written]:
             assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
@@ -284,6 +290,7 @@ class _Run:
                 part[place] = to_memory(value, s.value.dtype)
 
     def accumulate(self, s: Accumulate) -> None:
+        """Update an element of an operand by a value."""
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
         values, indices = self.values(s.values), [int(i) for i in self.values(s.indices)]
         memory, place = self.operands[s.operand], self.element(s.operand, s.address, indices)
@@ -326,6 +333,7 @@ class _Run:
         return self.place(address.then, digits)
 
     def check(self, position: int, size: int, what: str) -> None:
+        """Raise IndexOutOfRange unless `position` is in `what`, which has `size` elements."""
         if not 0 <= position < size:
             raise IndexOutOfRange(f"{self.kernel.name}: position {position} in {what} of {size} elements")
 
@@ -384,10 +392,12 @@ class _Run:
         return lambda: self.states[self.state(e.accumulator)][e.part]
 
     def load(self, e: Load, *indices: Value) -> Value:
+        """Return an operand's element, or a part of a complex element, given the values of the load's index expressions."""
         raw = self.operands[e.operand][self.element(e.operand, e.address, [int(index) for index in indices])]
         return from_memory(raw if e.part is None else (raw.real, raw.imag)[e.part], e.dtype)
 
     def tile_element(self, e: TileElement) -> Value:
+        """Return the element of a tile at the present indices, or a part of a complex element."""
         found = self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(found, complex):
             return cast(found.imag if e.part else found.real, e.dtype)

@@ -58,7 +58,8 @@ def ways(em: Emitter, side: Panels, taken: Taken, panel: tuple[Value, Value], fi
 def _masked(taken: Taken, count: Value) -> Iterator[Way]:
     """Yield the ways to cover `count` columns of a panel with a mask for the last vector.
 
-    At most one way with wide vectors applies. The last way covers a remainder in half a vector.
+    At most one way with full vectors applies. If `taken.half` is shorter than a vector, the last way covers a small remainder in `half`
+    lanes.
     """
     most, width, half = taken.most, taken.width, taken.half
     for nr in range(most, 0, -1):

@@ -231,7 +231,7 @@ def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[]
 
 
 def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
-    """Emit the mask of the vector at `index`: only the lanes before `end` are active."""
+    """Emit the mask of the vector at `index`, and keep it in `em.lanes`: only the lanes before `end` are active."""
     lanes = em.lanes
     assert lanes is not None
     em.inmost()

@@ -99,8 +99,7 @@ class Panels:
         return self.start(index).at((at - first) * self.steps, element)
 
     def first_step(self, index: int, first: Value, at: Value) -> Value:
-        """Emit the pointer to step 0 of the panel from index `at` of the side's axis on, in a block from `first` on, for value number
-        `index`.
+        """Emit the pointer to step 0 of the panel from index `at` on, in a block from `first` on, for value number `index`.
 
         If only later steps are packed, the pointer is in front of the panel; adding the offset of a packed step leads into the panel.
         """

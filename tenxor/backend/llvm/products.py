@@ -96,7 +96,10 @@ class _Work:
             return reduce(mul, extents) if extents else self.em.b.constant(I64, 1)
 
     def scratch(self) -> list[Value]:
-        """Emit pointers to the waiting states, the left panels, the right panels and the tables of steps, in memory of this thread."""
+        """Emit pointers to the waiting states, the left panels, the right panels and the tables of steps.
+
+        The memory is this thread's scratch memory, or the stack if only states are needed.
+        """
         em, s = self.em, self.s
         state = 0 if self.once else sum(d.itemsize for d in self.accumulator.states)
         if not (s.left.packed or s.right.packed or s.steps_first or s.right.in_runs) and len(s.summed) == 1:
@@ -196,7 +199,7 @@ class _Work:
     def steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit a block of rows with a block of columns; the loop over steps is outside the loop over panels.
 
-        A stretch of steps is packed at a time. Within a stretch, some hundred steps are done for every panel, then the next hundred.
+        A stretch of steps is packed at a time. Within a stretch, some hundred steps are done for every panel before the next steps.
         """
         em, s, zero, (first, last) = self.em, self.s, self.em.b.constant(I64, 0), columns
         outer = s.summed[0]
@@ -236,7 +239,8 @@ class _Work:
         return self.em.size(self.s.left.block) + self.high
 
     def above(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
-        """Emit the rows of a block to compute for a panel of columns up to `right`. With symmetric results, no row is below the panel."""
+        """Emit the rows of a block to compute for a panel of columns up to `right`: with symmetric results, only the rows before `right`.
+        """
         if self.symmetric is None:
             return rows
         self.em.inmost()
@@ -460,9 +464,7 @@ class _Tile:
                     prefetch_lanes(em, e)
 
     def join(self, start: list[Parts]) -> list[Parts]:
-        """Emit the combination of the states with those of earlier steps, unless these steps are the first. Return pointers to the earlier
-        states.
-        """
+        """Emit the combination of the states with those of earlier steps, if there are any. Return pointers to the earlier states."""
         em, accumulator = self.em, self.product.accumulator
         em.inmost()
         later = (self.steps[0] > 0).splat(self.width)

@@ -38,7 +38,7 @@ GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # divided by this, all gelu(-a) are 
 HALVING = 1.3671875
 # (2**(-r/HALVING) - 1) / r, |r| <= HALVING/16: relative error of the power 2**-33.5.
 POWER_STEP = (-0.50698763, 0.12851824, -0.021721592, 0.0027526885)
-# The powers of 2 by eighths, as float32, and the relative error of each.
+# The powers of 2 by eighths as float32, and by how much of each it is less than the exact power.
 POWERS = tuple(SINGLE.rounded(2.0 ** (k / 8)) for k in range(8))
 RESTS = tuple(2.0 ** (k / 8) / power - 1.0 for k, power in enumerate(POWERS))
 # Magnitudes a fall into 8 intervals of SLOPE_OF_SIZE a + SIZE_0, two to a doubling: a register of AVX2 holds a number for each. The centre

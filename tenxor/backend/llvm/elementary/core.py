@@ -13,7 +13,10 @@ def any_lane(mask: Value) -> Value:
 
 
 def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Sequence[Value]]) -> list[Value]:
-    """Return the values `usual`, or those that `instead` emits out of line if any lane is `rare`. The code continues in a new block."""
+    """Return the values `usual`, or those of `instead` if any lane is `rare`.
+
+    The code emitted by `instead` is out of line. The code continues in a new block.
+    """
     b = rare.b
     entry = b.cursor.block
     slow, after = b.block("rare"), b.block("usual")
@@ -73,7 +76,7 @@ def fast_sum(x: Value, y: Value) -> Pair:
 
 
 def exact_sum(x: Value, y: Value) -> Pair:
-    """Emit x + y exactly, whichever is larger (Knuth's TwoSum)."""
+    """Emit x + y exactly, for any order of magnitudes (Knuth's TwoSum)."""
     high = x + y
     rest = high - x
     return Pair(high, (x - (high - rest)) + (y - rest))

@@ -1,7 +1,7 @@
 """Look-up in tables of constants, a place for each lane.
 
-Where vectors have 64 or 32 bytes, which is where AVX-512 or AVX2 is, a table stays in registers: one instruction takes all lanes from one
-or two registers. Elsewhere the table is in memory, and the lanes are loaded one by one.
+Where vectors have 64 or 32 bytes, as with AVX-512 or AVX2, a table stays in registers: an instruction takes all lanes from one or two
+registers. Elsewhere the table is in memory, and the lanes are loaded in turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,14 +42,14 @@ def steps_of_halves(size: Value, first: float) -> Callable[[Sequence[float]], Va
 def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
     """Return a function that emits look-ups in tables with an entry for each of the first multiples of 1 / `per_unit`.
 
-    The entry is that of the multiple nearest to the magnitude.
+    The entry for a magnitude is that of the nearest multiple.
     """
     place = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
     return lambda table: look_up(table, place)
 
 
 def look_up(table: Sequence[float], places: Value) -> Value:
-    """Emit the entries of a table, 8, 16 or 32 of them, at integer places, which count modulo its length."""
+    """Emit the entries of a table at integer places, modulo its length, which is 8, 16 or 32."""
     bits, vector_bits = places.format.bits, places.type.bits
     target = places.b.module.target
     if (vector_bits == 512 and target.has("avx512f")) or (vector_bits == 256 and bits == 32 and target.has("avx2")):
@@ -58,7 +58,7 @@ def look_up(table: Sequence[float], places: Value) -> Value:
 
 
 def permuted(table: Sequence[float], places: Value) -> Value:
-    """Emit the entries of a table in registers, by instructions that only look at the bits of a place that count."""
+    """Emit the entries of a table in registers. The instructions ignore the higher bits of a place."""
     b, lanes = places.b, places.lanes
     wide, letter = places.type.bits == 512, "s" if places.format.bits == 32 else "d"
     if len(table) > (2 * lanes if wide else lanes):
