@@ -139,7 +139,10 @@ def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
 
 
 def over_precise_sum(x: Value, r: Value, shifted: Value, one: float = 1.0) -> Value:
-    """Emit x / (1 + 2**n e**r), times 1 / `one`, a power of two, with a divisor of nearly twice the precision."""
+    """Emit x / (1 + 2**n e**r) divided by `one`, a power of two, with a divisor of nearly twice the precision.
+
+    The integer n is in the low bits of `shifted`.
+    """
     scale, tail = scale_of(shifted, one), exp_tail(r)
     divisor = sum_of_products(fast_sum(scale, scale.constant(one)), scale, r, tail)
     inverse = 1.0 / divisor.high

@@ -32,14 +32,14 @@ EXPM1_RANGE = -38.0, 710.0
 
 
 class Reduced(NamedTuple):
-    """x = n ln2 + r, with n in the low bits of `shifted`."""
+    """An exponent as n ln2 + r, with the integer n in the low bits of `shifted`."""
 
     r: Value
     shifted: Value
 
 
 def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
-    """Emit moderate x, or the sum of x and a small number, as n ln2 + r."""
+    """Emit moderate x, or the sum of x and a small number, as n ln2 + r, with an integer n and |r| <= ln2/2."""
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
@@ -49,7 +49,10 @@ def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
 
 
 def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
-    """Emit the sum of moderate x and a small number as n ln2 + r; r is the sum of two floats whose bits do not overlap."""
+    """Emit the sum of moderate x and a small number as n ln2 + r; r is the sum of two floats whose bits do not overlap.
+
+    Return r, and a float with the integer n in its low bits.
+    """
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
@@ -58,20 +61,20 @@ def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
 
 
 def scale_of(shifted: Value, times: float = 1.0) -> Value:
-    """Emit 2**n, times a power of two, for n in the low bits of `shifted`; the result must be a normal number."""
+    """Emit 2**n times the power of two `times`, for the integer n in the low bits of `shifted`; the result must be a normal number."""
     format = shifted.format
     return ((shifted.as_bits() << format.fraction_bits) + format.to_bits(times)).as_float()
 
 
 def integer(shifted: Value) -> Value:
-    """Emit n as an integer; any integer for NaN."""
+    """Emit the integer in the low bits of `shifted`, a number plus the format's `rounder`; any integer for NaN."""
     return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
 
 
 def scaled(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     """Emit x * 2**n, rounded once: the result may be subnormal or infinite.
 
-    `shifted` is n, or n and a fraction, added to the `rounder`: that of the format, or a fraction of it.
+    `shifted` is n, or n and a fraction, plus the `rounder`: the format's own, or a fraction of that.
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder
@@ -87,9 +90,9 @@ def scaled(x: Value, shifted: Value, rounder: float | None = None) -> Value:
 
 
 def scaled_at_once(x: Value, exponents: Value) -> Value:
-    """Emit each float times 2 to the power of another, rounded down: one rounding, and one instruction of AVX-512.
+    """Emit each float times 2 to the power of another, rounded down: a single rounding, and a single instruction of AVX-512.
 
-    On other processors this is a library call; `scaled` multiplies twice there, and the first product is exact.
+    On other processors this is a library call; there, `scaled` multiplies twice, and the first product is exact.
     """
     b, letter = x.b, "s" if x.format.bits == 32 else "d"
     every_lane, as_set = b.constant(int_type(x.lanes), -1), b.constant(I32, 4)
@@ -97,7 +100,7 @@ def scaled_at_once(x: Value, exponents: Value) -> Value:
 
 
 def clamped(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Value]:
-    """Emit where x is below the limits of its format, so the function is 0; and x within the limits, with 0 in these places.
+    """Emit where x is below the limits of its format, so that the function is 0; and x within the limits, with 0 in those places.
 
     Some processors take a hundred cycles to find that a number is too small. NaN stays NaN.
     """

@@ -31,19 +31,19 @@ ATANH_TAIL = (
 
 
 class Split(NamedTuple):
-    """x = 2**exponent (1 + f)."""
+    """A positive number as 2**exponent (1 + f)."""
 
     exponent: Value
     f: Value
 
 
 def split(x: Value) -> Split:
-    """Emit the parts of normal positive x, so that 1 + f lies in [sqrt(1/2), sqrt(2))."""
+    """Emit normal positive x as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
     return split_bits(x.as_bits())
 
 
 def split_bits(bits: Value) -> Split:
-    """Emit the parts of a positive number, given the bits that `normalized` emits, so that 1 + f lies in [sqrt(1/2), sqrt(2))."""
+    """Emit a positive number, given the bits from `normalized`, as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
     format = bits.format
     least = format.to_bits(sqrt(0.5))
     exponent = (bits - least) >> format.fraction_bits
@@ -52,7 +52,7 @@ def split_bits(bits: Value) -> Split:
 
 
 def rarely_logarithmic(x: Value) -> Value:
-    """Emit where x is not positive and normal."""
+    """Emit where x is not positive and normal, so that its logarithm needs special treatment."""
     format = x.format
     smallest = format.to_bits(format.smallest_normal)
     return (x.as_bits() - smallest).compare("ugt", format.to_bits(inf) - smallest - 1)
@@ -67,7 +67,9 @@ def normalized(x: Value) -> Value:
 
 
 def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
-    """Emit the logarithm of every x by a formula for 2**exponent (1 + f). Numbers that are not positive and normal are handled out of line.
+    """Emit the logarithm of every x by a formula for 2**exponent (1 + f).
+
+    Numbers other than positive normal ones are handled out of line.
     """
     rare = rarely_logarithmic(x)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalized(x)])
@@ -117,7 +119,10 @@ def log10(x: Value) -> Value:
 
 
 def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]) -> Value:
-    """Emit a logarithm, given those of 2 and e in its base: the leading products and sums are exact."""
+    """Emit a logarithm in any base, given the logarithms of 2 and e in this base as sums of two floats.
+
+    The leading products and sums are exact.
+    """
 
     def formula(exponent: Value, f: Value) -> Value:
         whole, whole_low = exact_product(exponent, of_two[0])

@@ -29,7 +29,7 @@ def digits(value: Decimal, count: int) -> float:
 
 
 def edges(number: int) -> tuple[float, float]:
-    """Return the begin and the end of an interval."""
+    """Return the begin and the end of interval number `number`, as floats."""
     first = FIRST_BITS[32] + (number << STEP_BITS[32])
     return SINGLE.from_bits(first), SINGLE.from_bits(first + (1 << STEP_BITS[32]))
 
@@ -119,7 +119,7 @@ def precise_log(bits: Value) -> Pair:
 
 
 def exp_of_product(x: Pair, y: Value) -> Value:
-    """Emit e**(x y)."""
+    """Emit e**(x y), where x is the sum of two floats."""
     format, width = y.format, y.format.bits
     product, error = exact_product(x.high, y)
     error = fma(x.low, y, error)

@@ -24,7 +24,7 @@ COS_TAIL = {
 
 
 def near_sin(angle: Quadrant) -> Value:
-    """Emit the sine of the reduced angle."""
+    """Emit the sine of the remainder of an angle after its quarter turns."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, SIN_TAIL[r.format.bits])
@@ -32,7 +32,7 @@ def near_sin(angle: Quadrant) -> Value:
 
 
 def near_cos(angle: Quadrant) -> Value:
-    """Emit the cosine of the reduced angle."""
+    """Emit the cosine of the remainder of an angle after its quarter turns."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, COS_TAIL[r.format.bits])
