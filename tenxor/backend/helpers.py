@@ -145,8 +145,8 @@ def share(
     """Run the shared loop of a kernel over `0..extent`, or from `left.begin` on, on all threads or only on the calling thread.
 
     `args` are the packed arguments. `work` is the approximate cost of the whole loop, in additions. Chunks and slices are multiples of
-    `grain`. With `alone`, only the calling thread runs. `threads` is the number of threads with scratch memory, or 0 for a kernel without
-    scratch memory. If a signal handler has raised the number of threads above `threads`, the calling thread runs alone.
+    `grain`. With `alone`, only the calling thread runs. `threads` is the number of threads for which there is scratch memory (0: any
+    number). If a signal handler has raised the number of threads above `threads`, the calling thread runs alone.
 
     The loop runs in slices of about `sharing.moment` seconds, since Python handles signals, such as Ctrl-C, only between slices. The length
     of a slice follows from the measured speed of the kernel (`code.moment`). If `work` is 0, the loop is a single slice. `stop`, if given,
@@ -205,7 +205,7 @@ def _met(
 
 
 class Helpers(NamedTuple):
-    """How machine code shares a loop with the workers, as `threads.meeting` stores it.
+    """The means by which machine code shares a loop with the workers, as stored in `threads.meeting`.
 
     The fields are the address of the function that shares a loop, the address of the work queue, and the number of workers.
     """

@@ -94,7 +94,7 @@ class Once(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether the launch is done already, by a signal handler."""
+        """True if the launch is done already, by a signal handler."""
 
     @property
     def done(self) -> Callable[[], object]:
@@ -252,8 +252,8 @@ class Backend(ABC):
     def synchronise(self) -> None:
         """Wait until everything launched has run.
 
-        A launch is complete when it returns if it has a `once`, or may find an index out of range, or if its result is read through
-        `Buffer.array`.
+        A launch that has a `once`, or may find an index out of range, is complete when it returns. So is a launch whose result is read
+        through `Buffer.array`.
         """
 
 

@@ -152,7 +152,7 @@ def _launch(
 
 
 def _number(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
-    """Return the real or imaginary part of a scalar as kernels receive it: a float64 if `dtype` is a float."""
+    """Return the real or imaginary part of a scalar for a kernel: a float64 if `dtype` is a float."""
     part = scalar.value.imag if imag else scalar.value.real
     return float(part) if dtype.is_float else part
 
@@ -340,7 +340,7 @@ class _Run:
     # Values
 
     def values(self, expressions: tuple[Expr, ...], given: Sequence[Value] = ()) -> list[Value]:
-        """Return the present values of expressions, whose `Arg`s have the values `given`; a shared subexpression is computed once."""
+        """Return the present values of expressions, given the values of their `Arg`s; a shared subexpression is computed once."""
         program = self.programs.get(expressions)
         if program is None:
             program = self.programs[expressions] = self.program(expressions, len(given))
@@ -350,7 +350,7 @@ class _Run:
         return [known[k] for k in program.wanted]
 
     def program(self, expressions: tuple[Expr, ...], given: int) -> Program:
-        """Return the steps that compute expressions from so many given values. Composite operations are replaced by their formulas."""
+        """Return the steps to compute expressions from so many given values, with composite operations replaced by formulas."""
         order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _put_in_order(e, order)
@@ -373,7 +373,7 @@ class _Run:
         return Program(constants, steps, [places[e] for e in expressions])
 
     def step(self, e: Expr) -> Callable[..., Value]:
-        """Return a function that computes an expression from the values of its operands."""
+        """Return a function from the values of an expression's operands to the value of the expression."""
         if isinstance(e, Call):
             return meaning(e)
         if isinstance(e, Load):

@@ -53,8 +53,8 @@ class Kernels(Generic[C]):
     def get(self, kernel: Any) -> C:
         """Return the compiled form of a kernel, from memory or new.
 
-        No lock is held: user code may run while a kernel is compiled, and may want a lock held by another thread that waits here. Each step
-        on the tables is a single C call. Two threads that request the same kernel at the same time may both compile it.
+        No lock is held: user code may run while a kernel is compiled, and may want a lock of another thread that waits here. Each step on
+        the tables is a single C call. Two threads with requests for the same kernel at the same time may both compile it.
         """
         self._bury()
         found = self._alive(kernel)

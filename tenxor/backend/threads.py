@@ -93,7 +93,7 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads of this process, but not of processes forked from it, which determine their own."""
+    """Set the number of threads of this process. Unless `set_num_threads` was called, forked processes determine their own number."""
     global _count
     is_new = count != num_threads()
     if is_new:

@@ -339,7 +339,7 @@ class Builder:
     def __str__(self) -> str:
         return "\n".join([f"{self.header} {{", *map(str, self.blocks), "}"])
 
-    # What is appended
+    # Instructions
 
     def do(self, text: str) -> None:
         """Append an instruction without a value."""

@@ -35,7 +35,7 @@ _HOUR = 3600.0  # seconds
 
 PACKAGE = __file__.rpartition("backend")[0]  # the folder of this package
 EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what code a kernel becomes
-# The sources that decide, together with those of `EMITTER`, what a plan is.
+# Together with `EMITTER`, the sources that decide what a plan is.
 PLANNER = ("plans", "rewrite", "layout", "node.py", "known.py", "sizes.py", "realize.py", "ownership.py")
 
 

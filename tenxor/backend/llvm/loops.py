@@ -110,7 +110,10 @@ def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
 
 
 def _listens(em: Emitter, s: For) -> bool:
-    """Return whether a loop reads the stop flag. A loop that is not parallel does: it may be a single long iteration of a parallel loop."""
+    """Return whether a loop reads the stop flag, in a kernel that listens.
+
+    A loop that is not parallel does: it may be a single long iteration of a parallel loop.
+    """
     return em.listens and not em.kernel.axes[s.axis].parallel
 
 

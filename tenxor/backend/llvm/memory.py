@@ -192,7 +192,7 @@ def apart(vectors: Parts, parts: int) -> Parts:
     return [v.shuffled(range(first, v.lanes, parts)) for first in range(parts) for v in vectors]
 
 
-# --- anywhere ---------------------------------------------------------------------------------------------------------
+# --- any offsets ------------------------------------------------------------------------------------------------------
 
 
 def gathered(em: Emitter, pointer: Value, offsets: Value, element: Type, part: Type | None = None) -> Value:

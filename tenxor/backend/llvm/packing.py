@@ -1,8 +1,8 @@
 """The two sides of a product as its tiles read them: packed in panels, or where they are stored.
 
-A panel has as many indices of the side's axis as a tile is high or wide (MR or NR). It holds one step after another, K in all, and for each
-step the panel's elements side by side, so a tile reads it from beginning to end. The last panel may be partly empty; the empty part is
-never used.
+A panel has as many indices of the side's axis as a tile is high or wide (MR or NR). It holds one step after another, K in all. In each step
+the panel's elements lie side by side, so a tile reads the panel from beginning to end. The last panel may be partly empty; the empty part
+is never used.
 """
 
 from __future__ import annotations

@@ -316,10 +316,9 @@ class _Work:
 
 
 class _Wide(NamedTuple):
-    """The columns of the tiles in a panel.
+    """The columns of the tiles in a panel: their vectors, the first column of each vector, and a mask for each.
 
-    The fields are the vectors, the first column of each, a mask for each partial vector (None for a whole one), and a function that emits
-    loads of the elements.
+    The mask of a whole vector is None. `loaded` emits loads of the elements.
     """
 
     columns: Columns

@@ -14,7 +14,7 @@ from .builder import select
 from .emitter import Emitter
 from .scopes import Parts
 
-# These numbers decide the bits of results, so all machines use the same ones.
+# The lengths of chunks decide the bits of results, so all machines use the same ones.
 CHUNK = 64  # steps of a chunk in a loop with lanes
 ROWS = 8  # steps of a chunk in a loop without lanes, as in sums of columns
 

@@ -199,7 +199,7 @@ def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
     rounder = SINGLE.rounder / len(POWERS)  # adding it rounds to eighths, which are the lowest bits of the sum
     shifted = fma(size * size, -1 / HALVING, rounder)
     rest = fma(size, size, fma(shifted, HALVING, -rounder * HALVING))
-    # These bits tell the eighth. They go into the fraction where whole powers go into the exponent, so the table is without them.
+    # The low bits tell the eighth. They go into the fraction where whole powers go into the exponent, so the table is without them.
     place, at = shifted.as_bits(), SINGLE.fraction_bits - 3
     table = [SINGLE.from_bits(SINGLE.to_bits(power * times) - (k << at)) for k, power in enumerate(POWERS)]
     power = (look_up(table, place).as_bits() + (place << at)).as_float()

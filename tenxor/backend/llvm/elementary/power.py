@@ -124,7 +124,7 @@ def exp_of_product(x: Pair, y: Value) -> Value:
     product, error = exact_product(x.high, y)
     error = fma(x.low, y, error)
     vanishes, bounded = clamped(product, EXP_RANGE)
-    # Where the product is out of range so is the result, and its error may be anything.
+    # If the product is out of range, so is the result, and its error may be anything.
     error = select(bounded.equals(product), error, 0.0)
     # (n + k/32) ln2 + r, with n and k in the low bits of `shifted`
     rounder = format.rounder / INTERVALS
