@@ -1,6 +1,7 @@
-"""What runs kernels: an interpreter, the oracle of the tests, and LLVM, which is fast. Both see only the loop IR.
+"""The back ends that run kernels: LLVM, which compiles them, and an interpreter, the reference in tests.
 
-`TENXOR_BACKEND` names the one that this process uses: `llvm`, unless it says `interpreter`.
+Both see only the loop IR (`kernel/ir`). The environment variable `TENXOR_BACKEND` selects the back end of this process: `llvm`, the
+default, or `interpreter`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ NAMES = ("llvm", "interpreter")
 
 
 def _named() -> str:
+    """Return the name of the back end that `TENXOR_BACKEND` selects; raise ArgumentError for an unknown name."""
     name = os.environ.get("TENXOR_BACKEND") or NAMES[0]
     if name not in NAMES:
         raise ArgumentError(f"TENXOR_BACKEND: there is no back end {name!r}; choose one of {', '.join(NAMES)}")
@@ -28,7 +30,7 @@ _backend: Backend | None = None
 
 
 def backend() -> Backend:
-    """Return the back end of this process, which is loaded when it is first asked for."""
+    """Return the back end of this process, and load it at the first call."""
     global _backend
     if _backend is None:
         if NAME == "llvm":
@@ -36,6 +38,7 @@ def backend() -> Backend:
         else:
             from .interpreter import Interpreter as Chosen  # type: ignore[assignment]
         made = Chosen()
-        if _backend is None:  # still: no other thread's turn comes between this and the next line
+        # Another thread may have been faster. No thread switch happens between this test and the assignment.
+        if _backend is None:
             _backend = made
     return _backend

@@ -1,11 +1,12 @@
-"""Threads: started once, parked, and given pieces of a loop. Which thread runs a piece never changes its result.
+"""Worker threads that share the loops of large kernels with the calling thread.
 
-What they do there is machine code (`places.py`, `llvm/sharing.py`), so a helper wakes up in microseconds and needs no lock of
-Python's. How many there are is in `threads.py`.
+The threads are started once and then wait for work. Each thread takes chunks of a loop; the assignment of chunks to threads never changes
+the result. The work itself is machine code (`places.py`, `llvm/sharing.py`), so a worker wakes up within microseconds and needs no GIL.
+`threads.py` holds the number of threads.
 
-Threads may be had or not, and Ctrl-C may be heard wherever Python runs. So whoever starts helpers stops those that were started
-if it cannot go on; helpers hold the memory that they look at, and a pool that is dropped sends them home. If fewer start than were
-asked for, those that did share the work.
+The system may refuse to start a thread, and Ctrl-C may raise an error wherever Python code runs. So a pool interrupted during its start
+stops the workers already running. Workers keep the memory of the work queue alive, and the deallocation of a pool ends the pool's workers.
+If the system starts fewer threads than requested, the running ones share the work.
 """
 
 from __future__ import annotations
@@ -31,14 +32,19 @@ if TYPE_CHECKING:
     from .llvm.compiler import Block, MachineCode
 
 
-PATIENCE = 10.0  # seconds that a thread has to begin
-ASLEEP, FEW = 0.001, 8  # seconds after which helpers sleep, and how many are worth a word to the system each
+PATIENCE = 10.0  # seconds that a new thread may take to begin
+ASLEEP, FEW = 0.001, 8  # seconds without work after which workers sleep; the most workers that are worth a system call each
 
 
 class _Begun(threading.Event):
-    """Who starts a thread waits for this; but one that finds no memory for its first steps never says that it has begun."""
+    """The event awaited by `Thread.start`, with a time limit: a thread without memory for its first steps never sets the event."""
 
     def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the event, and return whether it is set.
+
+        Wait at most `timeout` seconds. Without `timeout`, wait for `PATIENCE` seconds, and raise RuntimeError if the event is not set by
+        then.
+        """
         found = super().wait(PATIENCE if timeout is None else timeout)
         if timeout is None and not found:
             raise RuntimeError("one did not begin")
@@ -46,27 +52,27 @@ class _Begun(threading.Event):
 
 
 class _Helper(threading.Thread):
-    """A thread whose start is not waited for without end."""
+    """A worker thread; `start` waits at most `PATIENCE` seconds for it to begin."""
 
     def __init__(self, serve: Callable[[int], None], worker: int) -> None:
         super().__init__(target=serve, args=(worker,), daemon=True, name=f"tenxor-{worker}")
-        self._started = _Begun()  # of all versions of CPython since 3.3
+        self._started = _Begun()  # the event that `Thread.start` waits for, in all versions of CPython since 3.3
 
 
 class _Pool:
-    """Helpers, and where they meet the caller: one at a time, which holds `_meeting`."""
+    """The worker threads and their work queue. The caller that uses a pool holds the lock `_meeting` meanwhile."""
 
     def __init__(self, count: int) -> None:
         self.helpers: list[threading.Thread] = []
-        from .places import place  # with the first work that is shared
+        from .places import place  # imported with the first loop that is shared
 
-        self.met = 0.0  # when they met last
+        self.met = 0.0  # when the workers last had work, by `monotonic()`
         self.place = place()
         try:
             for k in range(1, count):
                 self.helpers.append(_Helper(self.place.serve, k))
                 start_untraced(self.helpers[-1])
-        except RuntimeError as error:  # the system gives no more
+        except RuntimeError as error:  # the system starts no more threads
             self.helpers.pop()
             _warn_once(len(self.helpers) + 1, count, error)
         except BaseException:
@@ -75,20 +81,23 @@ class _Pool:
 
     def __del__(self) -> None:
         if "place" in self.__dict__:
-            self.place.close(len(self.helpers))  # also if it was not stopped, as something was raised instead
+            self.place.close(len(self.helpers))  # needed if an error kept the owner from calling `stop`
 
     def wake(self) -> None:
-        """See that helpers who have slept do not wake up on the caller's CPU; with many of them some are elsewhere anyway."""
+        """Keep sleeping workers from waking up on the caller's CPU.
+
+        This is done only if the workers may sleep, and are `FEW` or fewer: of many workers some wake up on other CPUs anyway.
+        """
         now = monotonic()
         if now - self.met > ASLEEP and len(self.helpers) <= FEW:
             self.place.wake_apart([helper.native_id for helper in self.helpers if helper.native_id is not None])
         self.met = now
 
     def stop(self) -> None:
-        """Send the helpers home, and wait until they have left."""
+        """End the worker threads, and wait until they have ended."""
         self.place.close(len(self.helpers))
         for helper in self.helpers:
-            with suppress(RuntimeError):  # its start was broken off: if it comes yet, it finds the door shut
+            with suppress(RuntimeError):  # the start of this thread was interrupted; if it still begins, it finds the queue closed
                 helper.join()
 
 
@@ -96,6 +105,7 @@ _warned = False
 
 
 def _warn_once(found: int, wanted: int, error: Exception) -> None:
+    """Warn, once in a process, that only `found` of the `wanted` threads share large work."""
     global _warned
     if not _warned:
         _warned = True
@@ -104,11 +114,14 @@ def _warn_once(found: int, wanted: int, error: Exception) -> None:
 
 
 _pool: _Pool | None = None
-_meeting = reentrant()  # held by whoever has the helpers at work, or sends them home
+_meeting = reentrant()  # held by the caller who uses the workers, or ends them
 
 
 class Left:
-    """What is left of a loop that cannot be run twice: all from `begin` on. It holds what the loop reads and writes."""
+    """The rest of a loop that must not run twice: the iterations from `begin` on.
+
+    `held` refers to the memory that the loop reads and writes, and so keeps it alive.
+    """
 
     __slots__ = ("begin", "held")
 
@@ -129,16 +142,23 @@ def share(
     left: Left | None = None,
     threads: int = 0,
 ) -> None:
-    """Run a kernel's shared loop, `0..extent` or what is `left` of it, on all threads at once, or `alone`; pieces are multiples of
-    `grain`. If it has memory for so many `threads`, and there are others when a signal's handler has run, it goes on alone.
+    """Run the shared loop of a kernel over `0..extent`, or from `left.begin` on, on all threads or only on the calling thread.
 
-    It runs in slices that take a moment, as the interpreter sees signals (Ctrl-C) only between two of them; how much `work` that is
-    for this kernel is found out as it runs; no work is one slice. A slice that takes longer runs apart, if `stop()` stops the kernel.
+    `args` are the packed arguments. `work` is the approximate cost of the whole loop, in additions. Chunks and slices are multiples of
+    `grain`. With `alone`, only the calling thread runs. `threads` is the number of threads for which there is scratch memory (0: any
+    number). If a signal handler has raised the number of threads above `threads`, the calling thread runs alone.
+
+    The loop runs in slices of about `sharing.moment` seconds, since Python handles signals, such as Ctrl-C, only between slices. The length
+    of a slice follows from the measured speed of the kernel (`code.moment`). If `work` is 0, the loop is a single slice. `stop`, if given,
+    makes the kernel return early. Then a slice with more work than `sharing.first` runs in a thread of its own (`apart.stoppable`).
+
+    With `left`, the loop must not run twice. After an interrupt, a later call with the same `left` runs the rest.
     """
     moment = code.moment or sharing.first
-    least = grain if alone else grain * num_threads()  # of a slice: each thread has some of it
+    # The least number of iterations in a slice gives each thread a grain.
+    least = grain if alone else grain * num_threads()
     done = left or Left()
-    while done.begin < extent:  # what a signal calls between two slices may have gone on with it
+    while done.begin < extent:  # a signal handler that runs between two slices may have advanced `done.begin`
         begin = done.begin
         end, started = min(extent, begin + max(1, extent * moment // max(1, work * least)) * least), monotonic()
         run = partial(_met, code, args, begin, end, grain, sharing, done, alone=alone, once=left is not None, threads=threads)
@@ -165,9 +185,11 @@ def _met(
     once: bool,
     threads: int,
 ) -> None:
-    """Run a kernel for `begin..end`, and say so: with the helpers unless that is too little or to be done `alone`, on no more than so
-    many `threads`, unless they are 0, and by a function of C if it may be done only `once`. Nobody else has the helpers at work
-    meanwhile: not what a signal calls, either.
+    """Run a kernel for `begin..end`, and then set `done.begin` to `end`.
+
+    The workers take part unless `alone` is set, the range is no longer than `grain`, or there are more threads than `threads` (if not 0).
+    With `once`, they take part only if the loop is a single C call. The lock `_meeting` is held meanwhile, so no other caller uses the
+    workers.
     """
     with _meeting:
         run: Callable[[], object] = partial(code.call_free, args, begin, end, 0)
@@ -177,12 +199,16 @@ def _met(
             if (pool.place.in_c or not once) and not 0 < threads <= len(pool.helpers):
                 run = pool.place.loop(code, args, begin, end, piece_of(end - begin, grain, sharing), len(pool.helpers))
         ready = in_one_go(run, partial(setattr, done, "begin", end))
-        if done.begin == begin:  # else what a signal called was first; now it is too late for one
+        # Otherwise a signal handler has run these iterations. From this test on, no handler runs before both calls are made.
+        if done.begin == begin:
             list(ready)
 
 
 class Helpers(NamedTuple):
-    """How machine code has loops shared, as `threads.meeting` says it: its address, where it meets the helpers, and how many there are."""
+    """The means by which machine code shares a loop with the workers, as stored in `threads.meeting`.
+
+    The fields are the address of the function that shares a loop, the address of the work queue, and the number of workers.
+    """
 
     share: int
     place: int
@@ -194,7 +220,10 @@ NOBODY = Helpers(0, 0, 0)
 
 @contextmanager
 def helpers() -> Iterator[Helpers | None]:
-    """While it is open, nobody else has the helpers at work; None if nobody helps, or not by machine code."""
+    """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile.
+
+    The context's value tells machine code how to reach the workers. It is None without workers, or with a work queue in Python.
+    """
     with _meeting:
         pool = _helped()
         pool.wake()
@@ -202,12 +231,12 @@ def helpers() -> Iterator[Helpers | None]:
 
 
 def piece_of(extent: int, grain: int, sharing: Sharing) -> int:
-    """How much of a shared loop a thread takes at once: a multiple of `grain`."""
+    """Return how many iterations of a shared loop a thread takes at once: a multiple of `grain`."""
     return -(-extent // (num_threads() * sharing.pieces * grain)) * grain
 
 
 def _helped() -> _Pool:
-    """The pool, with its threads started."""
+    """Return the pool of this process. The first call starts its threads, and tells machine code how to reach them (`threads.meeting`)."""
     global _pool
     if _pool is None:
         _pool = _Pool(num_threads())
@@ -216,7 +245,7 @@ def _helped() -> _Pool:
 
 
 def _reached(pool: _Pool) -> Helpers | None:
-    """How machine code reaches helpers; None if nobody helps, or not by machine code."""
+    """Return how machine code reaches the workers of a pool; None without workers, or with a work queue in Python."""
     from .places import MachinePlace
 
     place = pool.place
@@ -225,10 +254,12 @@ def _reached(pool: _Pool) -> Helpers | None:
 
 @atexit.register
 def _stop_pool() -> None:
+    """End the worker threads: at exit, and before the number of threads changes."""
     global _pool
-    with undisturbed(), _meeting:  # not held while computing: no user code that computes may run
+    # The thread does not hold the lock of computations here. So no user code may run while it holds this lock, as user code may compute.
+    with undisturbed(), _meeting:
         meeting[:] = list(NOBODY)
-        pool, _pool = _pool, None  # first, as waiting may be broken off
+        pool, _pool = _pool, None  # cleared first, as the wait may be interrupted
         if pool is not None:
             pool.stop()
 

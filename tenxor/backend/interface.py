@@ -1,8 +1,8 @@
-"""What a back end is: memory, and kernels that run on it.
+"""The interface of a back end: memory, and the kernels that run on it.
 
-A kernel is compiled once for all shapes, bound to the arguments that a set of shapes fixes, and launched as often as there is
-something new in memory to run it on. What a back end is given is loop IR, buffers and numbers; how it runs them is its own:
-how many threads share a loop, what they use to compute, whether Python's lock is held meanwhile.
+A kernel is compiled once for all shapes. Binding adds the arguments that belong to one set of shapes. Each launch runs the bound kernel on
+memory of its own. A back end receives loop IR, buffers and numbers, and decides how to run them: how many threads share a loop, which
+processor computes, and whether the GIL is held meanwhile.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ apart = LateModule("tenxor.apart")
 
 
 class Arguments(NamedTuple):
-    """All arguments of a kernel for one set of shapes, but for what is `Given` to each launch.
+    """The arguments of a kernel for one set of shapes, without the values `Given` to each launch.
 
-    Operand 0 is the result. It begins at the given offset number `out[0]`, and `out[1]` elements more; each other one is in the
-    buffer of a given node, by its number, and begins likewise. Of a scalar the number is taken, or its
-    imaginary part. `tables` and `sizes` are as the kernel has them.
+    Operand 0 is the result, from element `given.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry `(k, at,
+    more)` of `sources`: the buffer of `given.nodes[k]`, from element `given.offsets[at] + more` on. An entry `(k, imag)` of `scalars` is
+    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` and `sizes` are in the kernel's order.
 
-    `split` is the extent of the loop that may run in pieces, `work` about how many additions all is worth, and `scratch` how many
-    bytes of memory each thread may want for itself.
+    `split` is the extent of the loop that may run in chunks. `work` is the approximate cost of the kernel, in additions. `scratch` is the
+    size of the scratch memory that each thread may need, in bytes.
     """
 
     out: tuple[int, int]
@@ -48,7 +48,9 @@ class Arguments(NamedTuple):
 
 
 class Given(Protocol):
-    """What differs from launch to launch: which memory, as what holds each `buffer`; which numbers; and where views of the memory
+    """The values that differ from launch to launch.
+
+    The items of `nodes` hold the memory in their attribute `buffer`. `scalars` are the numbers, and `offsets` say where views of the memory
     begin, in elements.
     """
 
@@ -58,25 +60,28 @@ class Given(Protocol):
 
 
 class Place(NamedTuple):
-    """Where something of `nbytes` bytes lies in each of several turns: in a buffer, from as many bytes on; one number if all are alike."""
+    """The memory of a value in each iteration of a repeated plan: `nbytes` bytes of `buffer`, from byte `starts[iteration]` on.
+
+    `starts` has a single entry if the memory is the same in every iteration.
+    """
 
     buffer: Buffer
     starts: Array
     nbytes: int
 
     def window(self, turn: int) -> Buffer:
-        """The memory that it has in one turn."""
+        """Return the memory of the value in iteration number `turn`, as a buffer."""
         return window(self.buffer, int(self.starts[turn % len(self.starts)]), self.nbytes)
 
 
 class Held(NamedTuple):
-    """What holds the memory of one turn."""
+    """The memory of a value in an iteration of a repeated plan, in the place of a node; None for a value without memory."""
 
     buffer: Buffer | None
 
 
 class Turn:
-    """What is given to the launches of one turn."""
+    """The values (`Given`) for the launches in an iteration of a repeated plan."""
 
     __slots__ = ("nodes", "offsets", "scalars")
 
@@ -85,41 +90,46 @@ class Turn:
 
 
 class Once(Protocol):
-    """What cannot be done twice, as it writes over what it reads."""
+    """A launch that must not run twice, as the kernel overwrites memory that it reads."""
 
     @property
     def is_done(self) -> bool:
-        """Whether it was done meanwhile, by what a signal calls."""
+        """True if the launch is done already, by a signal handler."""
 
     @property
     def done(self) -> Callable[[], object]:
-        """What is to be called when it is done: a function of C."""
+        """The C function to call as soon as the launch is done."""
 
     def begun(self, rest: Callable[[], object]) -> bool:
-        """From now on `rest()` does what is left of it, and may be called again where it was broken off itself. False if what a
-        signal calls was first: then it is done.
+        """Register `rest()`, which does the rest of the launch, before the first write. Return whether the caller must still call `rest()`.
+
+        A later call of `rest` may continue after an interrupt. The answer is False if a signal handler has done the launch already.
         """
 
 
 class Launch(Protocol):
-    """Runs a kernel that is bound to its arguments, and fills `out`: whether it met an index that is out of range.
+    """A function that runs a bound kernel and fills `out`. It returns whether the kernel met an index out of range.
 
-    That is told of this launch alone, whoever else launches the same. With `once` the kernel runs in one go that ends with calling
-    `done`, a function in C: no signal is heard once the first element of `out` is written and before that was called. Or it
-    calls `begun` before it writes any, and then hears signals between parts.
+    The answer concerns this launch alone, also if other threads launch the same kernel. With `once`, the kernel runs in one step that ends
+    with the C call `once.done()`: no signal handler runs between the first write to `out` and that call. Or the launch calls `once.begun`
+    before the first write, and then lets signal handlers run between slices.
     """
 
     def __call__(self, out: Buffer, given: Given, once: Once | None = None) -> bool: ...
 
 
 class Twins(NamedTuple):
-    """Of a product: which values of both sides are the same."""
+    """Of a product, the pairs `(left, right)` of values of both sides that are equal if both sides read the same memory."""
 
     twins: tuple[tuple[int, int], ...]
 
 
 class Facts(NamedTuple):
-    """What is asked of a kernel when it runs, as it answers itself: for that its loops are not needed. By `text_hash` its code is found."""
+    """The properties of a kernel needed to run it, without the loops.
+
+    The compiled code is found by `text_hash`. The other fields have the names and values of properties of `Kernel`; `least` is the value of
+    `Kernel.grain`.
+    """
 
     text_hash: str
     name: str
@@ -133,12 +143,12 @@ class Facts(NamedTuple):
     least: int
 
     def grain(self, sharing: Sharing) -> int:
-        """How many steps of the split loop a piece has at least."""
+        """Return the least number of iterations in a chunk of the split loop; 0 if no loop is split. `sharing` is not used."""
         return self.least
 
 
 class Compiled(Protocol):
-    """A kernel as a back end runs it. `origin` says where that came from, in a word."""
+    """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance."""
 
     @property
     def kernel(self) -> Kernel | Facts: ...
@@ -148,10 +158,10 @@ class Compiled(Protocol):
 
 
 class Backend(ABC):
-    """Something that runs kernels.
+    """A back end: it allocates memory, and compiles and launches kernels.
 
-    All of them promise the same values, but for the last bits of float sums and products: see `docs/architecture.md`. One
-    object may be asked by several of Python's threads at once.
+    All back ends promise the same values, but for the last bits of float sums and products: see `docs/architecture.md`. Several Python
+    threads may use one object at a time.
     """
 
     name: str
@@ -160,91 +170,102 @@ class Backend(ABC):
     def allocate(
         self, nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None
     ) -> Buffer:
-        """Memory for results: at least `nbytes` bytes, aligned to 64, their content undefined.
+        """Return memory for a result: at least `nbytes` bytes, aligned to 64, with undefined content.
 
-        MemoryError names the operation that wants it, what it wants it for, and the bytes.
+        A MemoryError names the operation `op`, the shape and dtype if they are given, and the bytes.
         """
 
     @property
     @abstractmethod
     def kernels(self) -> Mapping[Any, Compiled]:
-        """The kernels that are in memory: those that something refers to, and some that were asked for last."""
+        """The kernels in memory, each with its compiled form: those still referenced, and the most recently requested."""
 
     @abstractmethod
     def kernel_count(self) -> int:
-        """About how many these are, at no cost."""
+        """Return about how many kernels are in memory, without building the mapping `kernels`."""
 
     @abstractmethod
     def counts(self) -> tuple[int, int]:
-        """How many kernels were compiled, and how many were found on disk, each time that they were; starts nothing."""
+        """Return how many kernels were compiled and how many were loaded, counting a kernel each time; starts no compiler."""
 
     @property
     @abstractmethod
     def target(self) -> Target:
-        """The machine that loops are planned for, with the threads that share them now."""
+        """The machine that loops are planned for, with the present number of threads."""
 
     @abstractmethod
     def compile(self, kernel: Kernel) -> Compiled:
-        """The kernel, ready to be bound: in memory as long as something refers to what this returns. Equal ones are one."""
+        """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
     @abstractmethod
     def hurry(self, soon: bool) -> None:
-        """From now on, whether `compile` raises `NotAtHand` for kernels that it would have to make, where something else may be computed
-        without.
+        """Set whether `compile` may raise `NotAtHand` from now on instead of compiling.
+
+        With `soon`, `compile` declines a kernel without compiled code, if the caller may compute by other kernels.
         """
 
     def facts(self, compiled: Compiled) -> Facts | None:
-        """What `find` finds the same by in another process; None if it is to be made anew there."""
+        """Return the facts by which another process finds a compiled kernel (`find`); None if a process must compile its own."""
         return None
 
     def find(self, facts: Facts) -> Compiled | None:
-        """The kernel of these facts, if it need not be made: a plan needs no more of it."""
+        """Return the kernel with these facts, without its loops, which plans do not need; None if the kernel would have to be compiled."""
         return None
 
     def shipped(self, text: str) -> bytes | None:
-        """What came with the package under a text, if whatever plans and runs kernels is as it was when that was made."""
+        """Return the data in the package under a text; None if there is none.
+
+        Data is ignored if the code that plans or compiles has changed since the package was built.
+        """
         return None
 
     def read(self, text: str) -> bytes | None:
-        """What an earlier process wrote under a text, if whatever plans and runs kernels is still the same."""
+        """Return the data stored by an earlier process under a text; None if there is none.
+
+        Data is ignored if the code that plans or compiles has changed since.
+        """
         return None
 
     def write(self, text: str, content: bytes) -> object:
-        """Keep something for later processes, where something is kept."""
+        """Store data under a text for later processes; do nothing in a back end without storage."""
         return None
 
     @abstractmethod
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
-        """What runs a kernel that was compiled here, for one set of shapes."""
+        """Return a function that launches a kernel of this back end with the arguments for a set of shapes."""
 
     @abstractmethod
     def repeat(
         self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
     ) -> None:
-        """Launch some kernels, none of which looks up indices, one after the other, and so `turns` times. Each fills the place with its
-        number, and takes what lies in the places with the numbers of its sources.
+        """Launch a sequence of kernels, one after the other, and repeat the sequence `turns` times. No kernel may look up indices.
+
+        Each entry of `launches` is a bound kernel with the number of the place to fill. The kernel reads the places with the numbers of its
+        sources. `scalars` and `offsets` are the same in all iterations.
         """
 
     @abstractmethod
     def listing(self, kernel: Kernel) -> str:
-        """The code that runs for a kernel, as text for people; empty if there is none."""
+        """Return the code of a kernel as readable text; an empty text without such code."""
 
     @abstractmethod
     def synchronise(self) -> None:
-        """Return when all that was launched has run. A launch that is given `once`, or may find an index out of range, is over
-        when it returns; so is any whose result is read by way of `Buffer.array`.
+        """Wait until everything launched has run.
+
+        A launch that has a `once`, or may find an index out of range, is complete when it returns. So is a launch whose result is read
+        through `Buffer.array`.
         """
 
 
 class OnHost(Backend):
-    """A back end on the host's own memory: buffers are from the pool, and a launch returns when it is over."""
+    """A back end on the host's memory: buffers come from the pool, and a launch is complete when it returns."""
 
     allocate = staticmethod(allocate)
 
     def repeat(
         self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
     ) -> None:
-        """See `Backend.repeat`: here launch by launch."""
+        """Launch a sequence of kernels `turns` times, each launch by a call from Python; see `Backend.repeat`."""
         for turn in range(turns):
             held = [Held(None if place is None else place.window(turn)) for place in places]
             given = Turn(held, scalars, offsets)
@@ -254,11 +275,14 @@ class OnHost(Backend):
                 launch(buffer, given)
 
     def synchronise(self) -> None:
-        """All that was launched has run."""
+        """Do nothing: every launch is complete when it returns."""
 
 
 def only_once(run: Callable[[], object], once: Once) -> None:
-    """Run what cannot be done twice, a function of C, in one go; not if what a signal calls was first."""
+    """Call the C function `run` and then `once.done`, unless a signal handler has done the launch already.
+
+    No signal handler runs between the test and the end of both calls.
+    """
     ready = apart.in_one_go(run, once.done)
-    if not once.is_done:  # now it is too late for what a signal calls
+    if not once.is_done:  # no signal handler runs from here on
         list(ready)

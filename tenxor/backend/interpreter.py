@@ -1,7 +1,7 @@
-"""The slow, obvious back end: loop IR run statement by statement, element by element. The oracle in tests.
+"""A slow and simple back end, which runs loop IR statement by statement, element by element: the reference in tests.
 
-What operations mean is in `reference.py`. `TENXOR_BACKEND=interpreter` has all work done here: to see that the rest of the
-library needs no compiler, and to tell whose a wrong result is.
+`reference.py` defines the primitive operations. With `TENXOR_BACKEND=interpreter`, this back end does all the work. Such a run shows that
+the rest of the library needs no compiler, and whether a wrong result comes from the compiler.
 """
 
 from __future__ import annotations
@@ -52,12 +52,16 @@ from .kernels import Kernels
 from .reference import Value, cast, from_memory, meaning, to_memory
 from .threads import num_threads
 
-_ANY = Target(vector_bytes=32)  # loops are planned as for some machine
+_ANY = Target(vector_bytes=32)  # loops have to be planned for some machine
 Array = np.ndarray[Any, Any]
 
 
 class Program(NamedTuple):
-    """What expressions come to, step by step: of what was given, constants and the steps before, by their places in this order."""
+    """The steps to compute expressions. Each step is a function and the positions of its operands in a list of values.
+
+    The list begins with the given values and the constants; each step appends its result. `wanted` are the positions of the expressions'
+    values.
+    """
 
     constants: list[Value]
     steps: list[tuple[Callable[..., Value], tuple[int, ...]]]
@@ -65,7 +69,10 @@ class Program(NamedTuple):
 
 
 def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Put an expression behind all that it needs, with what it is made of if it is no primitive operation."""
+    """Append an expression to `order`, after the expressions needed to compute it.
+
+    The value in `order` is the formula of a composite operation, and None for any other expression.
+    """
     for part in missing(e, order):
         formula = expand(part) if isinstance(part, Call) else None
         if formula is not None:
@@ -75,14 +82,14 @@ def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Interpreted:
-    """A kernel, which is run as it stands."""
+    """A kernel for the interpreter, which runs loop IR directly."""
 
     kernel: Kernel
     origin: str = "interpreted"
 
 
 class Interpreter(OnHost):
-    """Runs kernels on the elements that NumPy sees in a buffer."""
+    """A back end that runs kernels on NumPy views of the buffers."""
 
     name = "interpreter"
 
@@ -104,7 +111,7 @@ class Interpreter(OnHost):
         return _ANY.shared_by(num_threads())
 
     def hurry(self, soon: bool) -> None:
-        """There is no compiler to wait for."""
+        """Do nothing: the interpreter has no compiler to wait for."""
 
     def compile(self, kernel: Kernel) -> Interpreted:
         return self._kernels.get(kernel)
@@ -120,7 +127,10 @@ class Interpreter(OnHost):
 def _launch(
     kernel: Kernel, fixed: Arguments, out: Buffer, given: Given, once: Once | None = None
 ) -> bool:
-    """See `Launch`. What must not be left half done is done elsewhere first."""
+    """Run a kernel, and return whether the kernel met an index out of range; see `interface.Launch`.
+
+    With `once`, the kernel writes to a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
+    """
     result = out.typed(kernel.operands[0].dtype)
     operands, origins = [result if once is None else result.copy()], [given.offsets[fixed.out[0]] + fixed.out[1]]
     for index, (k, at, more) in enumerate(fixed.sources, 1):
@@ -142,7 +152,7 @@ def _launch(
 
 
 def _number(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
-    """A number as kernels are given it: what is to be a float is a float64."""
+    """Return the real or imaginary part of a scalar for a kernel: a float64 if `dtype` is a float."""
     part = scalar.value.imag if imag else scalar.value.real
     return float(part) if dtype.is_float else part
 
@@ -155,18 +165,17 @@ def run(
     sizes: Sequence[int],
     origins: Sequence[int],
 ) -> None:
-    """Run `kernel`, writing into those of its `operands` that it writes.
+    """Run `kernel`, and write its results into `operands`.
 
-    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands
-    at the element given in `origins`. An access outside of an operand raises IndexOutOfRange, which names
-    the kernel, the operand and the position.
+    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands at the element given in
+    `origins`. An access outside of an operand raises IndexOutOfRange, which names the kernel, the operand and the position.
     """
     with np.errstate(all="ignore"):
         _Run(kernel, operands, tables, scalars, sizes, origins).body(kernel.body)
 
 
 class _Run:
-    """One call of a kernel: its arguments, where its loops stand, and the states of its reductions."""
+    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions."""
 
     def __init__(
         self,
@@ -180,12 +189,12 @@ class _Run:
         self.kernel, self.operands, self.tables = kernel, operands, tables
         self.sizes, self.origins = sizes, origins
         self.scalars = [cast(x, dtype) for x, dtype in zip(scalars, kernel.scalars, strict=True)]
-        self.at: dict[int, int] = {}  # the index at which each loop stands
-        self.block: dict[int, tuple[int, int]] = {}  # what part of an axis the loop over it runs through
-        self.tiles: dict[int, dict[tuple[int, int], Value | complex]] = {}  # their elements, by row and column
-        self.kept: dict[tuple[int, int], Value] = {}  # by row and index
+        self.at: dict[int, int] = {}  # the current index of each loop, by axis
+        self.block: dict[int, tuple[int, int]] = {}  # the block that the loop over an axis runs through, by axis: begin and end
+        self.tiles: dict[int, dict[tuple[int, int], Value | complex]] = {}  # the elements of each tile, by row and column
+        self.kept: dict[tuple[int, int], Value] = {}  # the values kept for a later loop, by row and index
         self.states: dict[tuple[int, int], list[Value]] = {}
-        self.factors: tuple[list[Value], list[Value]] = [], []  # of the left and the right side of a product
+        self.factors: tuple[list[Value], list[Value]] = [], []  # the current factors of the left and the right side of a product
         self.programs: dict[tuple[Expr, ...], Program] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
             assert array.dtype == operand.dtype.numpy, f"{kernel.name}: {array.dtype} is not {operand.dtype}"
@@ -193,6 +202,7 @@ class _Run:
     # Statements
 
     def body(self, statements: tuple[Statement, ...]) -> None:
+        """Run statements in order. Stores side by side are a single step: their values are computed before the first write."""
         for s, *others in in_turn(statements):
             if isinstance(s, For):
                 self.loop(s)
@@ -200,7 +210,7 @@ class _Run:
                 accumulator = self.kernel.accumulators[s.accumulator]
                 self.states[self.state(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
             elif isinstance(s, Update):
-                self.states[self.state(s.accumulator)] = self.values(s.values)  # all of them see the state from before
+                self.states[self.state(s.accumulator)] = self.values(s.values)  # every value is computed from the old state
             elif isinstance(s, Keep):
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Accumulate):
@@ -210,19 +220,21 @@ class _Run:
             elif isinstance(s, Product):
                 self.product(s)
             elif isinstance(s, Prefetch):
-                pass  # there is no cache here
+                pass  # an interpreter has no use for it
             else:
                 self.store(s, *others)  # type: ignore[arg-type]
 
     def state(self, accumulator: int) -> tuple[int, int]:
-        """The key of a reduction's state at present: one of a row, or the only one."""
+        """Return the key of a reduction's current state: the accumulator, and the index in a row of states, or 0 without a row."""
         row = self.kernel.accumulators[accumulator].row
         return accumulator, self.at[row] if row >= 0 else 0
 
     def extent(self, axis: int) -> int:
+        """Return the number of indices of an axis."""
         return self.sizes[self.kernel.axes[axis].extent]
 
     def loop(self, s: For) -> None:
+        """Run a loop, or a loop over blocks, which sets the range for the loop inside."""
         begin, end = self.block.get(s.axis, (0, self.extent(s.axis)))
         for index in range(begin, end, s.block or 1):
             if s.block:
@@ -234,6 +246,7 @@ class _Run:
             del self.block[s.axis]
 
     def product(self, s: Product) -> None:
+        """Run a product: for every row and every column, the reduction over all steps, and then the statements about the result."""
         accumulator = self.kernel.accumulators[s.accumulator]
         steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed)))
         left, right = self.side(s.left, s.summed, steps), self.side(s.right, s.summed, steps)
@@ -247,7 +260,7 @@ class _Run:
             self.body(s.body)
 
     def side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
-        """What a product takes from one side: the values at each step, for each row, or column."""
+        """Return the values of a product's side, for each index of the side's axis and each step."""
         found: list[list[list[Value]]] = []
         for index in range(self.extent(side.axis)):
             self.at[side.axis] = index
@@ -258,6 +271,7 @@ class _Run:
         return found
 
     def fill(self, s: TileLoad) -> None:
+        """Fill a tile with an operand's elements over the present blocks of its two axes."""
         dtype = self.kernel.operands[s.operand].dtype
         tile = self.tiles[s.tile] = {}
         for row in range(*self.block[s.along]):
@@ -267,6 +281,7 @@ class _Run:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def store(self, *at_once: Store) -> None:
+        """Write values to operands, except for stores with a false predicate."""
         written = [s for s in at_once if s.changes is None or self.values((s.changes,))[0]]
         for s, values in [(s, self.values(s.values)) for s in written]:
             assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
@@ -275,6 +290,7 @@ class _Run:
                 part[place] = to_memory(value, s.value.dtype)
 
     def accumulate(self, s: Accumulate) -> None:
+        """Update an element of an operand by a value."""
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
         values, indices = self.values(s.values), [int(i) for i in self.values(s.indices)]
         memory, place = self.operands[s.operand], self.element(s.operand, s.address, indices)
@@ -288,14 +304,14 @@ class _Run:
     # Addresses
 
     def element(self, operand: int, address: Address, indices: Sequence[int] = ()) -> int:
-        """The element of an operand that an address means."""
+        """Return the position of an address in an operand, and check its range. `indices` are the values of the index expressions."""
         at = self.at | {~k: index for k, index in enumerate(indices)} if indices else self.at
         position = self.origins[operand] + self.place(address, at)
         self.check(position, len(self.operands[operand]), f"operand p{operand}")
         return position
 
     def place(self, address: Address, index: dict[int, int]) -> int:
-        """The number that an address comes to, given the index of each of its axes."""
+        """Return the value of an address, given the index of each axis."""
         place = 0 if address.offset is None else self.sizes[address.offset]
         for term in address.terms:
             step = index[term.axis]
@@ -317,13 +333,14 @@ class _Run:
         return self.place(address.then, digits)
 
     def check(self, position: int, size: int, what: str) -> None:
+        """Raise IndexOutOfRange unless `position` is in `what`, which has `size` elements."""
         if not 0 <= position < size:
             raise IndexOutOfRange(f"{self.kernel.name}: position {position} in {what} of {size} elements")
 
     # Values
 
     def values(self, expressions: tuple[Expr, ...], given: Sequence[Value] = ()) -> list[Value]:
-        """What the expressions come to now, their `Arg`s being what is given; a part that they share is computed once."""
+        """Return the present values of expressions, given the values of their `Arg`s; a shared subexpression is computed once."""
         program = self.programs.get(expressions)
         if program is None:
             program = self.programs[expressions] = self.program(expressions, len(given))
@@ -333,8 +350,8 @@ class _Run:
         return [known[k] for k in program.wanted]
 
     def program(self, expressions: tuple[Expr, ...], given: int) -> Program:
-        """The steps to some expressions: what operations are made of stands in their place."""
-        order: dict[Expr, Expr | None] = {}  # and what each is made of
+        """Return the steps to compute expressions from so many given values, with composite operations replaced by formulas."""
+        order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _put_in_order(e, order)
         places: dict[Expr, int] = {}
@@ -356,7 +373,7 @@ class _Run:
         return Program(constants, steps, [places[e] for e in expressions])
 
     def step(self, e: Expr) -> Callable[..., Value]:
-        """What computes an expression from its operands."""
+        """Return a function from the values of an expression's operands to the value of the expression."""
         if isinstance(e, Call):
             return meaning(e)
         if isinstance(e, Load):
@@ -375,17 +392,19 @@ class _Run:
         return lambda: self.states[self.state(e.accumulator)][e.part]
 
     def load(self, e: Load, *indices: Value) -> Value:
+        """Return an operand's element, or a part of a complex element, given the values of the load's index expressions."""
         raw = self.operands[e.operand][self.element(e.operand, e.address, [int(index) for index in indices])]
         return from_memory(raw if e.part is None else (raw.real, raw.imag)[e.part], e.dtype)
 
     def tile_element(self, e: TileElement) -> Value:
+        """Return the element of a tile at the present indices, or a part of a complex element."""
         found = self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(found, complex):
             return cast(found.imag if e.part else found.real, e.dtype)
         return found
 
     def index(self, value: int, size: int) -> int:
-        """An index from 0 on; 0, and said so, where it is out of range."""
+        """Return an index counted from 0; a negative `value` counts from the end. Out of range, set the flag and return 0."""
         index = value + size if value < 0 else value
         if 0 <= index < size:
             return index

@@ -1,4 +1,7 @@
-"""Kernels in memory: each lives as long as something refers to it, a plan or whoever runs it, and some that were asked for last."""
+"""A cache of the compiled kernels in memory.
+
+A kernel stays as long as a plan or a launch refers to its compiled form. The most recently requested kernels stay in any case.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from weakref import ref
 from .interface import Compiled
 
 C = TypeVar("C", bound=Compiled)
-RECENT = 512  # kernels that live on though no plan refers to them: plans for other memory or sizes soon ask for them again
+# The number of kernels kept without a reference: plans for other memory or other sizes soon ask for them again.
+RECENT = 512
 
 
 class _Made(ref[C]):
-    """What was made of a kernel, which is to be known as long as it is alive."""
+    """A weak reference to a compiled kernel, with the kernel as its key."""
 
     __slots__ = ("kernel",)
 
@@ -23,10 +27,10 @@ class _Made(ref[C]):
 
 
 class Kernels(Generic[C]):
-    """What a back end made of kernels: equal ones are one, which is made anew if it is not `alive` any more.
+    """A cache from kernels to their compiled forms, which `make` makes. Equal kernels share an entry. An entry lives as long as its value.
 
-    What died is noted by C alone, and forgotten with the next that is asked for: no Python runs when a kernel dies, in which a signal
-    could be heard and lost.
+    The deallocation of a value runs only a C callback, which notes the event; the next `get` removes the entry. Python code at that moment
+    would be a danger: a signal handler could raise an error there, and Python would swallow the error.
     """
 
     __slots__ = ("_dead", "_known", "_make", "_recent")
@@ -35,22 +39,22 @@ class Kernels(Generic[C]):
         self._make = make
         self._known: dict[Any, _Made[C]] = {}
         self._dead: deque[_Made[C]] = deque()
-        self._recent: OrderedDict[C, None] = OrderedDict()  # by when they were asked for
+        self._recent: OrderedDict[C, None] = OrderedDict()  # the most recently requested kernels, oldest first
 
     @property
     def alive(self) -> dict[Any, C]:
-        """Those that there are now."""
+        """The kernels in memory now, each with a compiled form."""
         return {kernel: found for kernel, made in list(self._known.items()) if (found := made()) is not None}
 
     def __len__(self) -> int:
-        """How many there are, with those that died since one was asked for."""
+        """Return the number of entries; kernels deallocated since the last `get` still count."""
         return len(self._known)
 
     def get(self, kernel: Any) -> C:
-        """Return what runs the kernel: one that is alive, or made now.
+        """Return the compiled form of a kernel, from memory or new.
 
-        No lock is held, as user code may run while a kernel is made, and may want the lock that another thread holds which waits here. Each
-        step on the tables is a single call of C; two threads that want the same kernel at the same time may both make it.
+        No lock is held: user code may run while a kernel is compiled, and may want a lock of another thread that waits here. Each step on
+        the tables is a single C call. Two threads with requests for the same kernel at the same time may both compile it.
         """
         self._bury()
         found = self._alive(kernel)
@@ -61,7 +65,7 @@ class Kernels(Generic[C]):
                 found, made = new, _Made(new, self._dead.append)
                 made.kernel = kernel
                 self._known[kernel] = made
-        with suppress(KeyError):  # another thread took it out, or the last one
+        with suppress(KeyError):  # another thread removed this entry, or the oldest
             self._recent[found] = None
             self._recent.move_to_end(found)
             while len(self._recent) > RECENT:
@@ -73,13 +77,13 @@ class Kernels(Generic[C]):
         return None if known is None else known()
 
     def _bury(self) -> None:
-        """Forget what died."""
-        with suppress(IndexError):  # another thread took the last one
+        """Remove the entries of deallocated values."""
+        with suppress(IndexError):  # another thread took the last item
             while self._dead:
                 dead = self._dead.popleft()
-                if self._known.get(dead.kernel) is dead:  # not one that was made since
+                if self._known.get(dead.kernel) is dead:  # the entry may have been replaced since
                     self._known.pop(dead.kernel, None)
 
     def forget(self) -> None:
-        """Let go of all that nothing else refers to."""
+        """Drop the references to the most recently requested kernels, so that kernels without other references are deallocated."""
         self._recent.clear()

@@ -1,4 +1,4 @@
-"""Where helpers meet the caller: each takes pieces of a loop until none is left."""
+"""The work queue that shares a loop between a caller and the worker threads: each thread takes chunks until none is left."""
 
 from __future__ import annotations
 
@@ -17,29 +17,35 @@ if TYPE_CHECKING:
 
 
 class Place(Protocol):
-    """`in_c` tells whether a loop is one call of C, in which no signal is heard."""
+    """A work queue. `in_c` tells whether `loop` returns a single C call; during such a call no signal handler runs."""
 
     in_c: bool
 
     def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
-        """What runs a kernel for all of `begin..end`; nobody is at work any more when it returns."""
+        """Return a function that runs a kernel for all of `begin..end`, in chunks of `piece` iterations, with so many `helpers`.
+
+        When the function returns, no worker is still running the kernel.
+        """
         ...
 
     def wake_apart(self, helpers: Iterable[int]) -> None:
-        """See that helpers who sleep, by the system's numbers, wake up on another CPU than the caller's."""
+        """Make sleeping workers, given by their native thread ids, wake up on other CPUs than the caller's."""
         ...
 
     def serve(self, worker: int) -> None:
-        """Help until all are sent home. Who is here holds this object, whatever became of others."""
+        """Run in a worker thread, number `worker`: help with loops until the queue is closed.
+
+        The thread refers to this object meanwhile, so the object outlives its pool if need be.
+        """
         ...
 
     def close(self, helpers: int) -> None:
-        """Send home so many helpers, and whoever comes later."""
+        """Close the queue, and wake so many `helpers`, so that they end; a worker that comes later ends at once."""
         ...
 
 
 def place() -> Place:
-    """A new place, of machine code where the system has semaphores for that."""
+    """Return a new work queue: in machine code, or in Python on systems without the necessary semaphores."""
     from .llvm.compiler import compiler
 
     code = compiler().sharing()
@@ -47,14 +53,14 @@ def place() -> Place:
 
 
 class MachinePlace:
-    """A block of memory, and the machine code that is run there (`llvm/sharing.py`): helpers need no lock of Python's."""
+    """A work queue in machine code (`llvm/sharing.py`), on a block of memory. Workers do not need the GIL."""
 
     in_c = True
 
     def __init__(self, code: Any) -> None:
         from .llvm.sharing import CPU_BYTES, CPUS, MEETING_PLACE, PLACED
 
-        self._code = code  # which lives as long as this does
+        self._code = code  # keeps the machine code alive
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self._memory = ctypes.create_string_buffer(MEETING_PLACE + 64)
         self.address = (ctypes.addressof(self._memory) + 63) & -64
@@ -69,32 +75,34 @@ class MachinePlace:
         ctypes.memmove(self.address + CPUS, cpus, CPU_BYTES)
 
     def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
-        """See `Place`."""
+        """Return a C call that runs a kernel for all of `begin..end`; see `Place.loop`."""
         return partial(self.share, self.address, code.address, args, begin, end, piece, helpers)
 
     def wake_apart(self, helpers: Iterable[int]) -> None:
-        """See `Place`."""
+        """Keep sleeping workers away from the caller's CPU until they are awake."""
         place_apart(helpers, self._allowed)
-        self._placed.value += 1  # before they are woken: then they are free again
+        self._placed.value += 1  # counted before the workers wake up; each of them then removes its restriction
 
     def serve(self, worker: int) -> None:
-        """See `Place`."""
+        """Run the loop of a worker thread, in machine code, until the queue is closed."""
         self._serve(self.address, worker)
 
     def close(self, helpers: int) -> None:
-        """See `Place`."""
+        """Close the queue, and wake so many `helpers`, so that they end."""
         self._stop(self.address, helpers)
 
 
 class _Job(NamedTuple):
+    """A loop to share: a kernel, its packed arguments, and the chunks not yet taken."""
+
     code: MachineCode
     args: Block
-    begins: list[int]  # of the pieces, the last first
+    begins: list[int]  # where the chunks begin, the last chunk first
     piece: int
     end: int
 
     def work(self, worker: int) -> None:
-        """Take pieces until none is left. To take one is one step, whatever is raised or called in between."""
+        """Run chunks until none is left. Taking a chunk is atomic, whatever a signal handler raises or calls in between."""
         begins = self.begins
         while begins:
             try:
@@ -105,7 +113,7 @@ class _Job(NamedTuple):
 
 
 class PlainPlace:
-    """The same with Python's own locks, for systems that have nothing better."""
+    """A work queue with Python's own locks, for systems without semaphores for machine code."""
 
     in_c = False
 
@@ -116,11 +124,14 @@ class PlainPlace:
         self.inside, self.open = 0, True
 
     def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
-        """See `Place`."""
+        """Return a function that runs a kernel for all of `begin..end`; see `Place.loop`. Signal handlers may run in between."""
         return partial(self.share, _Job(code, args, list(range(begin, end, piece))[::-1], piece, end), helpers)
 
     def share(self, job: _Job, helpers: int) -> None:
-        """Work on a job with so many helpers. If that is broken off no new piece is begun, and helpers are waited for all the same."""
+        """Run a job together with so many `helpers`.
+
+        If an error interrupts the caller, no new chunk begins, and the workers are still waited for.
+        """
         try:
             self.job = job
             if helpers:
@@ -130,7 +141,7 @@ class PlainPlace:
             self.leave(job)
 
     def leave(self, job: _Job) -> None:
-        """Wait until no helper is at work on a job, however often that is broken off."""
+        """Wait until no worker is running the job, however often the wait is interrupted; then raise the last error of an interrupt."""
         broken: BaseException | None = None
         while True:
             try:
@@ -145,10 +156,10 @@ class PlainPlace:
             raise broken
 
     def wake_apart(self, helpers: Iterable[int]) -> None:
-        """See `Place`: this is for systems that are not told."""
+        """Do nothing: on these systems threads cannot be placed on CPUs."""
 
     def serve(self, worker: int) -> None:
-        """See `Place`."""
+        """Run the loop of a worker thread: wait for jobs, and run their chunks, until the queue is closed."""
         while True:
             self.tokens.acquire()
             with self.changed:
@@ -165,6 +176,6 @@ class PlainPlace:
                         self.changed.notify_all()
 
     def close(self, helpers: int) -> None:
-        """See `Place`."""
+        """Close the queue, and wake so many `helpers`, but at least one, so that they end."""
         self.open = False
         self.tokens.release(max(helpers, 1))

@@ -1,8 +1,7 @@
-"""What each primitive operation means: values of one element, computed in Python and NumPy, for the interpreter.
+"""The primitive operations on the values of single elements, in Python and NumPy, for the interpreter.
 
-A value is a Python bool, a Python int, or a NumPy float of the type that its dtype computes in: a `float16`
-or `bfloat16` is a `float32` that the narrow type can hold. Integers are computed exactly and then wrapped;
-floats are rounded once per operation.
+A value is a Python bool, a Python int, or a NumPy float of the compute type of its dtype: a `float16` or `bfloat16` is a `float32` that
+fits the narrow type. Integers are computed exactly and then wrapped; floats are rounded once per operation.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Value = bool | int | Float
 
 
 def meaning(e: Call) -> Callable[..., Value]:
-    """A primitive operation as a function of values: exact, then wrapped or rounded to the dtype of its result."""
+    """Return a primitive operation as a function of values: exact, then wrapped or rounded to the dtype of its result."""
     name, dtype = e.op.name, e.dtype
     exact = partial(BY_DTYPE[name], dtype) if name in BY_DTYPE else PRIMITIVES[name]
     if dtype is boolean:
@@ -41,7 +40,7 @@ def meaning(e: Call) -> Callable[..., Value]:
 
 
 def from_memory(raw: Any, dtype: DType) -> Value:
-    """One element of memory as a value."""
+    """Return an element of an array in memory as a value."""
     if dtype is bfloat16:
         bits = np.uint32(int(raw) << 16)
         return bits.view(np.float32)
@@ -49,20 +48,20 @@ def from_memory(raw: Any, dtype: DType) -> Value:
 
 
 def to_memory(value: Value, dtype: DType) -> Any:
-    """A value as one element of memory."""
+    """Return a value as an element of an array in memory (`bfloat16` as its bits)."""
     if dtype is bfloat16:
         return np.uint16(int(np.float32(value).view(np.uint32)) >> 16)
     return dtype.numpy.type(value)
 
 
 def wrapped(value: int, dtype: DType) -> int:
-    """The integer of `dtype` that is `value` modulo 2**bits."""
+    """Return `value` modulo 2**bits, as an integer of `dtype`."""
     lowest = int(dtype.lowest)
     return (value - lowest) % (1 << dtype.bits) + lowest
 
 
 def cast(value: Any, dtype: DType) -> Value:
-    """A number as a value of `dtype`; integers wrap, floats to integers truncate and saturate, NaN is 0."""
+    """Return a number as a value of `dtype`. Integers wrap; floats to integers truncate and saturate, and NaN gives 0."""
     if dtype.compute is dtype and type(value) is dtype.numpy.type:
         same: Float = value
         return same
@@ -72,14 +71,14 @@ def cast(value: Any, dtype: DType) -> Value:
         return wrapped(int(value), dtype) if isinstance(value, int) else saturated(float(value), dtype)
     if dtype is bfloat16:
         return to_bfloat16(value)
-    if isinstance(value, int):  # NumPy rounds its own 64-bit integers once, but Python's twice
+    if isinstance(value, int):  # NumPy rounds its own 64-bit integers once, but Python integers twice
         value = np.uint64(value) if value > 0 else np.int64(value)
     rounded: Any = np.asarray(value).astype(dtype.numpy)[()]
     return np.float32(rounded) if dtype is float16 else rounded
 
 
 def saturated(value: float, dtype: DType) -> int:
-    """The whole part of a float, held within the range of an integer dtype; 0 for NaN."""
+    """Truncate a float to an integer, limited to the range of an integer dtype; 0 for NaN."""
     if math.isnan(value):
         return 0
     if math.isinf(value):
@@ -88,7 +87,7 @@ def saturated(value: float, dtype: DType) -> int:
 
 
 def to_bfloat16(value: Any) -> Value:
-    """The bfloat16 nearest to a number, halves to even, as a float32."""
+    """Return the bfloat16 nearest to a number, ties to even, as a float32."""
     single = value if isinstance(value, np.float32) else _to_odd(value)
     if np.isnan(single):
         return single
@@ -97,7 +96,7 @@ def to_bfloat16(value: Any) -> Value:
 
 
 def _to_odd(value: int | float) -> np.float32:
-    """A float32 whose last bit is set where it is not exact, so that rounding it again is rounding once."""
+    """Round to float32, with the last bit set where the result is inexact (round to odd), so that a second rounding is right."""
     near = np.float32(value)
     if math.isnan(near) or float(near) == value:
         return near
@@ -109,12 +108,12 @@ def _to_odd(value: int | float) -> np.float32:
 
 
 def _of_floats(function: Callable[[Any], Any]) -> Callable[[Value], Any]:
-    """A rounding: integers are whole already."""
+    """Return the rounding `function`, with integers left unchanged."""
     return lambda x: x if isinstance(x, int) else function(x)
 
 
 def _elementary(name: str) -> Callable[..., Any]:
-    """The function of C's library on float64; where Python raises, the infinity or NaN that NumPy gives."""
+    """Return a function of the C library on float64, with NumPy's infinity or NaN where Python raises an error."""
     exact, special = getattr(math, name), getattr(np, name, None)
 
     def function(*args: Float) -> Any:
@@ -150,14 +149,14 @@ def _pow(x: Any, y: Any) -> Any:
         return _float_pow(x, y)
     if y >= 0:
         return pow(x, y, 1 << 64)
-    return (x if y % 2 else 1) if abs(x) == 1 else 0  # the whole part of a reciprocal
+    return (x if y % 2 else 1) if abs(x) == 1 else 0  # the integer part of a reciprocal
 
 
 _float_pow = _elementary("pow")
 
 
 def _over_one_plus_exp(x: Any, t: Any, t_low: Any = 0) -> Any:
-    """x / (1 + e**(t + t_low)); 0 with the sign of x where t is infinite, whatever x is."""
+    """Return x / (1 + e**(t + t_low)); 0 with the sign of x where t is +infinity, whatever x is."""
     if t == np.inf:
         return np.copysign(0, x)
     if t < 700:
@@ -166,7 +165,7 @@ def _over_one_plus_exp(x: Any, t: Any, t_low: Any = 0) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    """x/2 erfc(y) with y = -x / sqrt(2), whose rounding error counts where erfc is steep."""
+    """Return x/2 erfc(y) with y = -x / sqrt(2), corrected for the rounding error of y, which counts where erfc is steep."""
     if x == -np.inf:
         return np.float64(-0.0)
     y = float(x) * -math.sqrt(0.5)
@@ -180,7 +179,10 @@ def _gelu(x: Any) -> Any:
 
 
 def _gelu_tail(x: float) -> Any:
-    """Where erfc(y) has few bits left, or none: its asymptotic series, and e**(-y**2) as the square of a root, last."""
+    """Return gelu(x) where erfc(y) has few bits left, or none, by its asymptotic series.
+
+    The factor e**(-y**2) is the square of a root, and is multiplied last.
+    """
     exact = Fraction(x) ** 2 / 4  # y**2 is x**2 / 2
     half = float(exact)
     root = math.exp(-half) * (1 - float(exact - Fraction(half)))
@@ -205,8 +207,8 @@ def _floor_divide(x: Any, y: Any) -> Any:
         return x // y if y else 0
     quotient = x / y
     if x == 0 or np.isinf(y) or not abs(quotient) < 2 ** (24 if isinstance(quotient, np.float32) else 53):
-        return quotient  # a zero of either sign, an infinity, NaN, or so large that it is whole
-    return Fraction(float(x)) // Fraction(float(y))  # exact: x / y may be rounded up to the next whole number
+        return quotient  # a zero of either sign, an infinity, NaN, or so large that it is an integer
+    return Fraction(float(x)) // Fraction(float(y))  # exact: x / y may be rounded up to the next integer
 
 
 def _remainder(x: Any, y: Any) -> Any:
@@ -303,7 +305,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     "gelu_tanh": _gelu_tanh,
 }
 
-# Those whose meaning depends on the dtype of the result, which comes first. A shift's count is unsigned.
+# Operations on the dtype of the result, the first argument, and values. The count of a shift is unsigned.
 BY_DTYPE: dict[str, Callable[..., Any]] = {
     "cast": lambda dtype, x: cast(x, dtype),
     "nextafter": _next_after,

@@ -1,9 +1,9 @@
-"""How many threads share large work: the number alone, which the first result asks for. What starts threads is `helpers.py`.
+"""The number of threads for large work. The first result already asks for this number; `helpers.py` starts the threads.
 
-`TENXOR_NUM_THREADS` sets how many there are, or `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their
-workers; else it is the number of CPUs that this process may use, and 1 in the processes that `multiprocessing` makes, which share them.
+`TENXOR_NUM_THREADS` sets the number, or else `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their workers. The default is
+the number of CPUs that this process may use. The processes of `multiprocessing` share the CPUs, so the default is 1 there.
 
-There are at most `max_threads()`. More threads than CPUs gain nothing, and each takes some MiB for the parts of products that it packs.
+The number is at most `max_threads()`. More threads than CPUs gain nothing, and each takes some MiB for packed parts of products.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU = 64, 8
 
 
 def max_threads() -> int:
-    """Return how many threads there may be: 64, or 8 for each CPU of this machine if these are more."""
+    """Return the largest number of threads allowed: 64, or 8 for each CPU of this machine if that is more."""
     return max(ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU * (os.cpu_count() or 1))
 
 
 def _default_count() -> int:
-    """How many threads there are if nobody says."""
+    """Return the number of threads for a program that does not set it: `TENXOR_NUM_THREADS`, or the number without this variable."""
     otherwise = _count_without_setting()
     return environment.count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {otherwise}") or otherwise
 
@@ -38,22 +38,24 @@ def _count_without_setting() -> int:
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if first.isdecimal() and int(first) > 0:
         return min(int(first), max_threads())
-    # Loaded in all processes that it starts; in others it may be missing, or half initialized while user code imports it.
+    # `multiprocessing` is loaded in the processes that it starts. In other processes it may be missing, or half initialized during an
+    # import by user code.
     parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
     return cpus() if parent is None or parent() is None else 1
 
 
-_count = 0  # of threads; 0 where it is not known yet, as in a process that was just made
-_chosen = False  # by `set_num_threads`
-# For machine code: by which code a loop is shared, where helpers meet who calls it, and how many there are, 0 if none may be called.
+_count = 0  # the number of threads; 0 until this process has determined it
+_chosen = False  # whether `set_num_threads` chose the number
+# For machine code: the address of the function that shares a loop, the address of the work queue, and the number of workers. The number is
+# 0 if no worker may be used.
 SHARE, PLACE, MANY = range(3)
 meeting = (ctypes.c_int64 * 3)()
-changing: list[Callable[[], None]] = []  # who stops first, if there are to be more threads, or fewer
-changed: list[Callable[[], None]] = []  # who wants to know that there are
+changing: list[Callable[[], None]] = []  # called before the number of threads changes, to end the workers
+changed: list[Callable[[], None]] = []  # called after the number of threads has changed
 
 
 def num_threads() -> int:
-    """How many threads large work is shared by.
+    """Return the number of threads that share large work.
 
     >>> import tenxor as tx
     >>> tx.num_threads() >= 1
@@ -63,15 +65,16 @@ def num_threads() -> int:
 
 
 def _counted() -> int:
+    """Determine the number of threads of this process, and return it."""
     global _count
     _count = _default_count()
     return _count
 
 
 def set_num_threads(count: int) -> None:
-    """Share large work by `count` threads from now on; results do not depend on it.
+    """Share large work among `count` threads from now on; results do not depend on the number.
 
-    ArgumentError for a count below 1, or above 64 and above 8 for each CPU of the machine: more only take memory.
+    Raise ArgumentError for a count below 1, or above both 64 and 8 for each CPU of the machine: more threads only take memory.
     """
     global _chosen
     try:
@@ -90,7 +93,7 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """The same, chosen by nobody: processes that are made from now on count their own."""
+    """Set the number of threads of this process. Unless `set_num_threads` was called, forked processes determine their own number."""
     global _count
     is_new = count != num_threads()
     if is_new:

@@ -1,7 +1,7 @@
-"""Several turns of a loop abreast: what each of them reduces has states of its own, and takes its elements in the same order as alone.
+"""Unroll and jam: run several iterations of a loop side by side, statement by statement.
 
-A turn more is an axis more, which stands one index further, with reductions of its own. So what is emitted for the turns together is what
-would be for several reductions in one loop.
+Each further iteration is a further axis, at a higher index, with accumulators of its own. So the emitter treats the iterations like several
+reductions in one loop. Each reduction takes its elements in the same order as without unrolling.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .emitter import Emitter
 
 
 def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
-    """The loop in steps of as many turns as it takes abreast, from `begin` on while there are as many; where it stopped."""
+    """Emit a loop in steps of `s.abreast` iterations, and return the index where it stops, with fewer iterations left before `end`."""
     kernel, spans = em.kernel, em.spans
     started = [inner.accumulator for inner in statements(s.body) if isinstance(inner, Init)]
     axes, accumulators, turns = [*kernel.axes], [*kernel.accumulators], []
@@ -43,7 +43,8 @@ def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
 
 
 def _together(body: tuple[Statement, ...], turns: list[_Turn]) -> tuple[Statement, ...]:
-    """Each statement of a body for all turns, before the next one."""
+    """Return a body with each statement repeated for the further iterations `turns`, before the next statement. A loop stays a single loop.
+    """
     found: list[Statement] = []
     for s in body:
         if isinstance(s, For):
@@ -54,13 +55,16 @@ def _together(body: tuple[Statement, ...], turns: list[_Turn]) -> tuple[Statemen
 
 
 class _Turn:
-    """One of the turns but the first: what stands for the axis of the loop in it, and for the reductions."""
+    """One of the further iterations that run side by side with the first one of a step.
+
+    The `axis` takes the place of the loop's axis `instead`, and `accumulators` maps the loop's accumulators to those of this iteration.
+    """
 
     def __init__(self, instead: int, axis: int, accumulators: dict[int, int]) -> None:
         self.instead, self.axis, self.accumulators = instead, axis, accumulators
 
     def statement(self, s: Statement) -> Statement:
-        """A statement as it is in this turn."""
+        """Return a statement with the axis and the accumulators of this iteration."""
         if isinstance(s, Init):
             return Init(self.accumulators[s.accumulator])
         if isinstance(s, Update):
@@ -71,15 +75,18 @@ class _Turn:
         return s._replace(address=self.address(s.address)).with_values([self.expr(v) for v in s.values])
 
     def address(self, a: Address) -> Address:
-        """An address, but for the views of a chain, whose terms are of digits."""
+        """Return an address with the axis of this iteration.
+
+        Later views of a view chain do not change: their terms refer to digits, not to axes.
+        """
         return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.instead else t for t in a.terms]))
 
     def expr(self, e: Expr) -> Expr:
-        """The value of an expression in this turn."""
+        """Return an expression with the axis and the accumulators of this iteration."""
         return rebuild(e, self.leaf)
 
     def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
-        """What stands for a leaf."""
+        """Return a leaf with the axis and the accumulators of this iteration. `args` are the leaf's arguments in this iteration."""
         if isinstance(e, Load):
             return Load(e.operand, self.address(e.address), e.dtype, args, e.part)
         if isinstance(e, Position):

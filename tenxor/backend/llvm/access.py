@@ -1,7 +1,7 @@
-"""Loads and stores: an operand's elements at an address, one or a vector of them, of one part or, if complex, of two.
+"""Emit loads, stores and prefetches of an operand's elements: a scalar or vectors, with two parts if the elements are complex.
 
-Lanes hold the real parts in one vector and the imaginary parts in another. So both are loaded at once, and taken apart;
-before they are stored they are put together, two whole vectors side by side.
+Lanes hold the real parts in one vector and the imaginary parts in another. So a load takes two vectors of elements apart, and a store joins
+the parts to two whole vectors side by side.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from .values import from_memory, memory_type, to_memory
 
 
 def load(em: Emitter, e: Load) -> Parts:
-    """The elements of an operand at an address; of complex ones one part, the other being loaded with it."""
+    """Emit the load of an operand's elements, and return a scalar or the vectors of a step.
+
+    Complex elements are loaded with both parts at once; the result is the part `e.part`.
+    """
     if e.part is None:
         return [from_memory(e.dtype, v) for v in _loaded(em, e)]
     key = ("both parts", e.operand, e.address, *e.args)
@@ -42,7 +45,7 @@ def load(em: Emitter, e: Load) -> Parts:
 
 
 def _loaded(em: Emitter, e: Load) -> Parts:
-    """What memory has at an address: the first parts of elements, and then the second ones."""
+    """Emit the load of elements as memory holds them. Return the vectors of the first parts, then those of the second parts, if any."""
     lanes, term = em.lanes, moves_along_lanes(e.address, em.lanes)
     element, pointer = memory_type(em.kernel.operands[e.operand].dtype), pointer_to(em, e.operand)
     parts = parts_of(element)
@@ -65,7 +68,10 @@ def _loaded(em: Emitter, e: Load) -> Parts:
 
 
 def store(em: Emitter, s: Store) -> None:
-    """Write elements to an operand at an address; nothing of it where none of them changes."""
+    """Emit a store. The emitted code skips a store whose predicate (`s.changes`) is false in every lane.
+
+    If the predicate is true in some lane, all lanes are written: elsewhere the new value equals the old one.
+    """
     if s.changes is None:
         ready(em, s)()
         return
@@ -77,7 +83,10 @@ def store(em: Emitter, s: Store) -> None:
 
 
 def ready(em: Emitter, s: Store) -> Callable[[], None]:
-    """Compute what a store writes, and find its place: what is emitted now reads, what the answer emits writes."""
+    """Emit the values and the address of a store, and return a function that emits the write.
+
+    So a caller can emit the reads of several stores before the first write.
+    """
     em.inmost()
     term = moves_along_lanes(s.address, em.lanes)
     known = [em.value(e) for e in s.values]
@@ -113,7 +122,11 @@ def ready(em: Emitter, s: Store) -> Callable[[], None]:
 
 
 def prefetch_row(em: Emitter, s: Prefetch) -> None:
-    """Ask for the cache lines that the lanes would load, or load them; beyond the end of memory nothing happens."""
+    """Emit a prefetch of the cache lines that the lanes will load one step further along the axis `s.axis`.
+
+    With `s.by_reading`, load the present elements instead, for later loops. A prefetch beyond the end of memory has no effect. Nothing is
+    emitted under a mask, or without lanes along the address.
+    """
     lanes, term = em.lanes, moves_along_lanes(s.address, em.lanes)
     if lanes is None or lanes.masked or term is None:
         return
@@ -131,7 +144,7 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
 
 
 def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
-    """Ask for the cache lines that the lanes will load or write, if they lie side by side."""
+    """Emit a prefetch of the cache lines that a load reads or a store writes, if the elements of the lanes are contiguous."""
     lanes, term = em.lanes, moves_along_lanes(e.address, em.lanes)
     if lanes is not None and term is not None and term.how == "unit" and e.address.then is None:
         element = memory_type(em.kernel.operands[e.operand].dtype)
@@ -142,10 +155,13 @@ def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
 
 
 def prefetch(start: Value, count: int, element: Type, to_write: bool = False, level: int = 1) -> None:
-    """Ask for the cache lines of so many elements, in the nearest cache or the second, of a machine that can be asked."""
+    """Emit prefetches of the cache lines of `count` elements, into the cache of level 1 (the nearest) or 2.
+
+    Nothing is emitted for a target without prefetch instructions.
+    """
     target = start.b.module.target
     if not target.processor.prefetches:
         return
-    how = [start.b.constant(I32, n) for n in (to_write, 4 - level, 1)]  # to write it, how near, data
+    how = [start.b.constant(I32, n) for n in (to_write, 4 - level, 1)]  # write access, locality, data cache
     for at in range(0, count, target.caches.line // element.bytes):
         intrinsic("prefetch", start.at(at, element), *how, result=VOID, suffix="p0")

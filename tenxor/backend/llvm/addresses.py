@@ -1,7 +1,7 @@
-"""Addresses in LLVM IR: where an operand's elements lie, as a scalar or for every lane.
+"""Emit addresses: where an operand's elements are in memory, as a scalar or for every lane.
 
-The part of an address that does not move along the lanes is a scalar, added up loop by loop from the outside in. The
-part that does is either contiguous (one vector lies there) or a vector of offsets.
+The part of an address that does not vary along the lanes is a scalar, added up loop by loop from the outside in. The other part is either
+contiguous, so the elements are a vector in memory, or a vector of offsets.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from .scopes import Lanes, Parts
 from .types import DOUBLE, I64, Type, pointer
 from .values import converted, register_type
 
-Indices = tuple[Expr, ...]  # those that a load is given, beside the indices of its loops
+Indices = tuple[Expr, ...]  # the index expressions of a load, beside the indices of its loops
 
 
 def moves_along_lanes(address: Address, lanes: Lanes | None) -> Term | None:
-    """The term of the axis that lanes run along, if the address has one."""
+    """Return the term of the address for the axis of the lanes; None if the address has no such term."""
     if lanes is None:
         return None
     return next((t for t in address.terms if t.axis == lanes.axis), None)
 
 
 def differ(em: Emitter, term: Term, indices: Indices) -> bool:
-    """Whether a term is that of an index which lanes have each their own of."""
+    """Return whether a term is an index expression whose value differs from lane to lane."""
     return term.axis < 0 and em.value(indices[~term.axis])[0].lanes > 0
 
 
 def address_of(em: Emitter, operand: int) -> Value:
-    """Where an operand lies, as a number."""
+    """Emit the address of an operand, as an integer."""
     return em.argument(operand, f"a{operand}")
 
 
 def pointer_to(em: Emitter, operand: int) -> Value:
-    """Where an operand lies."""
+    """Emit the pointer to an operand."""
     address = address_of(em, operand)
     return em.once(0, ("operand", operand), lambda: address.cast("inttoptr", pointer(em.target.memory.space), f"p{operand}"))
 
 
 def table_at(em: Emitter, table: int) -> Value:
-    """Where a table lies."""
+    """Emit the pointer to an offset table."""
     address = em.argument(len(em.kernel.operands) + table, f"ta{table}")
     return em.once(0, ("table", table), lambda: address.cast("inttoptr", pointer(em.target.memory.space), f"t{table}"))
 
 
 def scalar_argument(em: Emitter, e: ScalarParameter) -> Value:
-    """The 8 bytes of a run-time scalar among the arguments."""
+    """Emit the load of a run-time scalar: its 8 bytes among the arguments, as an integer."""
     return em.argument(len(em.kernel.operands) + em.kernel.tables + e.index, f"c{e.index}")
 
 
 def scalar_parameter(em: Emitter, e: ScalarParameter) -> Parts:
-    """A run-time scalar, in its dtype."""
+    """Emit the load of a run-time scalar, in its dtype."""
     raw = scalar_argument(em, e)
     if e.dtype.kind == "float":
         return [converted(raw.bitcast(DOUBLE), float64, e.dtype)]
@@ -67,12 +67,12 @@ def scalar_parameter(em: Emitter, e: ScalarParameter) -> Parts:
 
 
 def _depth(em: Emitter, term: Term, indices: Indices) -> int:
-    """The scope in which the index of a term is known."""
+    """Return the depth of the innermost scope that the index of a term depends on."""
     return em.scope_of(term.axis) if term.axis >= 0 else em.depth_of(indices[~term.axis])
 
 
 def scalar_sum(em: Emitter, address: Address, terms: Sequence[Term], indices: Indices = ()) -> Value:
-    """The sum of the terms that are scalars, each added in the scope in which its index is known."""
+    """Emit the sum of the address's offset and the scalar `terms`. Each term is added in the outermost scope that knows its index."""
     inward = sorted(terms, key=lambda t: _depth(em, t, indices))
     total = None if address.offset is None else em.size(address.offset)
     for k, term in enumerate(inward):
@@ -86,7 +86,7 @@ def scalar_sum(em: Emitter, address: Address, terms: Sequence[Term], indices: In
 
 
 def scaled(em: Emitter, term: Term, index: Value) -> Value:
-    """What one scalar index adds."""
+    """Emit the number of elements that a term adds at a scalar index."""
     if term.how == "unit":
         return index
     if term.how == "stride":
@@ -99,7 +99,7 @@ def scaled(em: Emitter, term: Term, index: Value) -> Value:
 def unit_place(
     em: Emitter, address: Address, term: Term, pointer: Value, element: Type, indices: Indices = ()
 ) -> tuple[Value, Value]:
-    """Where the row starts that the lanes walk along, and the index of the first lane in it."""
+    """Emit the pointer to the start of the row along the axis of `term`. Return the pointer, and the row index of the first lane."""
     rest = [t for t in address.terms if t is not term]
     index = em.index(term.axis)
     if not rest and address.offset is None:
@@ -113,7 +113,10 @@ def unit_place(
 
 
 def position_of(em: Emitter, e: Position) -> Parts:
-    """An address as a value. One of fewer bits whose lanes count on is counted in these, as to narrow vectors takes some instructions."""
+    """Emit an address as a value.
+
+    A contiguous address of a narrower dtype than 64 bits is counted in that dtype, since narrowing vectors takes several instructions.
+    """
     address, lanes, term = e.address, em.lanes, moves_along_lanes(e.address, em.lanes)
     if e.dtype.bits == 64 or lanes is None or term is None or term.how != "unit" or address.then is not None:
         return [converted(v, int64, e.dtype) for v in position(em, address)]
@@ -122,7 +125,7 @@ def position_of(em: Emitter, e: Position) -> Parts:
 
 
 def position(em: Emitter, address: Address, indices: Indices = ()) -> Parts:
-    """The address itself: a scalar, or a vector of one number for each lane."""
+    """Emit an address as a number of elements: a scalar, or vectors with a number for each lane."""
     term = moves_along_lanes(address, em.lanes)
     differing = [t for t in address.terms if differ(em, t, indices)]
     scalar = scalar_sum(em, address, [t for t in address.terms if t is not term and t not in differing], indices)
@@ -139,7 +142,7 @@ def position(em: Emitter, address: Address, indices: Indices = ()) -> Parts:
 
 
 def _lane_offsets(em: Emitter, term: Term) -> Parts:
-    """What the index of each lane adds."""
+    """Emit the number of elements that the index of each lane adds."""
     lanes = em.lanes
     assert lanes is not None
     index = em.index(lanes.axis)
@@ -150,13 +153,13 @@ def _lane_offsets(em: Emitter, term: Term) -> Parts:
 
 
 def _counting_on(em: Emitter, lanes: Lanes, start: Value) -> Parts:
-    """A number in the first lane, and one more in each of the next."""
+    """Emit vectors with `start` in the first lane, and 1 more in each next lane."""
     first = start.splat(lanes.width) + em.b.counting(start.type, lanes.width)
     return [first + u * lanes.width if u else first for u in range(lanes.unroll)]
 
 
 def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
-    """What vectors of indices add."""
+    """Emit the number of elements that a term adds at vectors of indices."""
     if term.how == "table":
         table = table_at(em, term.value)
         return [gathered(em, table, i, I64) for i in indices]
@@ -170,7 +173,11 @@ def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
 
 
 def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Parts:
-    """The next view of a chain: the digits of the numbers, and the address that they give."""
+    """Emit the next view of a view chain, for addresses `numbers` of the view before.
+
+    The code divides the numbers into digits, in row-major order of the sizes `outer.digits`, and computes the address `inner` from the
+    digits.
+    """
     sizes = [em.size(s) for s in outer.digits]
     found: list[list[Value]] = []
     for n in numbers:
@@ -193,5 +200,5 @@ def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Par
 
 
 def _like(scalar: Value, value: Value) -> Value:
-    """A scalar in as many lanes as a value has."""
+    """Return a scalar in as many lanes as a value has."""
     return scalar.splat(value.lanes) if value.lanes else scalar

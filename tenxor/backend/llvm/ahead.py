@@ -1,4 +1,4 @@
-"""What the next of many products reads is asked for while this one is computed: into the second cache, as it is needed later."""
+"""Prefetch the operands of the next product in a batch of products, into the second cache, while this product is computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ Ask = Callable[[Value], None]
 
 
 def rows_ahead(em: Emitter, side: Panels, axis: int, at: Value, rows: int) -> Ask:
-    """What asks, at a step, for a part of the rows from one on at the next index of an axis. They are taken to lie one behind the other."""
+    """Return a function that emits, for a step of this product, a prefetch of rows of the next product.
+
+    The next product is at the next index of `axis`. Over all steps, the prefetches cover `rows` rows from index `at` on, if rows follow one
+    another in memory.
+    """
     line = em.target.caches.line
 
     def ask(e: Load, start: Value, k: Value) -> None:
@@ -29,7 +33,10 @@ def rows_ahead(em: Emitter, side: Panels, axis: int, at: Value, rows: int) -> As
 
 
 def columns_ahead(em: Emitter, side: Panels, axis: int, at: Value, columns: int) -> Ask:
-    """The same for the next columns from one on, at that step."""
+    """Return a function that emits, for a step of this product, a prefetch of columns of the next product at the same step.
+
+    The next product is at the next index of `axis`. A prefetch covers `columns` columns from index `at` on.
+    """
 
     def ask(e: Load, start: Value, k: Value) -> None:
         element = memory_type(e.dtype)
@@ -39,7 +46,10 @@ def columns_ahead(em: Emitter, side: Panels, axis: int, at: Value, columns: int)
 
 
 def _asking(em: Emitter, side: Panels, axis: int, at: Value, ask: Callable[[Load, Value, Value], None]) -> Ask:
-    """What asks for all values of a side that lie a step further at the next index of an axis, given where they begin."""
+    """Return a function that calls `ask(load, start, step)` for each value of a side that moves along `axis`, but not by a table.
+
+    `start` points to the element at index `at` and the first step, at the next index of `axis`.
+    """
     starts: dict[Load, Value] = {}
     for e in side.side.values:
         assert isinstance(e, Load)

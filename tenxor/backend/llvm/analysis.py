@@ -1,4 +1,4 @@
-"""Questions about loops and expressions: what a loop carries and writes, and what a value depends on."""
+"""Analyses of loops and expressions: the state carried by a loop, the stores in it, and the loops behind a value."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from ...ops.expr import Expr, missing
 
 
 def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
-    """The reductions whose state a loop hands on from step to step: updated in it, but not started in it, nor kept in a row that
-    it, or a loop inside it, runs along.
+    """Return the reductions with a state that a loop carries from iteration to iteration.
+
+    Such a reduction is updated in the loop, but not started there, and its states are no row along this loop or an inner loop.
     """
     found: list[int] = []
     for s in loop.body:
@@ -39,28 +40,31 @@ def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
 
 
 def touched(loop: For) -> tuple[set[int], set[int]]:
-    """The reductions that a loop changes, and those that it looks at."""
+    """Return two sets of reductions: those started or updated in a loop, and those with a state or a result read in the loop."""
     changed = {s.accumulator for s in statements((loop,)) if isinstance(s, (Init, Update))}
     looked_at = {e.accumulator for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
     return changed, looked_at
 
 
 def stores(body: tuple[Statement, ...]) -> bool:
-    """Whether a loop with this body writes anything to memory."""
+    """Return whether a loop with this body has a `Store`."""
     return any(isinstance(s, Store) for s in statements(body))
 
 
 def runs_along(s: Statement, axis: int) -> bool:
-    """Whether a statement is a loop along an axis, or has one inside."""
+    """Return whether a statement is a loop along an axis, or contains such a loop."""
     return any(isinstance(inner, For) and inner.axis == axis for inner in statements((s,)))
 
 
-Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, reductions whose result is read, whether a running state is
+Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, reductions with a result that is read, whether a running state is read
 _NOTHING: Needs = (frozenset(), frozenset(), False)
 
 
 def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
-    """What an expression depends on."""
+    """Return the axes and the reductions behind an expression, and whether the expression reads a running state.
+
+    `known` holds the answers for subexpressions, and is extended.
+    """
     if e in known:
         return known[e]
     for part in missing(e, known):

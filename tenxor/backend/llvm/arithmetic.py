@@ -1,7 +1,7 @@
-"""The primitive operations in LLVM instructions, on scalars and vectors alike.
+"""The primitive operations as LLVM instructions, for scalars and vectors alike.
 
-`PRIMITIVES` maps a name in the op table to what emits it: `emit(dtype, *args)`, where `dtype` is the dtype computed in (of
-the operands). Elementary functions come from their own package; composite operations never get here.
+`PRIMITIVES` maps a name in the op table to a function `emit(dtype, *args)`, where `dtype` is the dtype of the operands. The elementary
+functions are in a package of their own. Composite operations are expanded before they reach this module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _multiply(dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _compare(relation: str) -> Emit:
-    """A comparison, by kind of dtype: false for NaN, except for "ne"."""
+    """Return an emitter of a comparison by `relation` ("eq", "ne", "lt", ...), for any dtype; false for NaN, except for "ne"."""
     floats = "une" if relation == "ne" else f"o{relation}"
     signed, unsigned = (relation,) * 2 if relation in ("eq", "ne") else (f"s{relation}", f"u{relation}")
     predicates = {"float": floats, "int": signed, "uint": unsigned, "bool": unsigned}
@@ -36,12 +36,12 @@ def _compare(relation: str) -> Emit:
 
 
 def _intrinsic(name: str) -> Emit:
-    """An intrinsic of floats; integers are left as they are."""
+    """Return an emitter of an intrinsic for floats, which leaves integers unchanged."""
     return lambda dtype, *args: intrinsic(name, *args) if dtype.kind == "float" else args[0]
 
 
 def _extreme(end: str) -> Emit:
-    """The larger ("max") or smaller ("min") one."""
+    """Return an emitter of the larger ("max") or smaller ("min") of two values; NaN if either is NaN."""
     names = {"float": f"{end}imum", "int": f"s{end}", "uint": f"u{end}"}
 
     def emit(dtype: DType, x: Value, y: Value) -> Value:
@@ -70,12 +70,12 @@ def _sign(dtype: DType, x: Value) -> Value:
 
 
 def _safe_divisor(dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
-    """Whether `y` is 0, and a divisor that traps neither on 0 nor on the lowest number by -1."""
+    """Emit whether `y` is 0, and a divisor that traps neither for 0 nor for the lowest integer by -1."""
     is_zero = y.equals(0)
     safe = select(is_zero, 1, y)
     if dtype.kind == "int":
         lowest = x.equals(dtype.lowest)
-        safe = select(lowest & y.equals(-1), 1, safe)  # lowest // 1 is what wrapping gives
+        safe = select(lowest & y.equals(-1), 1, safe)  # lowest // 1 equals the wrapped lowest // -1
     return is_zero, safe
 
 
@@ -103,7 +103,7 @@ def _remainder(dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _remainder_floats(x: Value, y: Value) -> Value:
-    """The exact remainder with the divisor's sign: fmod, moved to the divisor's side."""
+    """Emit the exact remainder with the divisor's sign: `fmod`, plus the divisor where the signs differ."""
     rest = x.b.binary("frem", x, y)
     wrong = _signs_differ(rest, y) & rest.compare("one", 0)
     moved = select(wrong, rest + y, rest)
@@ -111,7 +111,7 @@ def _remainder_floats(x: Value, y: Value) -> Value:
 
 
 def _floor_divide_floats(x: Value, y: Value) -> Value:
-    """floor(x / y), one less where the quotient was rounded up to a whole number: the rest is then on the other side of 0."""
+    """Emit floor(x / y), minus 1 where the quotient was rounded up to an integer: there the remainder and `y` have different signs."""
     whole = (x / y).floor()
     rest = fma(-whole, y, x)
     exact_below = 2.0 ** (x.format.fraction_bits + 1)
@@ -164,7 +164,7 @@ _SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "
 
 
 def _nextafter(dtype: DType, x: Value, y: Value) -> Value:
-    """One step on the bits, which are in the order of the magnitudes."""
+    """Emit the neighbour of x towards y, by one step on the bits: these are in the order of the magnitudes."""
     bits = bits_of(dtype, x)
     away = (x < y).equals(x > 0)
     stepped = from_bits(dtype, select(away, bits + 1, bits - 1))
@@ -179,7 +179,7 @@ def _signbit(dtype: DType, x: Value) -> Value:
 
 
 def _float_test(predicate: str, of_integers: bool) -> Emit:
-    """|x| compared with infinity; integers are finite."""
+    """Return an emitter of a comparison of |x| with infinity; for integers the answer is the constant `of_integers`."""
 
     def emit(dtype: DType, x: Value) -> Value:
         if dtype.kind != "float":
@@ -250,7 +250,7 @@ PRIMITIVES: dict[str, Emit] = {
     **{name: _size_compared(predicate) for name, predicate in PREDICATES.items()},
 }
 
-# Operations whose result on narrow floats is a narrow float already.
+# Operations that give a narrow float for narrow floats, so the result is not rounded.
 EXACT = frozenset(
     (
         "where",

@@ -1,8 +1,8 @@
-"""LLVM IR as text, written instruction by instruction: formulas over `Value`s are emitted as they are read.
+"""LLVM IR as text, written instruction by instruction: Python formulas over `Value`s emit code as they are evaluated.
 
-`x * y + 1` emits a multiplication and an addition, of floats or integers as `x` is one, in all lanes if it is a vector; a
-Python number stands for a constant of the type of the value beside it. Instructions go where the builder's cursor stands.
-What is emitted is what runs, since no optimisation passes follow; so formulas name their fused multiply-adds.
+`x * y + 1` emits a multiplication and an addition, of floats or integers according to `x`, in all lanes of a vector. A Python number stands
+for a constant of the other operand's type. Instructions are appended at the builder's cursor. No optimisation passes follow: the emitted
+code is the code that runs. So formulas ask for fused multiply-adds by name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from .types import DOUBLE, FLOAT, I1, I32, VOID, Type, int_type, vector
 Number = float | int
 Makes = Callable[[], Sequence["Value"]]
 
-# The bytes of the widest vectors: those of a machine that has the instructions of AVX-512.
-
 
 class Value:
-    """What an instruction gives, or a constant. Comparisons are those of signed integers; of floats they are false for NaN.
+    """The result of an instruction, or a constant. Comparisons of integers are signed; comparisons of floats are false for NaN.
 
-    `==` is left to Python: `equals` and `differs` compare values.
+    `==` compares Python objects: `equals` and `differs` emit comparisons of values.
     """
 
     __slots__ = ("b", "text", "type")
@@ -43,7 +41,7 @@ class Value:
         return self.type.lanes
 
     def constant(self, number: Number) -> Value:
-        """A number as a constant of the same type, in every lane."""
+        """Return a number as a constant of the same type, in every lane."""
         return Value(self.b, self.type, self.type.literal(number))
 
     # Arithmetic
@@ -90,28 +88,30 @@ class Value:
         return self.b.binary("shl", self, other)
 
     def __rshift__(self, other: Value | Number) -> Value:
-        """Shift integers right, copying the sign."""
+        """Emit a shift of integers to the right that copies the sign."""
         return self.b.binary("ashr", self, other)
 
     def shifted_right(self, other: Value | Number) -> Value:
-        """Shift integers right, bringing in zeros."""
+        """Emit a shift of integers to the right that brings in zeros."""
         return self.b.binary("lshr", self, other)
 
     def abs(self) -> Value:
-        """The size of a float."""
+        """Emit the absolute value of a float."""
         return intrinsic("fabs", self)
 
     def sqrt(self) -> Value:
-        """The square root of a float."""
+        """Emit the square root of a float."""
         return intrinsic("sqrt", self)
 
     def floor(self) -> Value:
-        """The largest whole number that is not above a float."""
+        """Emit the largest integer not above a float, as a float."""
         return intrinsic("floor", self)
 
     def with_sign_of(self, other: Value) -> Value:
-        """A float with the sign of another. Single ones by their bits: where LLVM sees that the other was rounded from a double, and the
-        result is rounded to float16, it would round that double to float16, by a function that a process may lack.
+        """Emit a float with the sign of another.
+
+        A single is made of bits: LLVM might see that the other was rounded from a double, and that the result is rounded to float16. LLVM
+        would then round the double to float16 directly, by a function that a process may lack.
         """
         if self.type.scalar.bits == 32:
             return ((self.as_bits() & 0x7FFFFFFF) | (other.as_bits() & -0x80000000)).as_float()
@@ -120,7 +120,7 @@ class Value:
     # Comparison
 
     def compare(self, predicate: str, other: Value | Number) -> Value:
-        """Where LLVM's predicate ("ult", "une", ...) holds."""
+        """Emit a comparison by an LLVM predicate ("ult", "une", ...)."""
         kind = "fcmp" if self.type.is_float else "icmp"
         right = other.text if isinstance(other, Value) else self.type.literal(other)
         return self.b.define(vector(I1, self.lanes), f"{kind} {predicate} {self.type.text} {self.text}, {right}")
@@ -138,26 +138,26 @@ class Value:
         return self.compare("oge" if self.type.is_float else "sge", other)
 
     def equals(self, other: Value | Number) -> Value:
-        """Where both are equal."""
+        """Emit whether both are equal."""
         return self.compare("oeq" if self.type.is_float else "eq", other)
 
     def differs(self, other: Value | Number) -> Value:
-        """Where both differ or either is NaN."""
+        """Emit whether both differ or either is NaN."""
         return self.compare("une" if self.type.is_float else "ne", other)
 
     def is_nan(self) -> Value:
-        """Where a float is NaN."""
+        """Emit whether a float is NaN."""
         return self.compare("uno", self)
 
     # Types
 
     def cast(self, op: str, scalar: Type, name: str | None = None) -> Value:
-        """Converted by the instruction `op` ("zext", "bitcast", ...) to lanes of a scalar type."""
+        """Emit the conversion by the instruction `op` ("zext", "bitcast", ...) to a scalar type, or to lanes of this type."""
         to = vector(scalar, self.lanes)
         return self.b.define(to, f"{op} {self.type.text} {self.text} to {to.text}", name)
 
     def bitcast(self, to: Type) -> Value:
-        """The same bits as another type."""
+        """Emit the same bits as another type."""
         return self.b.define(to, f"bitcast {self.type.text} {self.text} to {to.text}")
 
     @property
@@ -166,29 +166,29 @@ class Value:
         return formats.DOUBLE if self.type.scalar.bits == 64 else formats.SINGLE
 
     def as_bits(self) -> Value:
-        """The bit patterns of floats, as integers."""
+        """Emit the bit patterns of floats, as integers."""
         return self.cast("bitcast", int_type(self.type.scalar.bits))
 
     def as_float(self) -> Value:
-        """The floats whose bit patterns these integers are."""
+        """Emit the floats with these integers as bit patterns."""
         return self.cast("bitcast", DOUBLE if self.type.scalar.bits == 64 else FLOAT)
 
     def to_float(self) -> Value:
-        """The floats nearest to these signed integers, of the same width."""
+        """Emit the floats nearest to these signed integers, of the same width."""
         return self.cast("sitofp", DOUBLE if self.type.scalar.bits == 64 else FLOAT)
 
     def to_double(self) -> Value:
-        """Singles as doubles."""
+        """Emit singles as doubles."""
         return self.cast("fpext", DOUBLE)
 
     def to_single(self) -> Value:
-        """The singles nearest to doubles."""
+        """Emit the singles nearest to doubles."""
         return self.cast("fptrunc", FLOAT)
 
     # Lanes
 
     def splat(self, lanes: int) -> Value:
-        """A scalar in every one of so many lanes."""
+        """Emit a vector with a scalar in every lane."""
         kind = vector(self.type, lanes)
         first = self.b.undefined(kind).with_lane(0, self)
         return first.b.define(
@@ -196,7 +196,7 @@ class Value:
         )
 
     def shuffled(self, lanes: Sequence[int], other: Value | None = None) -> Value:
-        """The given lanes of a vector, or of it and the `other` behind it, in that order."""
+        """Emit a vector of the given lanes, in this order. Lanes from `self.lanes` on are those of `other`."""
         kind, order = self.type, vector(I32, len(lanes))
         behind = "undef" if other is None else other.text
         return self.b.define(
@@ -205,41 +205,40 @@ class Value:
         )
 
     def lane(self, k: Value | int) -> Value:
-        """One lane of a vector."""
+        """Emit a single lane of a vector."""
         at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
         return self.b.define(self.type.scalar, f"extractelement {self.type.text} {self.text}, {at}")
 
     def with_lane(self, k: Value | int, x: Value) -> Value:
-        """A vector with one lane replaced."""
+        """Emit a vector with lane `k` replaced."""
         at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
         return self.b.define(self.type, f"insertelement {self.type.text} {self.text}, {x.type.text} {x.text}, {at}")
 
     # Memory
 
     def at(self, index: Value | int, element: Type) -> Value:
-        """The place so many elements of a type further on."""
+        """Emit a pointer `index` elements of a type further on."""
         offset = f"i64 {index}" if isinstance(index, int) else f"{index.type.text} {index.text}"
         return self.b.define(self.type, f"getelementptr {element.text}, {self.type.text} {self.text}, {offset}")
 
     def load(self, kind: Type, name: str | None = None, *, volatile: bool = False, align: int = 0) -> Value:
-        """What lies at a place, which elements of the type may begin at or so many bytes divide; if it is `volatile`, what lies there at
-        that moment.
+        """Emit a load; `align` is the alignment in bytes, by default an element's size. `volatile` loads read memory at this very moment.
         """
         known = align or alignment(kind)
         return self.b.define(kind, f"load{' volatile' * volatile} {kind.text}, {self.type.text} {self.text}, align {known}", name)
 
     def store(self, x: Value, align: int = 0, metadata: str = "") -> None:
-        """Write a value at a place, which its elements may begin at or so many bytes divide."""
+        """Emit a store; `align` is the alignment in bytes, by default an element's size."""
         self.b.do(f"store {x.type.text} {x.text}, {self.type.text} {self.text}, align {align or alignment(x.type)}{metadata}")
 
 
 def alignment(kind: Type) -> int:
-    """The bytes of one number: of a lane of a vector, or an element of an array."""
+    """Return the bytes of one number: of a lane of a vector, or of an element of an array."""
     return kind.element.bytes
 
 
 class Phi(Value):
-    """A value that depends on the block that the present one was reached from."""
+    """A phi node: a value that depends on the block from which control comes."""
 
     __slots__ = ("incoming",)
 
@@ -248,12 +247,12 @@ class Phi(Value):
         self.incoming: list[str] = []
 
     def comes(self, x: Value, block: Block) -> None:
-        """Have it be `x` if the block before was this one."""
+        """Give the phi node the value `x` if control comes from this block."""
         self.incoming.append(f"[{x.text}, %{block.name}]")
 
 
 class Block:
-    """Instructions one after another; the last one says where to go on."""
+    """A basic block: a sequence of instructions, the last of which is a jump or a return."""
 
     __slots__ = ("lines", "name", "phis")
 
@@ -268,7 +267,7 @@ class Block:
 
 
 class Cursor:
-    """A place in a function where its text goes on: the end of a block, which changes as code branches."""
+    """An insertion point: the end of a block, which changes as code branches."""
 
     __slots__ = ("block",)
 
@@ -277,7 +276,7 @@ class Cursor:
 
 
 class Module:
-    """Functions for one machine, what they call, and the constants that they read."""
+    """An LLVM module: functions for one machine, the declarations of external functions, global constants, and metadata."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -287,17 +286,17 @@ class Module:
         self.metadata: dict[str, int] = {}
 
     def global_constant(self, name: str, kind: Type, content: str) -> None:
-        """Have a constant of this name in memory."""
+        """Define a constant of this name in memory."""
         self.variable(name, f"internal constant {kind.text} {content}")
 
     def variable(self, name: str, definition: str) -> None:
-        """Have memory of this name, which nothing else of the module has."""
+        """Define memory of this name; ValueError if the module has the name with another definition."""
         text = f"@{name} = {definition}"
         if self.globals.setdefault(name, text) != text:
             raise ValueError(f"@{name} is defined otherwise already: {self.globals[name]}")
 
     def attached(self, kind: str, content: str) -> str:
-        """What attaches metadata to an instruction."""
+        """Return the text that attaches metadata to an instruction."""
         number = self.metadata.setdefault(content, len(self.metadata))
         return f", !{kind} !{number}"
 
@@ -311,7 +310,7 @@ class Module:
 
 
 class Builder:
-    """A function being written, and where: instructions are appended at the cursor."""
+    """A function being written. Instructions are appended at the cursor."""
 
     __slots__ = ("_names", "_numbers", "arguments", "blocks", "cursor", "entry", "header", "module")
 
@@ -327,7 +326,7 @@ class Builder:
     ) -> None:
         self.module = module
         self.arguments = [Value(self, kind, f"%{name}") for name, kind in parameters]
-        internal = "internal" if module.functions and not exported else ""  # all but the first serve that
+        internal = "internal" if module.functions and not exported else ""  # further functions serve the first
         kind = " ".join([word for word in (internal, calling, result.text) if word])
         self.header = f"define {kind} @{name}({', '.join(map(repr, self.arguments))}) {attributes}"
         self.blocks: list[Block] = []
@@ -340,14 +339,14 @@ class Builder:
     def __str__(self) -> str:
         return "\n".join([f"{self.header} {{", *map(str, self.blocks), "}"])
 
-    # What is appended
+    # Instructions
 
     def do(self, text: str) -> None:
-        """An instruction without a value."""
+        """Append an instruction without a value."""
         self.cursor.block.lines.append(f"  {text}")
 
     def define(self, kind: Type, text: str, name: str | None = None) -> Value:
-        """An instruction and its value."""
+        """Append an instruction, and return its value."""
         if name is None:
             self._numbers = number = self._numbers + 1
             name = f"%{kind.letter}{number}"
@@ -357,7 +356,7 @@ class Builder:
         return Value(self, kind, name)
 
     def binary(self, op: str, x: Value, y: Value | Number) -> Value:
-        """An instruction of two operands of one type, and of its result."""
+        """Append an instruction with two operands and a result of the same type, and return its value."""
         kind = x.type
         self._numbers = number = self._numbers + 1
         name = f"%{kind.letter}{number}"
@@ -366,7 +365,7 @@ class Builder:
         return Value(self, kind, name)
 
     def call(self, name: str, result: Type, args: Sequence[Value]) -> Value:
-        """A call of a function; one that is not of the module is declared."""
+        """Append a call of a function, and return its value. A function outside the module is declared."""
         module = self.module
         if name not in module.declarations and name not in module.functions:
             types = ", ".join([a.type.text for a in args])
@@ -380,29 +379,29 @@ class Builder:
     # Constants
 
     def constant(self, kind: Type, number: Number) -> Value:
-        """A number, the same in every lane."""
+        """Return a number as a constant, the same in every lane."""
         return Value(self, kind, kind.literal(number))
 
     def constants(self, kind: Type, numbers: Sequence[Number]) -> Value:
-        """A vector of different numbers."""
+        """Return a constant vector of different numbers."""
         return Value(self, kind, kind.literals(numbers))
 
     def counting(self, scalar: Type, lanes: int) -> Value:
-        """The integer vector 0, 1, 2, ..."""
+        """Return the integer vector 0, 1, 2, ..."""
         return self.constants(vector(scalar, lanes), range(lanes))
 
     def zeros(self, kind: Type) -> Value:
-        """Zeros of any type."""
+        """Return zeros of any type."""
         return Value(self, kind, "zeroinitializer")
 
     def undefined(self, kind: Type) -> Value:
-        """Anything at all."""
+        """Return an undefined value of any type."""
         return Value(self, kind, "undef")
 
     # Blocks
 
     def block(self, name: str) -> Block:
-        """A new block behind all others."""
+        """Append a new block, behind all other blocks."""
         uses = self._names.get(name, 0)
         self._names[name] = uses + 1
         made = Block(f"{name}.{uses}" if uses else name)
@@ -410,25 +409,25 @@ class Builder:
         return made
 
     def phi(self, kind: Type, name: str | None = None) -> Phi:
-        """A value of the present block by where that is reached from, which is told later."""
+        """Append a phi node to the present block; its values are given later, by `Phi.comes`."""
         self._numbers += 1
         phi = Phi(self, kind, f"%{name or kind.letter}{'.' if name else ''}{self._numbers}")
         self.cursor.block.phis.append(phi)
         return phi
 
     def joined(self, *ways: tuple[Value, Block]) -> Value:
-        """The value that belongs to the block that the present one was reached from."""
+        """Append a phi node for values, each paired with the block from which control comes for this value."""
         phi = self.phi(ways[0][0].type)
         for x, block in ways:
             phi.comes(x, block)
         return phi
 
     def branch(self, to: Block) -> None:
-        """Go on in another block."""
+        """Append a jump to another block."""
         self.do(f"br label %{to.name}")
 
     def branch_if(self, condition: Value, yes: Block, no: Block, weights: tuple[int, int] | None = None) -> None:
-        """Go on in one block or another; `weights` tell how often."""
+        """Append a conditional jump; `weights` tell how often each block is taken."""
         known = ""
         if weights is not None:
             known = self.module.attached("prof", f'!"branch_weights", i32 {weights[0]}, i32 {weights[1]}')
@@ -437,7 +436,7 @@ class Builder:
     def only_if(
         self, condition: Value, make: Callable[[], object], weights: tuple[int, int] | None = None, name: str = "then"
     ) -> None:
-        """What `make` emits, where the condition holds; `weights` tell how often."""
+        """Emit the code of `make`, to run if the condition holds; `weights` tell how often it does and does not."""
         inside, after = self.block(name), self.block("after")
         self.branch_if(condition, inside, after, weights)
         self.cursor.block = inside
@@ -448,7 +447,7 @@ class Builder:
     def choose(
         self, condition: Value, yes: Makes, no: Makes, weights: tuple[int, int] | None = None
     ) -> list[Value]:
-        """What one or the other gives; `weights` tell how often."""
+        """Emit two alternatives, and return the values of the alternative that runs; `weights` tell how often each runs."""
         blocks, after, found = (self.block("yes"), self.block("no")), self.block("after"), []
         self.branch_if(condition, *blocks, weights)
         for block, make in zip(blocks, (yes, no), strict=True):
@@ -460,12 +459,12 @@ class Builder:
         return [self.joined((a, one), (b, other)) for a, b in zip(ones, others, strict=True)]
 
     def rarely(self, condition: Value, make: Callable[[], object]) -> None:
-        """What `make` emits, out of the way, where the condition holds."""
+        """Emit the code of `make`, to run if the condition holds, in a block marked as unlikely."""
         self.only_if(condition, make, (1, 99), "rare")
 
 
 def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:
-    """`yes` where the condition holds, else `no`; at most one of them is a Python number."""
+    """Emit `yes` where the condition holds, else `no`; at most one of them is a Python number."""
     if not isinstance(yes, Value):
         assert isinstance(no, Value)
         yes = no.constant(yes)
@@ -475,25 +474,25 @@ def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:
 
 
 def intrinsic(name: str, *args: Value, result: Type | None = None, suffix: str | None = None) -> Value:
-    """Call `llvm.<name>`, overloaded on the type of the result, which is that of the first argument unless it is given."""
+    """Emit a call of `llvm.<name>`, overloaded on the type of the result, by default the type of the first argument."""
     kind = args[0].type if result is None else result
     return args[0].b.call(f"llvm.{name}.{kind.mangled if suffix is None else suffix}", kind, args)
 
 
 def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:
-    """x * y + z, rounded once."""
+    """Emit x * y + z, rounded once."""
     y = y if isinstance(y, Value) else x.constant(y)
     z = z if isinstance(z, Value) else x.constant(z)
     return intrinsic("fma", x, y, z)
 
 
 def smaller(x: Value, y: Value | Number) -> Value:
-    """The smaller of both; `x` if either is NaN."""
+    """Emit the smaller of both; `x` if either is NaN."""
     y = y if isinstance(y, Value) else x.constant(y)
     return select(y < x, y, x)
 
 
 def larger(x: Value, y: Value | Number) -> Value:
-    """The larger of both; `x` if either is NaN."""
+    """Emit the larger of both; `x` if either is NaN."""
     y = y if isinstance(y, Value) else x.constant(y)
     return select(y > x, y, x)

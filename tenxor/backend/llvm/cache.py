@@ -1,17 +1,17 @@
-"""Machine code on disk: a second process compiles nothing that a first one did.
+"""The disk cache of machine code: no process compiles a kernel that an earlier process has compiled.
 
-A file is named by a hash of all that its content depends on: the kernel's IR, the target, LLVM's version, Tenxor's
-version and the very text of the emitter. It holds a hash of its name and payload, checked when it is read; what is
-damaged, short or foreign is ignored and written anew. Files are put in place whole, so processes may race.
+A file is named by a hash of everything its content depends on: the kernel's IR, the target, the versions of LLVM and Tenxor, and the
+sources of the emitter. The file holds a hash of its name and payload, checked at each read. A damaged, short or foreign file is ignored and
+written anew. Files are put in place whole, so processes may race.
 
-What is read here is run, so folder and files must be this user's, and such that nobody else can write them (`folders`, and
-docs/threat_model.md). Whatever fails, kernels are compiled, and live in memory.
+The code read here is executed. So the folder and the files must belong to this user, and no other user may be able to write them
+(`folders`, and docs/threat_model.md). Whatever fails, kernels are compiled, and live in memory.
 
-There are at most `MAX_FILES` files of `MAX_BYTES` together: where there are more, those go that were not used for longest. That
-is looked at after about every 256th file that is written. When a file was last used is known to the hour.
+The cache holds at most `MAX_FILES` files of `MAX_BYTES` together: beyond that, the least recently used files are removed. The limits are
+checked after about every 256th write. The time of the last use is known to the hour.
 
-`TENXOR_CACHE_DIR` names the folder (empty: no cache on disk); else it is `tenxor` in `XDG_CACHE_HOME`, if that is absolute, or in
-`~/.cache`. What is missing on the way there is made, for this user alone; but no home.
+`TENXOR_CACHE_DIR` names the folder (empty: no disk cache). By default it is `tenxor` in `XDG_CACHE_HOME`, if that path is absolute, or in
+`~/.cache`. Missing folders on the way are created, for this user alone; but a home is never created.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from ... import environment
 from ...folders import OwnFolder, Refused, make, way_to
 from ...hashing import blake2b
 
-MAX_FILES = 8192  # a few kilobytes each
+MAX_FILES = 8192  # files, of a few kilobytes each
 MAX_BYTES = 64 << 20
 _MAGIC = b"tenxor object 3\n"
 _DIGEST = 32  # bytes of a hash
-_OURS = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key; with more behind it while a file is written
+_OURS = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key, with a suffix while the file is written
 _HOUR = 3600.0  # seconds
 
-PACKAGE = __file__.rpartition("backend")[0]  # our folder
-EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what a kernel becomes
-PLANNER = ("plans", "rewrite", "layout", "node.py", "known.py", "sizes.py", "realize.py", "ownership.py")  # and, with those, what a plan is
+PACKAGE = __file__.rpartition("backend")[0]  # the folder of this package
+EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what code a kernel becomes
+# Together with `EMITTER`, the sources that decide what a plan is.
+PLANNER = ("plans", "rewrite", "layout", "node.py", "known.py", "sizes.py", "realize.py", "ownership.py")
 
 
 def sources(*paths: str) -> Iterator[str]:
-    """Some of our sources: files, and all in some folders."""
+    """Yield the paths of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
     for path in paths:
         if path.endswith(".py"):
             yield f"{PACKAGE}{path}"
@@ -58,7 +59,7 @@ def _below(folder: str) -> Iterator[str]:
 
 @cache
 def text_of(*paths: str) -> str:
-    """A hash of some of our sources: files, and all in some folders."""
+    """Return a hash of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
     digest = blake2b(digest_size=_DIGEST)
     for source in sources(*paths):
         with open(source, "rb") as file:
@@ -71,7 +72,7 @@ def _emitter_text() -> str:
 
 
 def emitter_text() -> str | None:
-    """A hash of the sources that decide what a kernel becomes; None where they cannot be read now."""
+    """Return a hash of the sources that decide what code a kernel becomes; None if they cannot be read now."""
     try:
         return _emitter_text()
     except OSError:
@@ -79,20 +80,21 @@ def emitter_text() -> str | None:
 
 
 def key_of(text: str, machine: str, emitter: str | None = None) -> str | None:
-    """The name of the file for a kernel with this IR on this machine, by an emitter whose sources have this hash: the present one, if
-    none is given. None where these cannot be read now.
+    """Return the file name for the code of a kernel with this IR on this machine.
+
+    `emitter` is the hash of the emitter's sources; by default, the present sources are hashed. Return None if they cannot be read now.
     """
     emitter = emitter or emitter_text()
     return key_by(hash_of(text), machine, emitter) if emitter else None
 
 
 def hash_of(text: str) -> str:
-    """What a text is known by."""
+    """Return the hash of a text, in hexadecimal."""
     return _hash(text.encode()).hex()
 
 
 def key_by(text_hash: str, machine: str, emitter: str) -> str:
-    """The same for a kernel whose IR has this hash."""
+    """Return the file name for the code of a kernel, by the hash of the IR, the machine, and the hash of the emitter's sources."""
     return hash_of("\n".join((text_hash, machine, emitter)))
 
 
@@ -101,7 +103,7 @@ def _hash(content: bytes) -> bytes:
 
 
 def location() -> str:
-    """Where the folder is or would be; Refused if there is to be none."""
+    """Return the path of the cache folder, which may be missing; raise Refused for settings without a disk cache."""
     named = os.environ.get("TENXOR_CACHE_DIR")
     if named == "":
         raise Refused("TENXOR_CACHE_DIR is empty")
@@ -129,7 +131,7 @@ def check_setting() -> None:
 
 
 def refusal(path: str) -> str | None:
-    """Return why a folder is not used, as the end of a sentence; None if it is, or will be made."""
+    """Return why a folder cannot be used, as the end of a sentence; None if it can be used, or created."""
     try:
         with OwnFolder(path):
             return None
@@ -143,22 +145,26 @@ def refusal(path: str) -> str | None:
 
 
 def hindrance(path: str) -> str | None:
-    """Why a folder that is missing is not made; None if it will be. No home is made: it may not be mounted, or there is to be none."""
+    """Return why a missing folder is not created; None if it can be.
+
+    A home is never created: it may not be mounted, or be missing on purpose.
+    """
     with contextlib.suppress(Refused):
         home = _home()
         if home in (path, *way_to(path)) and not os.path.isdir(home):
             return f"the home {home} is missing"
-    there = next((folder for folder in way_to(path) if os.path.exists(folder)), path)  # in a folder that was removed nothing is there
+    # If the present folder was removed, no folder on the way exists.
+    there = next((folder for folder in way_to(path) if os.path.exists(folder)), path)
     return None if os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
 
 
 def read(key: str) -> bytes | None:
-    """The object code kept under a key, if it is there and whole."""
+    """Return the object code stored under a key; None if it is missing or damaged."""
     try:
         with OwnFolder(location()) as folder:
             content, status = folder.read(key, MAX_BYTES)
             if abs(time() - status.st_mtime) > _HOUR:
-                with contextlib.suppress(OSError):  # it may be there to be read only
+                with contextlib.suppress(OSError):  # the folder may be read-only
                     folder.touch(key)
     except OSError:
         return None
@@ -166,30 +172,30 @@ def read(key: str) -> bytes | None:
 
 
 def sealed(key: str, payload: bytes) -> bytes:
-    """The content of the file that keeps a payload under a key; the hash in it covers both."""
+    """Return the content of the file for a payload under a key, with a hash of both."""
     return _MAGIC + _hash(key.encode() + payload) + payload
 
 
 def unsealed(key: str, content: bytes) -> bytes | None:
-    """The payload in a file's content; None if that is not what was kept under this key."""
+    """Return the payload in the content of a file; None if the content was not stored under this key, or is damaged."""
     payload = content[len(_MAGIC) + _DIGEST :]
     return payload if content == sealed(key, payload) else None
 
 
 def write(key: str, payload: bytes) -> None:
-    """Keep object code under a key; a cache that cannot be written is no error."""
+    """Store object code under a key. If the cache cannot be written, do nothing."""
     with contextlib.suppress(OSError):
         where = location()
         if not os.path.exists(where) and hindrance(where) is None:
             make(where)
         with OwnFolder(where) as folder:
             folder.write(key, sealed(key, payload))
-            if key.startswith("00"):  # now and then, by whichever process
+            if key.startswith("00"):  # about one write in 256, by any process
                 _thin(folder)
 
 
 def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
-    """All files that are named as those here are. Nothing else is ever removed: the folder may hold other things, too."""
+    """Return the files of the cache: name and status. Other files in the folder are left out, so they are never removed."""
     import re
 
     found = {}
@@ -201,7 +207,7 @@ def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
 
 
 def trouble(folder: OwnFolder, name: str) -> str | None:
-    """Why a file in the folder would not be taken for a kernel; None if it would."""
+    """Return why a file in the folder is not used as a kernel; None if it is used."""
     import re
 
     if not re.fullmatch(_OURS, name):
@@ -216,7 +222,7 @@ def trouble(folder: OwnFolder, name: str) -> str | None:
 
 
 def _thin(folder: OwnFolder) -> None:
-    """Where there is too much, delete what was not used for longest, and so much that it does not come to that again soon."""
+    """If the cache exceeds a limit, remove the least recently used files, down to three quarters of the limits."""
     files = kept(folder)
     count, size = len(files), sum(status.st_size for status in files.values())
     if count <= MAX_FILES and size <= MAX_BYTES:

@@ -1,8 +1,8 @@
-"""In which vectors the columns of a panel are taken: as many as a tile is wide, or fewer for the last ones.
+"""The vectors for the columns of a panel in a product: as many as a tile is wide, or fewer for the last columns.
 
-Where masks cost nothing, the last vector has one. Elsewhere a store under a mask takes a dozen cycles, as long as a row of a small product
-does. So there are vectors without masks for any number of columns: the last begins as early as it must, and does some of the work of the
-one before again, which gives the same.
+Where masked stores cost nothing, the last vector has a mask. Elsewhere a masked store takes a dozen cycles, as long as a row of a small
+product. So vectors without masks cover any number of columns: the last vector begins early enough to end with the last column. It repeats
+some of the work of the vector before, with the same results.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from .emitter import Emitter
 from .packing import Columns, Panels
 from .types import I1
 
-Way = tuple[Value, Columns]  # when columns may be taken so
+Way = tuple[Value, Columns]  # a condition at run time, and the vectors to use if it holds
 
 
 class Taken(NamedTuple):
-    """How columns may be taken: in `most` vectors of some `width` at once, what is left over in one that has `half` of its lanes; and each
-    panel `alone`, so that no vector begins before its panel does.
+    """The limits for the vectors of a panel's columns: at most `most` vectors of `width` lanes at once, and `half` lanes for a remainder.
+
+    With `alone`, no vector may begin before its panel does.
     """
 
     most: int
@@ -29,12 +30,15 @@ class Taken(NamedTuple):
     alone: bool
 
     def vectors(self, count: int) -> tuple[Value | int, ...]:
-        """Where so many vectors begin, one behind the other."""
+        """Return the offsets of so many vectors, one behind the other."""
         return tuple([u * self.width for u in range(count)])
 
 
 def ways(em: Emitter, side: Panels, taken: Taken, panel: tuple[Value, Value], first: Value) -> Iterator[Way]:
-    """The ways to take the columns of a panel, in a block that begins at `first`; of any one of them."""
+    """Yield the ways to cover the columns of a panel (begin and end), in a block of columns from `first` on.
+
+    A way is a condition and vectors. The vectors of the ways with a true condition cover each column of the panel.
+    """
     em.inmost()
     left, right = panel
     count, rest = right - left, em.b.constant(I1, 1)
@@ -52,7 +56,11 @@ def ways(em: Emitter, side: Panels, taken: Taken, panel: tuple[Value, Value], fi
 
 
 def _masked(taken: Taken, count: Value) -> Iterator[Way]:
-    """The same with a mask for the last vector; no two of them serve."""
+    """Yield the ways to cover `count` columns of a panel with a mask for the last vector.
+
+    At most one way with full vectors applies. If `taken.half` is shorter than a vector, the last way covers a small remainder in `half`
+    lanes.
+    """
     most, width, half = taken.most, taken.width, taken.half
     for nr in range(most, 0, -1):
         fits = count > nr * width - half
@@ -65,8 +73,10 @@ def _masked(taken: Taken, count: Value) -> Iterator[Way]:
 
 
 def _whole(taken: Taken, count: Value, before: Value) -> list[Way]:
-    """The same with all vectors whole, each where none before serves: for `count` columns, the last of so many `before` their end. What
-    is less than a vector is done by two halves of it, or halves of these.
+    """Return the ways to cover `count` columns of a panel without masks; each applies where no earlier one does.
+
+    `before` is the number of columns from the begin of the block to the end of the panel. Fewer columns than a vector's lanes are covered
+    by two vectors of half the width, or of a quarter, and so on.
     """
     width, most, found = taken.width, taken.most, list[Way]()
     for nr in range(most, 0, -1):
@@ -79,7 +89,7 @@ def _whole(taken: Taken, count: Value, before: Value) -> list[Way]:
             fits, offsets = before >= width, (count - width,)
         found.append((fits, Columns(width, offsets, whole=True)))
     half = width // 2
-    if half > 1:  # as coordinates have, which two halves would compute twice
+    if half > 1:  # exactly half a vector, as for coordinates: two vectors would compute everything twice
         found.append((count.equals(half), Columns(half, (0,), whole=True)))
     while width > 1:
         width //= 2

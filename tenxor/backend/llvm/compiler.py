@@ -1,4 +1,4 @@
-"""Kernels as callable machine code: in memory as long as something refers to it, and on disk under a hash of its pattern."""
+"""Kernels as callable machine code: in memory as long as the code is referenced, and on disk under a hash of the kernel's pattern."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 Integer = ctypes.c_int64
 Held = Callable[[bytes, Integer, Integer, Integer], None]
-Block = bytes | ctypes.Array[ctypes.c_char]  # of arguments
+Block = bytes | ctypes.Array[ctypes.c_char]  # the packed arguments of a launch
 Free = Callable[[Block, int, int, int], None]
 Repeat = Callable[[bytes, int, int, int, int, int, int], None]
 
-PATIENCE = 4  # sizes for which a kernel is put off
+PATIENCE = 4  # requests, each for new sizes, after which a kernel is compiled even in a hurry
 fingerprint = Late("tenxor.kernel.fingerprint").fingerprint
 
 _held = ctypes.PYFUNCTYPE(None)
@@ -40,12 +40,11 @@ _repeat = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 6)
 
 
 class MachineCode:
-    """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run.
+    """A kernel as machine code: `call` holds the GIL, for small work, and `call_free` releases the GIL, so that other threads run.
 
-    Both take the arguments, the part of the shared loop to run, and the number of the thread. `call` takes integers of C: to
-    convert Python's would take longer than the work.
-
-    The code is unloaded when nothing refers to this any more, so whoever runs it holds it.
+    Both take the packed arguments, the begin and the end of the shared loop, and the number of the thread. `call` takes C integers: to
+    convert Python integers would take longer than the work. The code is unloaded when this object is deallocated, so a caller must hold a
+    reference while the code runs.
     """
 
     __slots__ = ("__weakref__", "address", "call", "call_free", "facts", "kernel", "library", "moment", "origin")
@@ -54,17 +53,17 @@ class MachineCode:
         self.kernel, self.facts, self.address = kernel, facts, library[ENTRY]
         self.call: Held = _held(self.address)
         self.call_free: Free = _free(self.address)
-        self.library = library  # the code lives as long as this does
+        self.library = library  # keeps the code in memory
         self.origin = origin
-        self.moment = 0  # the work that threads do in a moment, as far as is known: see `share`
+        self.moment = 0  # the work of a slice, as measured last: see `helpers.share`; 0 before the first slice
 
 
 class Compiler:
-    """The code generator for a target, this machine if none is given; code is run here. `compiled` and `loaded` count the
-    kernels made here and those found, shipped or on disk, those that came back too.
+    """The code generator for a target, by default this machine, where the code then runs.
 
-    What emits code, and LLVM, are loaded with the first kernel that is not found. Where code is shipped for this machine, `target` is
-    what that says of itself, and LLVM is asked what to call it (`whole`) when something is to be compiled.
+    `compiled` counts the kernels compiled here, and `loaded` those found in the package or on disk; a kernel that returns counts again. The
+    emitter and LLVM are loaded with the first kernel to compile. If the package contains code for this machine, `target` comes from the
+    package. Then LLVM is asked for the name of the processor (`whole`) only when a kernel has to be compiled.
     """
 
     def __init__(self, target: Target | None = None) -> None:
@@ -75,25 +74,26 @@ class Compiler:
         self.target = target or (self.shipped.target if self.shipped else found().target())
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
-        self.hurries = False  # whether nothing is compiled, where something is shipped that may be used instead
+        self.hurries = False  # whether to decline to compile, where shipped code may serve instead
         self._put_off = Counter[str]()
-        self._known: dict[str, ref[MachineCode]] = {}  # by the hashes of their texts: a kernel and its facts are two, and have one code
+        # By the hash of its text: a kernel and its facts are two keys for the same code.
+        self._known: dict[str, ref[MachineCode]] = {}
         self._sharing: Any = None
         self._repeating: Any = None
 
     @property
     def whole(self) -> Target:
-        """The target, with what LLVM calls it."""
+        """The target, with LLVM's name for the processor."""
         return self.target._replace(processor=found().processor) if self.target.processor.cpu == NATIVE else self.target
 
     @late_attribute
     def identity(self) -> str:
-        """What code depends on, beside the kernel and the emitter."""
+        """A text of everything that code depends on, beside the kernel and the emitter."""
         return found().identity(self.whole)
 
     @late_attribute
     def machine(self) -> Any:
-        """LLVM's code generator."""
+        """LLVM's code generator for the target."""
         from .machine import machine_of
 
         return machine_of(self.whole)
@@ -105,11 +105,14 @@ class Compiler:
         return Linker(self.machine)
 
     def get(self, kernel: Kernel | Facts) -> MachineCode:
-        """The kernel's machine code, from memory, found, or made now. Of what is known by its facts it has to be found: NotAtHand."""
+        """Return the machine code of a kernel: from memory, from the package, from disk, or compiled now.
+
+        The code for `Facts` is never compiled: raise NotAtHand if it is not found. Raise NotAtHand, too, for a kernel declined in a hurry.
+        """
         return self.kernels.get(kernel)
 
     def _facts(self, kernel: Kernel, text: str) -> Facts:
-        """What is asked of a kernel when it runs, and what its code is found again by."""
+        """Return the properties of a kernel for its launches, and the hash of its fingerprint `text`."""
         product = kernel.product
         twins = None if product is None else Twins(product.twins)
         least = kernel.grain(self.target.sharing) if kernel.split >= 0 else 0
@@ -117,6 +120,7 @@ class Compiler:
         return Facts(cache.hash_of(text), *order, twins, least)
 
     def _make(self, kernel: Kernel | Facts) -> MachineCode:
+        """Return the machine code of a kernel that is not in memory under this key."""
         if isinstance(kernel, Facts):
             text, facts = "", kernel
         else:
@@ -138,7 +142,7 @@ class Compiler:
         return made
 
     def _code(self, kernel: Kernel | Facts, text: str) -> tuple[Linked, str]:
-        """The linked code of a kernel with some text, and where it came from."""
+        """Return the linked code of a kernel with the fingerprint `text`, and where the code comes from. Facts have no `text`."""
         if not isinstance(kernel, Facts):
             return self._library(kernel.name, text, lambda: self.llvm_ir(kernel), (ENTRY,))
         found = self._found(kernel.text_hash, (ENTRY,))
@@ -147,7 +151,7 @@ class Compiler:
         return found
 
     def sharing(self) -> Any:
-        """The code by which threads share loops; None if the system lacks what it calls."""
+        """Return the functions that share loops between threads (`sharing.py`); None on a system without the necessary semaphores."""
         if self._sharing is None:
             from . import sharing
 
@@ -156,7 +160,7 @@ class Compiler:
         return self._sharing
 
     def repeating(self) -> Repeat:
-        """The code that runs kernels in turn, over and over (`repeating.py`). Python's lock is released meanwhile."""
+        """Return the function that runs kernels in turn, repeatedly, with the GIL released (`repeating.py`)."""
         if self._repeating is None:
             from .repeating import ENTRY as entry
             from .repeating import text
@@ -167,7 +171,11 @@ class Compiler:
         return found
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
-        """Linked machine code, and where it came from: found under a hash of `text`, or made of LLVM IR."""
+        """Return linked machine code and where it comes from.
+
+        The code is found under a hash of `text`, or compiled from `llvm_ir()` and stored on disk. Raise NotAtHand if compiling is declined
+        in a hurry, and RuntimeError if the compiled code cannot be linked here.
+        """
         text_hash = cache.hash_of(text)
         waits = not (self.hurries and self.shipped and self._put_off[text_hash] < PATIENCE)
         found = self._found(text_hash, symbols, ask=waits)
@@ -186,8 +194,10 @@ class Compiler:
         return library, "compiled"
 
     def _found(self, text_hash: str, symbols: tuple[str, ...], *, ask: bool = False) -> tuple[Linked, str] | None:
-        """What is there under a hash, shipped or on disk. If LLVM was never asked about this machine, nothing is there that was
-        compiled for it, and it is asked only if somebody is going to have that done.
+        """Return the code stored under a hash, and its origin, "shipped" or "disk"; None if no code is stored.
+
+        The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
+        caller that is going to compile anyway (`ask`).
         """
         image = self.shipped.read(text_hash) if self.shipped else None
         library = None if image is None else link(image, symbols)
@@ -199,34 +209,34 @@ class Compiler:
         return None if library is None else (library, "disk")
 
     def _key(self, text_hash: str) -> str | None:
-        """The name of what is kept on disk."""
+        """Return the file name of code in the disk cache; None if the sources of the emitter cannot be read now."""
         text = emitter()
         return cache.key_by(text_hash, self.identity, text) if text else None
 
     def plan_key(self, text: str, target: Target) -> str | None:
-        """The name of what is kept on disk for whoever plans for a target."""
+        """Return the file name in the disk cache for data about a plan for a target, by a text; None if our sources cannot be read now."""
         planned = planner()
         machine = f"{sys.version}\n{__version__}\n{target.identity}\n{target.threads}"
         return cache.key_by(cache.hash_of(text), machine, planned) if planned else None
 
     def _image(self, llvm_ir: str) -> bytes:
-        """The object file of a module."""
+        """Return the object file of an LLVM module."""
         from .machine import image_of
 
         return image_of(llvm_ir, self.machine)
 
     def _link(self, image: bytes, symbols: tuple[str, ...]) -> Linked | None:
-        """The functions of an object file, ready to run, or None if it is none of this machine."""
+        """Return the functions of an object file, ready to run; None if the file is not one for this machine."""
         return link(image, symbols) or self._linker.link(image, symbols)
 
     def llvm_ir(self, kernel: Kernel) -> str:
-        """The kernel as LLVM IR."""
+        """Return the kernel as LLVM IR."""
         from .emit import emit
 
         return emit(kernel, self.whole)
 
     def assembly(self, kernel: Kernel) -> str:
-        """The kernel as this machine's assembly."""
+        """Return the kernel as this machine's assembly."""
         from .machine import assembly_of
 
         return assembly_of(self.llvm_ir(kernel), self.machine)
@@ -236,19 +246,20 @@ _compiler: Compiler | None = None
 
 
 def compiler() -> Compiler:
-    """Return the compiler of this process, which is made when it is first needed.
+    """Return the compiler of this process, and make it at the first call.
 
-    Threads that ask at the same time may each make one; all get the one that was stored first. No lock is held, as what is made here asks
+    Threads that ask at the same time may each make a compiler; all get the first one stored. No lock is held, since a new compiler asks
     LLVM, and a signal handler may compute meanwhile.
     """
     global _compiler
     if _compiler is None:
         made = Compiler()
-        if _compiler is None:  # still: no other thread's turn comes between this and the next line
+        # Another thread may have been faster. No thread switch happens between this test and the assignment.
+        if _compiler is None:
             _compiler = made
     return _compiler
 
 
 def counts() -> tuple[int, int]:
-    """How many kernels were compiled here and how many were found on disk; starts nothing."""
+    """Return how many kernels were compiled and how many were found in the package or on disk, as far as a compiler exists; start none."""
     return (_compiler.compiled, _compiler.loaded) if _compiler else (0, 0)

@@ -1,4 +1,4 @@
-"""The loop IR as LLVM IR: loops become blocks, expressions become vector code."""
+"""Translate the loop IR to LLVM IR: loops become blocks, expressions become vector code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ products = Late("tenxor.backend.llvm.products")
 scatter = Late("tenxor.backend.llvm.scatter")
 tiles = Late("tenxor.backend.llvm.tiles")
 
-# What emits each kind of statement, and what the value of each kind of leaf.
+# The functions that emit each kind of statement, and the value of each kind of leaf.
 STATEMENTS: Mapping[type, Callable[[Emitter, Any], None]] = {
     For: loops.loop,
     Product: products.product,
@@ -59,15 +59,15 @@ LEAVES: Mapping[type[Expr], Leaf] = {
 
 
 def emit(kernel: Kernel, target: Target) -> str:
-    """The LLVM module, as text, with `kernel(arguments, begin, end, worker)`: the loops, the shared one from `begin` to `end`.
+    """Return the LLVM module of a kernel, as text, with the function `kernel(arguments, begin, end, worker)`.
 
-    `worker` is the number of the thread that runs it.
+    The function runs the kernel's loops, the shared loop from `begin` to `end`. `worker` is the number of the calling thread.
     """
     kernel = rootless(kernel)
     em = Emitter(kernel, target, LEAVES, STATEMENTS)
     em.body(kernel.body)
     em.at(0)
     if any(isinstance(s, Store) and s.streamed for s in statements(kernel.body)):
-        em.b.do("fence seq_cst")  # what went past the cache is there before anybody is told so
+        em.b.do("fence seq_cst")  # completes the non-temporal stores, before another thread learns that the kernel is done
     em.b.do("ret void")
     return str(em.module)

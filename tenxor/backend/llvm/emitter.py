@@ -1,8 +1,7 @@
-"""What all emitters of loops and memory share: the loops that are open, and the values that are known in each.
+"""The state shared by the emitters of loops and memory accesses: the open loops, and the values emitted in each loop.
 
-Every value is emitted in the outermost loop in which all that it depends on is known, and once per loop. So a scope
-(one loop's body, or the function itself) keeps its block open while the loops inside it are written; its jump into them
-comes last.
+A value is emitted once per loop, in the outermost loop in which all its operands are known. So a scope, the body of a loop or the function
+itself, keeps its block open while the loops inside are written. The jump from the scope into an inner loop comes last.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from .values import converted, number_of, rounded
 
 T = TypeVar("T")
 
-Leaf = Callable[["Emitter", Any], Parts]  # the value of a leaf of an expression
-Turn = Callable[[Value], Value]  # a turn of a loop: what it does at an index, and the next index
+Leaf = Callable[["Emitter", Any], Parts]  # emits the value of a leaf of an expression
+Turn = Callable[[Value], Value]  # emits one iteration of a loop at an index, and returns the next index
 
 
 class Emitter:
-    """A kernel being emitted. `leaves` and `statements` say what emits each kind of leaf and of statement."""
+    """A kernel being emitted. `leaves` and `statements` map the classes of leaves and statements to the functions that emit them."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class Emitter:
         self.listens = kernel.listens
         self.module = Module(target)
         parameters = [("arguments", POINTER), ("begin", I64), ("end", I64), ("worker", I64)]
-        # Vectors that are spilled would lie across two lines if the stack were less aligned.
+        # On a less aligned stack, spilled vectors would lie across two cache lines.
         stack = f"alignstack({ALIGNMENT}) " if target.processor.aligns_stack else ""
         calling = target.processor.calling
         self.b = Builder(self.module, ENTRY, parameters, attributes=f"{stack}nounwind", calling=calling)
@@ -51,14 +50,17 @@ class Emitter:
         self.here = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
         self.width = widths.lane_count(kernel, target)
-        self.spans: dict[int, Span] = {}  # what part of an axis the loop over it runs through
-        self.states: dict[int, list[Parts]] = {}  # the running states, per part
-        self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to
-        self.state_rows: dict[int, Callable[[], list[Value]]] = {}  # where the results of products lie that are at hand
+        self.spans: dict[int, Span] = {}  # the parts of axes that loops run through, where not all of an axis
+        self.states: dict[int, list[Parts]] = {}  # the running states of each reduction, part by part
+        self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states of each reduction, and the depth of their scope
+        self.state_rows: dict[int, Callable[[], list[Value]]] = {}  # emits the pointers to a row of results of a product
         self.needs: dict[Expr, Needs] = {}
 
     def body(self, body: tuple[Statement, ...], each: Callable[[Statement], None] | None = None) -> None:
-        """Emit the statements of a body, each as told; what several stores write at once is known before the first of them."""
+        """Emit the statements of a body in order, each by `each` or `statement`.
+
+        The values of stores side by side are all emitted before the first of these stores.
+        """
         for run in in_turn(body):
             if len(run) > 1:
                 for e in expressions(run):
@@ -78,30 +80,30 @@ class Emitter:
         return self.scopes[-1]
 
     def at(self, depth: int) -> None:
-        """Go on where the scope at this depth does."""
+        """Continue at the end of the scope at this depth."""
         self.here = depth
         self.b.cursor = self.scopes[depth].cursor
 
     def inmost(self) -> None:
-        """Go on where the innermost scope does."""
+        """Continue at the end of the innermost scope."""
         self.at(len(self.scopes) - 1)
 
     def scope_of(self, axis: int) -> int:
-        """The depth of the loop over an axis around us."""
+        """Return the depth of the innermost open loop over an axis."""
         for depth in range(len(self.scopes) - 1, 0, -1):
             if self.scopes[depth].axis == axis:
                 return depth
         raise AssertionError(f"axis {axis} is used outside its loop")
 
     def index(self, axis: int) -> Value:
-        """Where the loop over an axis around us is."""
+        """Return the present index of the open loop over an axis."""
         found = self.scopes[self.scope_of(axis)].index
         assert found is not None
         return found
 
     @contextmanager
     def standing(self, axis: int, index: Value) -> Iterator[None]:
-        """At one index of an axis, without a loop."""
+        """Emit the code of the `with` statement's body at one index of an axis, without a loop."""
         self.scopes.append(Scope(axis, self.scope.cursor, index))
         self.inmost()
         yield
@@ -110,7 +112,7 @@ class Emitter:
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Before all loops."""
+        """Emit the code of the `with` statement's body in front of all loops."""
         inner, self.scopes = self.scopes[1:], self.scopes[:1]
         self.inmost()
         yield
@@ -119,14 +121,17 @@ class Emitter:
 
     @contextmanager
     def within(self, depth: int) -> Iterator[None]:
-        """In the scope at this depth, and then where we were."""
+        """Emit the code of the `with` statement's body at the end of the scope at this depth, and then continue in the scope of before."""
         came_from = self.here
         self.at(depth)
         yield
         self.at(came_from)
 
     def once(self, depth: int, key: object, make: Callable[[], T]) -> T:
-        """What `make` emits in the scope at `depth`, emitted there once; the builder stays where it was."""
+        """Return the result of `make()`, which emits code in the scope at `depth`. A second call with the same key emits nothing.
+
+        The builder continues at its present place afterwards.
+        """
         known = self.scopes[depth].known
         found: T | None = known.get(key)
         if found is None:
@@ -139,28 +144,30 @@ class Emitter:
     # Arguments and memory
 
     def argument(self, index: int, name: str) -> Value:
-        """The 64-bit argument number `index`, as an integer."""
+        """Return the 64-bit argument number `index`, as an integer."""
         return self.once(0, ("argument", index), lambda: self.arguments.at(index, I64).load(I64, name))
 
     def size(self, index: int) -> Value:
-        """A size parameter: a size, stride or offset. Behind those of the kernel stands whether it is to stop, if it listens, and then the
-        address and the size of the memory for threads.
+        """Return a size parameter: a size, a stride or an offset.
+
+        Behind those of the kernel follow the stop flag, if the kernel listens, and then the address of the scratch memory and its bytes per
+        thread.
         """
         k = self.kernel
         return self.argument(len(k.operands) + k.tables + len(k.scalars) + index, f"s{index}")
 
     def stopped(self) -> Value:
-        """Whether the kernel, which listens, is to stop: asked anew, here."""
+        """Emit whether the kernel must stop: a volatile load of the stop flag, at this very place. The kernel must listen."""
         k = self.kernel
         place = self.arguments.at(len(k.operands) + k.tables + len(k.scalars) + k.sizes, I64)
         return place.load(I64, volatile=True).differs(0)
 
     def extent(self, axis: int) -> Value:
-        """How many indices an axis has."""
+        """Return the number of indices of an axis."""
         return self.size(self.kernel.axes[axis].extent)
 
     def range(self, axis: int) -> tuple[Value, Value]:
-        """What part of an axis a loop over it runs through here."""
+        """Return the begin and the end of the part of an axis that a loop here runs through."""
         if axis in self.spans:
             begin, end, _ = self.spans[axis]
             return begin, end
@@ -169,13 +176,13 @@ class Emitter:
         return self.b.constant(I64, 0), self.extent(axis)
 
     def scratch(self) -> Value:
-        """The address of the memory that this thread has to itself."""
+        """Return the address of this thread's scratch memory, as an integer."""
         behind = self.kernel.sizes + self.listens
         first, size = self.size(behind), self.size(behind + 1)
         return self.once(0, "scratch", lambda: first + self.worker * size)
 
     def on_stack(self, element: Type, size: int, name: str) -> Value:
-        """Memory for so many elements, for as long as the kernel runs."""
+        """Emit stack memory for `size` elements, allocated at the entry of the function, and return its pointer."""
         before, entry = self.b.cursor, self.b.entry
         self.b.cursor, written = Cursor(entry), entry.lines
         entry.lines = []
@@ -198,9 +205,11 @@ class Emitter:
         accumulators: Iterable[int] = (),
         inside: bool = True,
     ) -> Value:
-        """What `turn` emits for an index of an axis, giving the next one, from `begin` on while `needs` more are before `end`;
-        where it stopped. The states of some reductions go from turn to turn. If not `inside`, the index is not that of the axis
-        for what is emitted, but that of a block of it.
+        """Emit a loop from `begin` on, while at least `needs` indices are left before `end`; return the index where it stops.
+
+        `turn` emits one iteration at an index, and returns the next index. The states of the reductions `accumulators` are carried from
+        iteration to iteration. If not `inside`, the loop runs over blocks of the axis, and the code inside must not use the index as the
+        axis's own.
         """
         b, depth, name = self.b, len(self.scopes) - 1, axis_name(axis)
         head, body, done = (b.block(f"{name}.{part}") for part in ("head", "body", "done"))
@@ -221,7 +230,8 @@ class Emitter:
         after = b.cursor.block
         b.branch(head)
 
-        b.cursor = self.scopes[depth].cursor  # only now is all there that the body wanted computed outside it
+        # The jump comes last, because the body may have emitted values in this scope.
+        b.cursor = self.scopes[depth].cursor
         before = b.cursor.block
         b.branch(head)
         index.comes(begin, before)
@@ -238,7 +248,10 @@ class Emitter:
         return index
 
     def only_if(self, condition: Value, make: Callable[[], object], *, here: bool = False) -> None:
-        """What `make` emits, where the condition holds. If `here`, so it is with all that it needs of the innermost loop's turn."""
+        """Emit the code that `make` emits, to run if the condition holds.
+
+        Values that depend on the innermost loop are computed before the branch, or with `here` inside the branch.
+        """
         b, depth = self.b, len(self.scopes) - 1
         then, done = b.block("then"), b.block("otherwise")
         around = self.scope
@@ -248,7 +261,7 @@ class Emitter:
         make()
         b.cursor = self.scopes.pop().cursor
         b.branch(done)
-        b.cursor = self.scopes[depth].cursor  # only now is all there that was wanted computed outside
+        b.cursor = self.scopes[depth].cursor  # the branch comes last, because `make` may have emitted values in this scope
         b.branch_if(condition, then, done)
         b.cursor.block = done
         self.inmost()
@@ -256,7 +269,7 @@ class Emitter:
     # Expressions
 
     def depth_of(self, e: Expr) -> int:
-        """The innermost scope that an expression depends on."""
+        """Return the depth of the innermost scope that an expression depends on."""
         axes, accumulators, running = dependencies(e, self.needs)
         if running:
             return len(self.scopes) - 1
@@ -268,20 +281,20 @@ class Emitter:
         return depth
 
     def value(self, e: Expr) -> Parts:
-        """The value of an expression, emitted in the outermost loop that it can be."""
+        """Return the value of an expression, emitted in the outermost loop possible."""
         found = self.found(e)
         if found is None:
             for part in missing(e, self):
-                found = self.computed(part)  # in the end that of `e` itself
+                found = self.computed(part)  # the last part is `e` itself
         assert found is not None
         return found
 
     def __contains__(self, e: object) -> bool:
-        """Whether the value of an expression is there already."""
+        """Return whether the value of an expression has been emitted."""
         return isinstance(e, Expr) and self.found(e) is not None
 
     def found(self, e: Expr) -> Parts | None:
-        """The value of an expression, if it is there."""
+        """Return the value of an expression if it has been emitted, else None."""
         if isinstance(e, Const):
             return [number_of(self.b, e.dtype, e.value)]
         if isinstance(e, State):
@@ -291,7 +304,7 @@ class Emitter:
         return self.scopes[self.depth_of(e)].known.get(e)
 
     def computed(self, e: Expr) -> Parts:
-        """The value of an expression whose operands have theirs."""
+        """Return the value of an expression whose operands have been emitted."""
         if not isinstance(e, Call):
             return self.once(self.depth_of(e), e, lambda: self.leaves[type(e)](self, e))
         args = [self.value(a) for a in e.args]
@@ -300,11 +313,11 @@ class Emitter:
         return self.once(self.depth_of(e), e, lambda: self.call(e, args))
 
     def in_lanes(self, e: Expr) -> Parts:
-        """The value of an expression in vectors, if lanes are at work."""
+        """Return the value of an expression, in vectors if there are lanes."""
         return self.widened(self.value(e), e)
 
     def widened(self, parts: Parts, of: Expr) -> Parts:
-        """The value of `of` in vectors: as it is if it has lanes, else one scalar in all of them."""
+        """Return the value `parts` of the expression `of` in vectors: unchanged if already in vectors, else a scalar in every lane."""
         lanes = self.lanes
         if parts[0].lanes or lanes is None:
             return parts
@@ -314,7 +327,10 @@ class Emitter:
         return [self.once(self.depth_of(of), ("splat", of, width), lambda: parts[0].splat(width))] * lanes.unroll
 
     def inline(self, e: Expr, known: dict[Expr, Parts]) -> Parts:
-        """An expression over given values, emitted right here."""
+        """Emit an expression over given values at the present place, and return its value.
+
+        `known` maps expressions to their values, and is extended.
+        """
         for part in missing(e, known):
             if isinstance(part, Const):
                 like = next(iter(known.values()))
@@ -325,7 +341,7 @@ class Emitter:
         return known[e]
 
     def call(self, e: Call, args: list[Parts]) -> Parts:
-        """An operation on scalars, or on as many vectors as there are."""
+        """Emit an operation on scalars or on the vectors of a step, and return its value."""
         formula = expand(e)
         if formula is not None:
             return self.inline(formula, dict(zip(e.args, args, strict=True)))

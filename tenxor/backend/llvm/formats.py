@@ -1,4 +1,4 @@
-"""The formats of floats, as formulas on their bits need them."""
+"""The formats of floats, with the constants for formulas on their bits."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from ...records import NamedTuple
 
 
 class Format(NamedTuple):
-    """An IEEE 754 binary format: its width, its significand, and the constants that formulas need."""
+    """An IEEE 754 binary format: its width, its significand, and constants for formulas."""
 
     bits: int
     fraction_bits: int
     bias: int
-    rounder: float  # adding it rounds a small number to an integer, kept in the low bits of the sum
+    rounder: float  # added to a small number, this rounds the number to an integer, in the low bits of the sum
     smallest_normal: float
 
     @property
     def epsilon(self) -> float:
-        """Half a unit in the last place of 1: smaller numbers hardly change it."""
+        """Half a unit in the last place of 1: adding a smaller positive number to 1 gives 1."""
         return 0.5 ** (self.fraction_bits + 1)
 
     def to_bits(self, value: float) -> int:
-        """The bit pattern of `value`, as a non-negative integer."""
+        """Return the bit pattern of `value`, as a non-negative integer."""
         code = "<f" if self.bits == 32 else "<d"
         return int.from_bytes(struct.pack(code, value), "little")
 
     def from_bits(self, pattern: int) -> float:
-        """The number with this bit pattern."""
+        """Return the number with this bit pattern."""
         code = "<f" if self.bits == 32 else "<d"
         return float(struct.unpack(code, pattern.to_bytes(self.bits // 8, "little"))[0])
 
     def rounded(self, value: float) -> float:
-        """The number of this format nearest to `value`."""
+        """Return the number of this format nearest to `value`."""
         return self.from_bits(self.to_bits(value))
 
 

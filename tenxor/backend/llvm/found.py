@@ -1,8 +1,8 @@
-"""What was found out about this machine and this installation, which a process that compiles nothing needs to know, too.
+"""Facts about this machine and this installation, needed also by a process that compiles nothing.
 
-To load LLVM and ask it takes longer than all else that a process does before its first result, and to read the sources of the
-emitter a tenth of that. So the answers are kept on disk, beside the kernels, for as long as nothing can have become otherwise:
-until the system starts anew, or a file that was asked is another one.
+To load LLVM and ask it takes longer than everything else in a process before the first result; to read the emitter's sources takes a tenth
+of that. So the answers are stored on disk, beside the kernels, as long as they cannot have changed: until the system boots again, or until
+one of the files they come from changes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ...target import Processor, Target
 from ...version import __version__
 from . import cache
 
-llvmlite = LateModule("llvmlite")  # where something was compiled, or is to be
+llvmlite = LateModule("llvmlite")  # imported where shipped code does not suffice
 
 
 class Found(NamedTuple):
-    """LLVM's words for this machine, and LLVM's version; all is text of one line."""
+    """LLVM's description of this machine, and LLVM's version. Each field is text of one line."""
 
     triple: str
     cpu: str
@@ -33,80 +33,84 @@ class Found(NamedTuple):
 
     @property
     def processor(self) -> Processor:
-        """What LLVM is to be told of this machine: all that it has, but instructions of AMD's that have no form of AVX's. One of them among
-        AVX's takes hundreds of cycles.
+        """The description of this machine for LLVM: all its features but AMD's SSE4A.
+
+        SSE4A instructions have no AVX form, and a single one among AVX instructions takes hundreds of cycles.
         """
         return Processor(self.triple, self.cpu, self.attributes.replace("+sse4a", "-sse4a"))
 
     def target(self) -> Target:
-        """The machine that this process runs on, with one thread."""
+        """Return the machine that this process runs on, with one thread."""
         return Target.of_host(set(self.features.split()), self.processor)
 
     def identity(self, target: Target) -> str:
-        """What code for a target depends on, beside the kernel and the emitter."""
+        """Return a text of everything that code for a target depends on, beside the kernel and the emitter."""
         return "\n".join((target.identity, self.llvm, llvmlite.__version__, __version__))
 
 
 @once
 def found() -> Found:
-    """What LLVM told an earlier process, or tells this one now."""
+    """Return LLVM's description of this machine, as stored by an earlier process, or asked for and stored now."""
     return Found(*(told() or _now(_key(_binaries()), _asked)).split("\n"))
 
 
 @once
 def told() -> str | None:
-    """What LLVM told an earlier process; None if there was none, or it left nothing on disk: then there was no machine code, either."""
+    """Return LLVM's description of this machine as stored by an earlier process; None without one. Then no machine code is on disk either.
+    """
     return _before(_key(_binaries()))
 
 
 def is_known() -> bool:
-    """Whether `found` has its answer without asking LLVM."""
+    """Return whether `found` can answer without asking LLVM."""
     return found.cache_info().currsize > 0 or told() is not None
 
 
 def emitter() -> str | None:
-    """A hash of the sources of the emitter; None where they cannot be read now."""
+    """Return a hash of the sources of the emitter; None if they cannot be read now."""
     return _texts().partition("\n")[0] or None
 
 
 def planner() -> str | None:
-    """A hash of the sources that decide what a plan is; None where they cannot be read now."""
+    """Return a text with the hashes of all sources that decide about plans; None if the sources cannot be read now."""
     return _texts() or None
 
 
 @once
 def _texts() -> str:
-    """A hash of the sources of the emitter, and one of the others that decide what a plan is."""
+    """Return a hash of the emitter's sources and a hash of the planner's other sources, a line each; empty if they cannot be read now."""
     made = as_made()
     key = None if made else _key(sources())
     return made or _before(key) or _now(key, hashed)
 
 
 def _before(key: str | None) -> str | None:
-    """What an earlier process was told by some files, if they are still the same."""
+    """Return the answer stored by an earlier process under a key; None without such an answer, or without a key."""
     content = cache.read(key) if key else None
     return None if content is None else content.decode()
 
 
 def _now(key: str | None, ask: Callable[[], str]) -> str:
-    """What they tell now, which is kept for later processes."""
+    """Return the answer of `ask()`, and store it under a key for later processes."""
     answer = ask()
     if key and answer:
         cache.write(key, answer.encode())
     return answer
 
 
-# --- sources that are as they were made -------------------------------------------------------------------------------
+# --- unchanged sources of an installed package ---------------------------------------------------------------------
 
 
-MADE = "sources"  # the file, beside what is shipped, in which whoever made the package wrote down what `_texts` says, and of which sources
+# The name of a file beside the shipped code. The build of the package writes the answer of `_texts` to this file, and a hash of the
+# sources.
+MADE = "sources"
 
 
 def as_made() -> str:
-    """What `_texts` says, without reading a source; empty where that cannot be known.
+    """Return the answer of `_texts` without reading a source; empty if that is not possible.
 
-    Whoever installs a package leaves a list of the hashes of all files when they are there ("Recording installed projects", in the
-    specifications of packaging). So a source that was not touched since has the hash that is listed.
+    When the files are in place, an installer writes a list with the hash of each file, RECORD ("Recording installed projects", in the
+    specifications of packaging). So a source that was not touched since has the hash in the list.
     """
     try:
         site = os.path.dirname(os.path.dirname(cache.PACKAGE))
@@ -125,20 +129,20 @@ def as_made() -> str:
 
 
 def listed_as(path: str) -> str:
-    """What a source is called in that list."""
+    """Return the name of a source in the installer's list."""
     return f"tenxor/{path[len(cache.PACKAGE) :]}".replace(os.sep, "/")
 
 
 def hash_of_list(lines: list[str]) -> str:
-    """What some lines of it are known by."""
+    """Return the hash of lines of the installer's list."""
     return cache.hash_of("\n".join(lines))
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
+# --- answers and their keys ------------------------------------------------------------------------------------------
 
 
 def hashed() -> str:
-    """What `_texts` says, as it is read in the sources; empty where they cannot be read now."""
+    """Return the answer of `_texts`, computed from the sources; empty if they cannot be read now."""
     emitter = cache.emitter_text()
     return f"{emitter}\n{cache.text_of(*cache.PLANNER)}" if emitter else ""
 
@@ -150,7 +154,10 @@ def _asked() -> str:
 
 
 def _key(files: Iterable[str]) -> str | None:
-    """The name under which that is kept, made of all that it depends on; None where that cannot be known."""
+    """Return the name under which an answer from `files` is stored; None if the name cannot be determined.
+
+    The name is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files.
+    """
     try:
         facts = [said("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_of_file, files)]
     except OSError:
@@ -159,17 +166,17 @@ def _key(files: Iterable[str]) -> str | None:
 
 
 def _of_file(path: str) -> str:
-    """What the system knows of a file."""
+    """Return a text that changes when a file changes: its path, inode, size and times."""
     status = os.stat(path)
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def _binaries() -> Iterator[str]:
-    """LLVM's files."""
+    """Yield the paths of LLVM's binary files."""
     with os.scandir(f"{os.path.dirname(llvmlite.__file__)}/binding") as there:
         yield from sorted(entry.path for entry in there if entry.is_file() and not entry.name.endswith(".py"))
 
 
 def sources() -> Iterator[str]:
-    """Those of the emitter, and of plans."""
+    """Yield the paths of the sources of the emitter and the planner."""
     return cache.sources(*cache.EMITTER, *cache.PLANNER)

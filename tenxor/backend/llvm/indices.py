@@ -1,4 +1,4 @@
-"""Indices that are values: negative ones count from the end, and those out of range are told of, and never used."""
+"""Emit indices given by values: negative ones count from the end, and an index out of range is reported and never used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from .values import converted
 
 
 def checked(em: Emitter, e: Index) -> Parts:
-    """The indices from 0 on, of every lane; 0 for those out of range. The flag is set if such a lane is at work."""
+    """Emit the indices counted from 0, of every lane; 0 for those out of range.
+
+    The emitted code sets the kernel's flag if an active lane is out of range.
+    """
     value = e.args[0]
     given, size, flag = em.value(value), em.size(e.size), pointer_to(em, len(em.kernel.operands) - 1)
     lanes = given[0].lanes

@@ -1,4 +1,4 @@
-"""The back end that compiles: kernels are machine code, and run on this processor, by threads if they are much work."""
+"""The LLVM back end: kernels are machine code that runs on this processor, on several threads if the work is large."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from ...kernel.ir import Kernel
 
 ZERO = Integer(0)
-TURNS = 1 << 10  # of a loop whose arguments are written down at a time
-apart, helping = LateModule("tenxor.apart"), LateModule("tenxor.backend.helpers")  # with what is long
+TURNS = 1 << 10  # iterations of a repeated plan whose arguments are packed at a time
+apart, helping = LateModule("tenxor.apart"), LateModule("tenxor.backend.helpers")  # imported with the first long launch
 repeating = LateModule("tenxor.backend.llvm.repeating")
-GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
+GO_ON, STOP = bytes(8), b"\1" * 8  # the values of the stop flag, behind the sizes of a kernel that listens
 
 
 class Native(OnHost):
-    """LLVM, for the machine that this process runs on. Operands are addresses of the host's memory."""
+    """LLVM, for the machine that this process runs on. Operands are addresses in the host's memory."""
 
     name = "llvm"
 
@@ -89,10 +89,13 @@ class Native(OnHost):
     def repeat(
         self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
     ) -> None:
-        """See `Backend.repeat`: here machine code goes from one kernel to the next."""
+        """Launch a sequence of kernels `turns` times in machine code, without Python in between; see `Backend.repeat`.
+
+        If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
+        """
         bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _Bound)]
         time, first = max(1, sum([x.time for x in bound])), self.target.sharing.first
-        if len(bound) < len(launches) or time > first:  # each launch is to be shown, or long
+        if len(bound) < len(launches) or time > first:  # the launches are shown, or an iteration is long
             super().repeat(launches, places, scalars, offsets, turns)
             return
         threads, pieces = num_threads(), [x.piece() for x in bound]
@@ -104,10 +107,11 @@ class Native(OnHost):
             some = min(turns - begin, TURNS)
             blocks = [x.blocks(k, places, scalars, offsets, begin, some, own) for x, (_, k) in zip(bound, launches, strict=True)]
             alone, shared = _rows(bound, blocks, [0] * len(bound)), _rows(bound, blocks, pieces)
-            for turn in range(0, some, first // time):  # then Python may listen to signals
+            for turn in range(0, some, first // time):  # Python may handle signals after each part
                 end = min(turn + first // time, some)
                 with helping.helpers() if any(pieces) else nullcontext() as helped:
-                    if helped is None or helped.many >= threads:  # since a signal's handler has run there is no memory for so many
+                    # A signal handler may have raised the number of threads; then the scratch memory does not suffice.
+                    if helped is None or helped.many >= threads:
                         code(alone, len(bound), turn, end, 0, 0, 0)
                     else:
                         code(shared, len(bound), turn, end, *helped)
@@ -117,14 +121,14 @@ class Native(OnHost):
 
 
 def _rows(bound: Sequence[_Bound], blocks: Sequence[Array], pieces: Sequence[int]) -> bytes:
-    """What machine code that goes from kernel to kernel reads of each (`repeating.py`)."""
+    """Return the packed records of kernels for the machine code that runs them in turn (`repeating.py`)."""
     each = zip(bound, blocks, pieces, strict=True)
     rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
     return struct.pack(f"={len(rows) * repeating.WORDS}q", *[word for row in rows for word in row])
 
 
 class _Bound:
-    """A kernel with the block of its arguments, in which only addresses and scalars are filled in at each launch."""
+    """A kernel with the packed arguments for a set of shapes. A launch fills in only the addresses and the scalars."""
 
     __slots__ = (
         "at",
@@ -154,14 +158,14 @@ class _Bound:
     def __init__(self, code: MachineCode, arguments: Arguments) -> None:
         kernel = code.facts
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.scalars)
-        self.looked_up = [t.offsets for t in arguments.tables]  # whose memory lives as long as this
+        self.looked_up = [t.offsets for t in arguments.tables]  # keeps the memory of the tables alive
         tables = [offsets.ctypes.data for offsets in self.looked_up]
         self.code, self.flagged = code, kernel.flagged
         self.tables = struct.pack(f"={len(tables)}q", *tables)
         self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes) + GO_ON * kernel.listens
         before = f"={len(kernel.itemsizes)}q{len(self.tables)}s{codes}"
         self.pack = struct.Struct(f"{before}{len(self.sizes)}s").pack
-        self.told = struct.calcsize(before) + 8 * len(arguments.sizes)  # where it finds whether it is to stop
+        self.told = struct.calcsize(before) + 8 * len(arguments.sizes)  # the offset of the stop flag, in bytes
         itemsizes = kernel.itemsizes
         self.at, more = arguments.out
         self.more, self.itemsize = more * itemsizes[0], itemsizes[0]
@@ -172,13 +176,13 @@ class _Bound:
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.target = target = compiler().target
         self.brief = self.work < target.sharing.hold_lock
-        self.grain = kernel.least  # 0 if no loop runs in pieces
+        self.grain = kernel.least  # 0 if no loop runs in chunks
         self.in_order = kernel.shared < 0
         self.time = self.work if kernel.product is None else self.work // target.costs.product
-        self.uneven = 2 if kernel.product is not None and kernel.product.twins else 1  # the first rows of half of all results are long
+        self.uneven = 2 if kernel.product is not None and kernel.product.twins else 1  # with symmetric results, the first rows take longest
 
     def launch(self, out: Buffer, given: Given, once: Once | None = None) -> bool:
-        """See `Launch`."""
+        """Run the kernel, and return whether it met an index out of range; see `interface.Launch`."""
         nodes, offsets = given.nodes, given.offsets
         words: list[object] = [out.address + self.more + offsets[self.at] * self.itemsize]
         for k, at, more, itemsize in self.sources:
@@ -210,7 +214,7 @@ class _Bound:
         return flag is not None and flag.value != 0
 
     def piece(self) -> int:
-        """How much of its loop a thread takes at once, where threads share it; 0 where one does all."""
+        """Return how many iterations of the loop a thread takes at once, if threads share the loop; else 0."""
         threads = num_threads()
         if threads == 1 or not self.grain:
             return 0
@@ -227,7 +231,10 @@ class _Bound:
         turns: int,
         scratch: tuple[int, int],
     ) -> Array:
-        """The arguments of so many turns, from one on, a row of words each; `scratch` is where threads have memory, and how much each."""
+        """Return the packed arguments of `turns` iterations from `begin` on, a row of 64-bit words for each iteration.
+
+        `out` is the number of the place to fill. `scratch` is the address of the scratch memory, and its bytes per thread.
+        """
         words: list[object] = []
         moving: list[tuple[int, Array]] = []
         for k, at, more, itemsize in [(out, self.at, self.more, self.itemsize), *self.sources]:
@@ -251,17 +258,17 @@ class _Bound:
         return found
 
     def shares(self, threads: int) -> tuple[int, int, bool]:
-        """How long that takes which so many threads share, in steps of which grain, and whether one does it alone."""
+        """Return how `threads` threads share the loop: the time in additions, the grain of the chunks, and whether a thread runs alone."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
         alone = work < sharing.share or self.in_order
-        if self.scratch:  # each piece packs anew what it reads
+        if self.scratch:  # each chunk packs its operands anew
             work //= sharing.longer
             pieces = threads * self.uneven * (work // sharing.slice + 1)
             grain *= -(-self.split // (grain * pieces))
         return min(work, self.time), grain, alone  # a product takes a fraction of its work, whether it packs or not
 
     def much(self, packed: bytes, threads: int) -> None:
-        """Run with Python's lock released, on so many threads if it is very much."""
+        """Run the kernel with the GIL released, on `threads` threads if the work is large. `packed` are the arguments."""
         sharing = self.target.sharing
         work, grain, alone = self.shares(threads)
         block: Block = packed
@@ -278,10 +285,13 @@ class _Bound:
             self.code.call_free(block, 0, self.split, 0)
 
     def in_place(self, packed: bytes, once: Once, threads: int, read: list[Buffer], held: object) -> None:
-        """The same where it writes over what it reads. If it goes on later, it holds what it needs."""
+        """Run a kernel that overwrites memory it reads, with the GIL released, on `threads` threads if the work is large.
+
+        If the run is interrupted, the rest of the loop keeps the memory it needs alive: the buffers `read`, and `held`.
+        """
         work, grain, alone = self.shares(threads)
         if any(buffer.pins for buffer in read):
-            work = 0  # what others may change meanwhile is read in one go
+            work = 0  # externally shared memory is read in one slice, as others may change it
         left, sharing = helping.Left((self, read, held)), self.target.sharing
         rest = partial(helping.share, self.code, packed, self.split, work, grain, sharing, alone=alone, left=left, threads=threads)
         if once.begun(rest):

@@ -1,6 +1,7 @@
-"""What this processor can do, as it says itself: LLVM knows more, and takes longer to be asked than all else before a first result.
+"""The features of this processor, as reported by CPUID. LLVM knows more, but takes longer to ask than all steps before a first result.
 
-x86-64 has levels, each of which has the instructions of those below. Who knows the level can run what was made for it elsewhere.
+x86-64 has levels, each with the instructions of the lower levels. A process that knows its level can run code compiled elsewhere for this
+level.
 
 Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID and XGETBV; System V Application Binary Interface,
 AMD64 Architecture Processor Supplement, 3.1.1 (levels).
@@ -18,14 +19,15 @@ from ...records import NamedTuple
 from ...system import runnable
 from ...target import Target
 
-# Of leaf 1 `ecx`, of leaf 7 `ebx`, of leaf 0x80000001 `ecx`: bits that a level needs; and those of what the system keeps for each thread.
+# The bits that a level needs, of CPUID's leaf 1 `ecx`, leaf 7 `ebx` and leaf 0x80000001 `ecx`; then the bits of XCR0 for the registers that
+# the system saves for each thread.
 _FIRST = {
     **{"sse3": 0, "ssse3": 9, "fma": 12, "cx16": 13, "sse4.1": 19, "sse4.2": 20, "movbe": 22, "popcnt": 23, "osxsave": 27},
     **{"avx": 28, "f16c": 29},
 }
 _SEVENTH = {"bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512cd": 28, "avx512bw": 30, "avx512vl": 31}
 _EXTENDED = {"sahf": 0, "lzcnt": 5}
-_KEPT = {"avx": 0x6, "avx512": 0xE6}  # registers of 32 bytes; those of 64, and masks
+_KEPT = {"avx": 0x6, "avx512": 0xE6}  # registers of 32 bytes; registers of 64 bytes, and masks
 _OF_64 = frozenset(name for name in _SEVENTH if name.startswith("avx512"))
 
 # void f(unsigned leaf, unsigned sub, unsigned found[4]): CPUID
@@ -35,14 +37,15 @@ _XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
 
 
 class Level(NamedTuple):
-    """A level by its name, and the plain machine that has it."""
+    """A level by its name, and the plain machine of exactly this level."""
 
     name: str
     target: Target
 
     def of(self, host: Target) -> bool:
-        """Whether code for the plain machine is what would be made for this one, but for the order of instructions: both are told
-        apart by nothing that whoever emits code asks for.
+        """Return whether code for the plain machine is what would be compiled for `host`, except for the order of instructions.
+
+        So the two must agree in everything that the emitter asks of a target.
         """
         plain = self.target
         seen = host.caches.line, host.blocks.rows, host.blocks.panels, host.streams.vector
@@ -56,19 +59,21 @@ LEVELS = (Level("x86-64-v4", AVX512), Level("x86-64-v3", AVX2))
 
 
 def features() -> frozenset[str]:
-    """What the processor says that it can do, and the system lets it, by LLVM's names; of what levels differ in. Nothing where it
-    cannot be asked.
+    """Return the features that the processor has and the system allows, by LLVM's names, as far as levels differ in them.
+
+    The set is empty where the processor cannot be asked: outside of 64-bit Linux on x86-64, or without runnable memory.
     """
     if sys.platform != "linux" or os.uname().machine != "x86_64" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return frozenset()
     try:
         return _told()
-    except OSError:  # the system runs no code that was not in a file
+    except OSError:  # the system runs only code from files
         return frozenset()
 
 
 @cache
 def _told() -> frozenset[str]:
+    """Ask the processor for its features, by a few instructions of machine code."""
     code = _CPUID.ljust(64, b"\xcc") + _XGETBV.ljust(64, b"\xcc")
     memory = runnable(len(code), 4096, lambda address: code)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -96,7 +101,7 @@ def _told() -> frozenset[str]:
 
 
 def level() -> Level | None:
-    """The level of the processor; None where nothing was made for what it is: it has less, or something between two levels."""
+    """Return the level of the processor; None for less than x86-64-v3, or something between two levels: no code is shipped for these."""
     told = features()
     third = {*_FIRST, "bmi", "avx2", "bmi2", *_EXTENDED}
     if not told >= third:

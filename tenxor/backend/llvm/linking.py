@@ -1,8 +1,8 @@
-"""Object files made ready to run without LLVM, which takes longer to load than most programs wait for their first result.
+"""A linker that makes object files ready to run without LLVM; to load LLVM takes longer than most programs wait for their first result.
 
-What LLVM writes for a kernel is simple: some sections, and places in them where addresses belong. It is put into memory of its
-own, the addresses are filled in, and from then on it can be run and not be written. So a kernel that is found on disk needs
-nothing else. Only ELF for x86-64 is read here; what is of another kind, or has anything that is not known here, is left to LLVM.
+LLVM's object file of a kernel is simple: sections, and relocations, the places in them where addresses belong. The linker copies the
+sections to memory of their own and fills the addresses in. From then on the code can be run, but not written. So a kernel found on disk
+does not need LLVM. The linker only reads ELF for x86-64, and leaves files of another kind, or with an unknown feature, to LLVM.
 
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, 4.4.1 (relocation types).
 """
@@ -18,13 +18,13 @@ from typing import Any
 from ...records import NamedTuple
 from ...system import address_in_process, runnable
 
-_MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, the lowest byte first
+_MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE, _X86_64 = 1, 62
-_PROGBITS, _SYMTAB, _RELA, _ZEROS = 1, 2, 4, 8  # kinds of sections
-_UNWIND = 0x70000001  # and one more that is in memory
-_WRITTEN, _IN_MEMORY = 1, 2  # what is said of sections
-_NOWHERE, _RESERVED = 0, 0xFF00  # numbers of sections that symbols are not in
-_WORD, _RELATIVE_WORD, _NEAR = 1, 24, (2, 4)  # kinds of places: R_X86_64_64, PC64, and PC32 or PLT32
+_PROGBITS, _SYMTAB, _RELA, _ZEROS = 1, 2, 4, 8  # types of sections
+_UNWIND = 0x70000001  # a further type of a section in memory
+_WRITTEN, _IN_MEMORY = 1, 2  # flags of sections
+_NOWHERE, _RESERVED = 0, 0xFF00  # section numbers of symbols without a section
+_WORD, _RELATIVE_WORD, _NEAR = 1, 24, (2, 4)  # types of relocations: R_X86_64_64, PC64, and PC32 or PLT32
 
 _HEADER = struct.Struct("<7x9xHH4x8x8xQ4xHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -34,7 +34,7 @@ _near, _word, _relative_word = (struct.Struct(f"<{kind}").pack_into for kind in 
 
 
 class Linked:
-    """Machine code, in memory as long as something refers to this: the addresses of its functions."""
+    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name."""
 
     __slots__ = ("__weakref__", "_memory", "addresses")
 
@@ -46,6 +46,8 @@ class Linked:
 
 
 class _Section(NamedTuple):
+    """A section header of an ELF file."""
+
     name: int
     kind: int
     flags: int
@@ -59,11 +61,11 @@ class _Section(NamedTuple):
 
 
 class _Unknown(Exception):
-    """There is something in an object file that LLVM had better look at."""
+    """Raised for a feature of an object file that is left to LLVM."""
 
 
 def link(image: bytes, symbols: tuple[str, ...]) -> Linked | None:
-    """The functions of these names in an object file, ready to run; None where that is for LLVM to do."""
+    """Return the functions with the names `symbols` in an object file, ready to run; None if LLVM has to link the file."""
     try:
         return _linked(image, symbols)
     except (_Unknown, LookupError, ValueError, struct.error, OSError):
@@ -71,14 +73,16 @@ def link(image: bytes, symbols: tuple[str, ...]) -> Linked | None:
 
 
 def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
+    """Return the linked functions of an object file; raise `_Unknown`, or another error that `link` catches, if LLVM has to link it."""
     if not image.startswith(_MAGIC) or not hasattr(os, "uname") or os.uname().machine != "x86_64":
         raise _Unknown
     kind, machine, at, _, _, _, each, count, _ = _HEADER.unpack_from(image)
     if (kind, machine, each) != (_RELOCATABLE, _X86_64, _SECTION.size):
         raise _Unknown
     sections = [_Section(*_SECTION.unpack_from(image, at + k * each)) for k in range(count)]
-    begins: dict[int, int] = {}  # of sections, in the memory that all of them share
-    ends: list[int] = []  # of what is run or read, in pages of its own; of what is written; and of that which is all zeros
+    begins: dict[int, int] = {}  # the offset of each section in the memory of all sections
+    # The ends of the three parts of the memory: code and constants, in pages of their own; variables; and variables that are zero at first.
+    ends: list[int] = []
     size = 0
     for part in range(3):
         for k, section in enumerate(sections):
@@ -92,7 +96,7 @@ def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
     wanted = frozenset(symbols)
 
     def content(base: int) -> bytearray:
-        memory = bytearray(ends[1])  # fresh memory has zeros, and nobody need see to it
+        memory = bytearray(ends[1])  # fresh memory is zero, so the third part is not written
         for k, begin in begins.items():
             section = sections[k]
             if section.kind != _ZEROS:
@@ -112,7 +116,7 @@ def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
 
 
 def _part_of(section: _Section) -> int:
-    """Whether a section that is in memory is run or read (0), written (1), or all zeros to begin with (2)."""
+    """Return the part of the memory for a section: 0 for code and constants, 1 for variables, 2 for variables that are zero at first."""
     if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
         raise _Unknown
     return 0 if not section.flags & _WRITTEN else 2 if section.kind == _ZEROS else 1
@@ -122,7 +126,10 @@ Where = Callable[[int], int]  # the address of a section, by its number
 
 
 def _fill(memory: bytearray, base: int, image: bytes, sections: list[_Section], table: _Section, where: Where) -> None:
-    """Write addresses into the places that a table says, all of one section: as they are, or how far away they are."""
+    """Apply the relocations of a table, all of the same section: write each address into `memory`, absolute or as a distance.
+
+    `base` is the address of `memory`, and `image` is the object file.
+    """
     known: dict[int, int] = {}
     begin = where(table.info) - base
     for place, kind, number, more in _PLACE.iter_unpack(image[table.begin : table.begin + table.size]):
@@ -141,7 +148,7 @@ def _fill(memory: bytearray, base: int, image: bytes, sections: list[_Section], 
 
 
 def _address_of(image: bytes, sections: list[_Section], names: _Section, number: int, where: Where) -> int:
-    """The address of a symbol, by its number in a table of them."""
+    """Return the address of a symbol, by its number in the symbol table `names`."""
     name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
     if section >= _RESERVED:
         raise _Unknown
@@ -152,7 +159,7 @@ def _address_of(image: bytes, sections: list[_Section], names: _Section, number:
 def _defined(
     image: bytes, sections: list[_Section], table: _Section, where: Where, wanted: Set[str]
 ) -> Iterator[tuple[str, int]]:
-    """The addresses of the wanted symbols that a table defines."""
+    """Yield the names and addresses of the wanted symbols that a symbol table defines."""
     for at in range(table.begin, table.begin + table.size, _SYMBOL.size):
         name, _, _, section, value, _ = _SYMBOL.unpack_from(image, at)
         if _NOWHERE < section < _RESERVED and name and (text := _text(image, sections[table.link], name)) in wanted:
@@ -160,5 +167,6 @@ def _defined(
 
 
 def _text(image: bytes, section: _Section, at: int) -> str:
+    """Return the text at an offset in a section of texts."""
     begin = section.begin + at
     return image[begin : image.index(b"\0", begin)].decode()

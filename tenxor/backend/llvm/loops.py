@@ -1,8 +1,8 @@
-"""Loops: over whole axes and blocks, in chunks, with lanes along them or across what they reduce.
+"""Emit loops: over whole axes and blocks, in chunks, with lanes along an axis or across a reduction.
 
-Lanes run along one axis of each nest. That loop is written twice: steps of `unroll` whole vectors, then masked single
-vectors for the rest; or, where much is computed, once, and only its loads and stores twice. A reduction across the lanes
-keeps one state per lane; they are combined, in a fixed order, behind the loop.
+Each nest has lanes along a single axis. The loop over this axis is emitted twice: with steps of `unroll` whole vectors, and with masked
+single vectors for the rest. If an iteration computes much, the loop is emitted once, and only its loads and stores twice. A reduction
+across the lanes keeps a state in each lane, and combines the lanes in a fixed order behind the loop.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .scopes import Lanes, Span
 
 abreast = Late("tenxor.backend.llvm.abreast")
 
-LISTENED = 1 << 12  # turns of an innermost loop, between two looks whether it is to stop
+LISTENED = 1 << 12  # iterations of an innermost loop between two reads of the stop flag
 
 
 def loop(em: Emitter, s: For) -> None:
-    """A loop over what is to run of an axis here."""
+    """Emit a loop over the present part of its axis."""
     _between(em, s, *em.range(s.axis))
 
 
 def _between(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """A loop from an index of its axis to another."""
+    """Emit a loop from `begin` to `end`, in a suitable way: over blocks, with lanes, with iterations side by side, or plain."""
     axis = em.kernel.axes[s.axis]
     if s.block:
         _over_blocks(em, s, begin, end)
@@ -45,7 +45,7 @@ def _between(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """The loop over blocks of an axis; what is inside it runs from the first index of a block to the last."""
+    """Emit a loop over blocks of an axis. A loop over the same axis inside runs through one block."""
 
     def turn(index: Value) -> Value:
         em.inmost()
@@ -64,7 +64,7 @@ def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """The loop in whole steps from `begin` on, in chunks if it adds up floats; where it stopped."""
+    """Emit a loop in whole steps from `begin` on; return the index where it stops. Sums of floats are taken in chunks."""
     across = carried(s, em.kernel.accumulators)
     chunk = reductions.chunk(em, s, across) * step
     if not chunk:
@@ -90,8 +90,9 @@ def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Valu
 
 
 def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it stopped, which is the
-    end if it is to stop.
+    """Emit a loop in whole steps from `begin` on, and return the index where it stops.
+
+    Under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop ends, and its index is `end`.
     """
     if not _listens(em, s):
         return _steps(em, s, begin, end, step)
@@ -109,16 +110,20 @@ def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
 
 
 def _listens(em: Emitter, s: For) -> bool:
-    """Whether a loop looks if it is to stop: what is not parallel may be one long turn of what is."""
+    """Return whether a loop reads the stop flag, in a kernel that listens.
+
+    A loop that is not parallel does: it may be a single long iteration of a parallel loop.
+    """
     return em.listens and not em.kernel.axes[s.axis].parallel
 
 
 def _is_masked(em: Emitter, s: For) -> bool:
+    """Return whether the lanes run along this loop under a mask."""
     return em.lanes is not None and em.lanes.axis == s.axis and em.lanes.masked
 
 
 def _steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """The same, without a look at anything else."""
+    """Emit a loop in whole steps from `begin` on, without reading the stop flag; return the index where it stops."""
     masked = _is_masked(em, s)
 
     def turn(index: Value) -> Value:
@@ -133,7 +138,7 @@ def _steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
 
 
 def _turn(em: Emitter, s: For) -> None:
-    """What a loop does at an index, or some lanes of them."""
+    """Emit one iteration of a loop, for an index or for lanes."""
     changed, read = rows.in_rows(em, s)
     rows.load_states(em, read)
     em.body(s.body, partial(_inside, em))
@@ -141,7 +146,10 @@ def _turn(em: Emitter, s: For) -> None:
 
 
 def _inside(em: Emitter, s: Statement) -> None:
-    """A statement of a loop. Around the loop with lanes, what is not on the way to that has none, or its own."""
+    """Emit a statement of a loop's body.
+
+    Around the loop with lanes, a statement without this loop inside has no lanes, or lanes of its own.
+    """
     lanes = em.lanes
     if lanes is None or any(scope.axis == lanes.axis for scope in em.scopes) or runs_along(s, lanes.axis):
         em.statement(s)
@@ -152,7 +160,7 @@ def _inside(em: Emitter, s: Statement) -> None:
 
 
 def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Whole steps of several vectors, then single ones, with a mask or without."""
+    """Emit a loop with lanes: whole steps of several vectors, then single vectors, masked or not."""
     across = carried(s, em.kernel.accumulators)
     if across and em.lanes is None:
         _reducing_across(em, s.axis, across, lambda: _with_lanes(em, s, begin, end))
@@ -184,7 +192,10 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
-    """The last elements without a mask: vectors, and then half of one, if there are so many, half of that, and so on."""
+    """Emit the last iterations of a loop with lanes without a mask: by whole vectors, then by half a vector, a quarter, and so on.
+
+    A vector of each smaller size runs once, or not at all, as the number of the elements left requires.
+    """
     em.lanes = Lanes(s.axis, width, 1)
     begin = _in_chunks(em, s, begin, end, width)
     em.inmost()
@@ -204,10 +215,10 @@ def _in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> Non
 
 
 def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:
-    """What `run` emits, with a state for each lane along an axis of the reductions `across`, which end as one state.
+    """Emit the code of `run`, with a state in each lane along an axis for the reductions `across`; then combine the lanes.
 
-    There are as many lanes as a vector holds of what these reductions keep, and only these: so they add in the same order
-    whatever else the kernel computes.
+    The number of lanes depends only on the states of these reductions. So they add in the same order, whatever the rest of the kernel
+    computes.
     """
     entered = {f: em.states[f] for f in across}
     widest = max(d.itemsize for f in across for d in em.kernel.accumulators[f].states)
@@ -223,7 +234,7 @@ def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[]
 
 
 def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
-    """In the last vector only the lanes before the end are at work."""
+    """Emit the mask of the vector at `index`, and keep it in `em.lanes`: only the lanes before `end` are active."""
     lanes = em.lanes
     assert lanes is not None
     em.inmost()

@@ -1,7 +1,7 @@
-"""LLVM itself, which is loaded with this: what it says of the present machine, object files for any target, and their linking.
+"""LLVM itself, loaded with this module: a description of this machine, object files for any target, and LLVM's linker.
 
-LLVM is called in a thread of its own, one call at a time, so that Ctrl-C is heard while it works. It could be lost, too: what
-belongs to LLVM is given back to it by methods named `__del__`, and what a signal raises there Python swallows.
+LLVM is called in a worker thread, one call at a time, so that Ctrl-C interrupts the wait. In the main thread, an interrupt could also be
+lost: llvmlite frees LLVM's objects in methods named `__del__`, and Python swallows errors raised there.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ _calls = reentrant()
 
 
 def _apart(call: Callable[P, T]) -> Callable[P, T]:
-    """The same, in a thread in which no signal is heard. Nothing stops LLVM, so nobody waits for what was broken off."""
+    """Return the function `call`, changed to run in a worker thread, where no signal handler runs.
+
+    LLVM cannot be stopped, so an interrupted caller does not wait for the end of the call.
+    """
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
         def alone() -> T:
-            with undisturbed(), _calls:  # in a thread of its own, unless this is not the main thread
+            with undisturbed(), _calls:  # in a worker thread if the caller is the main thread
                 return call(*args, **kwargs)
 
         return droppable(alone, stop=int)
@@ -41,7 +44,7 @@ def _apart(call: Callable[P, T]) -> Callable[P, T]:
 
 @_apart
 def asked() -> tuple[str, str, str, str, str]:
-    """The present machine in LLVM's words, and LLVM's version, as `Found` has them."""
+    """Return LLVM's description of this machine, and LLVM's version, in the order of the fields of `Found`."""
     features = binding.get_host_cpu_features()
     those = " ".join(sorted(name for name in ASKED_FOR if features.get(name)))
     triple, cpu = binding.get_default_triple(), binding.get_host_cpu_name()
@@ -50,13 +53,13 @@ def asked() -> tuple[str, str, str, str, str]:
 
 @_apart
 def machine_of(target: Target) -> Any:
-    """LLVM's code generator for a target; a target without a processor is one of any of the family of this machine."""
+    """Return LLVM's code generator for a target. A target without a processor stands for any processor of this machine's family."""
     told = target.processor
     own = binding.get_default_triple()
     if told.triple in ("", own):
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-    else:  # which takes some milliseconds
+    else:  # takes some milliseconds
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
     family = binding.Target.from_triple(told.triple or own)
@@ -65,10 +68,10 @@ def machine_of(target: Target) -> Any:
 
 @_apart
 def image_of(llvm_ir: str, machine: Any) -> bytes:
-    """The object file of a module.
+    """Return the object file of a module in LLVM IR.
 
-    LLVM's strength reduction would take as long as half of all the rest, and finds nothing to gain in these loops. It
-    is turned on again for whoever else uses LLVM in this process.
+    LLVM's strength reduction of loops is off: it would take half as long as the rest of the compilation, and gains nothing in these loops.
+    It is turned on again for other users of LLVM in this process.
     """
     module = binding.parse_assembly(llvm_ir)
     binding.set_option("tenxor", "-disable-lsr=true")
@@ -81,18 +84,18 @@ def image_of(llvm_ir: str, machine: Any) -> bytes:
 
 @_apart
 def assembly_of(llvm_ir: str, machine: Any) -> str:
-    """The assembly of a module."""
+    """Return the assembly of a module in LLVM IR."""
     text: str = machine.emit_assembly(binding.parse_assembly(llvm_ir))
     return text
 
 
-# Of a library that it unloaded LLVM keeps 4.5 kB until the JIT goes that linked it, which goes with the last of its libraries;
-# and a JIT takes 120 kB and a millisecond.
-LIBRARIES = 32  # of one JIT
+# LLVM keeps 4.5 kB of an unloaded library until the JIT behind it is deallocated, with the last of the JIT's libraries. A JIT takes 120 kB
+# and a millisecond.
+LIBRARIES = 32  # libraries per JIT
 
 
 class _Loaded(ref[Linked]):
-    """What LLVM linked, with LLVM's library."""
+    """A weak reference to code linked by LLVM, with LLVM's library."""
 
     __slots__ = ("library",)
 
@@ -100,8 +103,9 @@ class _Loaded(ref[Linked]):
 
 
 class Linker:
-    """LLVM's own way to make object files ready to run, for those that `linking` leaves to it. What is not in use any more is unloaded
-    with the next; all that is in use has this, too.
+    """LLVM's own linker, for the object files left to it by `linking`.
+
+    Each call of `link` unloads the libraries that are no longer referenced. Linked code refers to the linker.
     """
 
     def __init__(self, machine: Any) -> None:
@@ -112,7 +116,8 @@ class Linker:
 
     @_apart
     def link(self, image: bytes, symbols: tuple[str, ...]) -> Linked | None:
-        """The functions of these names, ready to run, or None if the image is no object file of this machine."""
+        """Return the functions of these names, ready to run; None if LLVM cannot link the image, as for an object file of another machine.
+        """
         while self.unused:
             self.loaded.discard(self.unused.popleft())
         builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()

@@ -1,4 +1,4 @@
-"""A compiler for each level of x86-64, which keeps what it makes, for `shipped.py` to find on other machines."""
+"""A compiler for each level of x86-64, which collects its object files for `shipped.py` on other machines."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .linking import Linked
 
 
 class Maker(Compiler):
-    """The compiler for a level, which keeps the objects that it makes, by their names. None of them is run: this processor may have
-    less.
+    """The compiler for a level; it collects its object files by name.
+
+    The object files are linked but never run, as this processor may lack instructions of the level.
     """
 
     def __init__(self, its: Level) -> None:
@@ -33,7 +34,7 @@ class Maker(Compiler):
 
     @contextmanager
     def instead(self) -> Iterator[None]:
-        """Meanwhile kernels are planned for that level, and made by this."""
+        """Make this the compiler of the process for the body of a `with` statement: kernels are then planned and compiled for the level."""
         before, compiler._compiler = compiler._compiler, self
         try:
             yield
@@ -41,21 +42,21 @@ class Maker(Compiler):
             compiler._compiler = before
 
     def keep_plan(self, text: str, content: bytes) -> None:
-        """Have something shipped for a plan, too, that is known by a text."""
+        """Add the data of a plan with this text to the shipped objects."""
         self.objects[shipped.plan_key(text, self.level, self.planner)] = content
 
     @property
     def file(self) -> str:
-        """The name of the file that is shipped."""
+        """The name of the shipped file."""
         return self.level.name + shipped.SUFFIX
 
     def content(self) -> bytes:
-        """And what is in it."""
+        """Return the content of the shipped file, with all objects so far."""
         return shipped.written(self.objects, self.emitter)
 
 
 def made_of() -> tuple[str, str]:
-    """The name and the content of the file that tells of which sources it was made (`found.as_made`)."""
+    """Return the name and the content of the file about the sources of the shipped code; see `found.as_made`."""
     from base64 import urlsafe_b64encode
     from hashlib import sha256
 

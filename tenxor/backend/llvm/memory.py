@@ -1,7 +1,7 @@
-"""Vectors in memory: neighbouring elements, those at given offsets, a few steps apart, or at equal distances.
+"""Emit loads and stores of vectors: contiguous elements, at given offsets, a few elements apart, or at a constant stride.
 
-An element may have several parts side by side, as complex ones have: its type is then an array. In registers each part has
-vectors of its own, so whole vectors are taken apart after loading and put together before storing.
+An element may have several parts side by side, as complex ones have: its type is then an array. In registers, each part has vectors of its
+own. So whole vectors are taken apart after a load, and joined before a store.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from .values import load_masked, store_masked
 
 
 def parts_of(element: Type) -> int:
-    """How many numbers lie side by side in an element."""
+    """Return how many numbers an element has side by side."""
     return element.bytes // element.element.bytes
 
 
-# --- lanes at work ----------------------------------------------------------------------------------------------------
+# --- active lanes -----------------------------------------------------------------------------------------------------
 
 
 def first_lanes(count: Value, width: int) -> Value:
-    """The mask of so many lanes, no more than `width`."""
+    """Emit the mask of the first `count` lanes, at most `width`."""
     return count.b.counting(I32, width) < count.cast("trunc", I32).splat(width)
 
 
 def lanes_before(end: Value, at: Value, vectors: int, width: int) -> Parts:
-    """Masks for a few vectors from `at` on, of what is before the `end`."""
+    """Emit masks for so many vectors from index `at` on: of the lanes before `end`."""
     left = (end - at).cast("trunc", I32)
     return [end.b.counting(I32, width) < (left - u * width).splat(width) for u in range(vectors)]
 
 
 def mask_of(em: Emitter, width: int) -> Value:
-    """The mask of the lanes at work."""
+    """Return the mask of the active lanes, with all lanes active by default."""
     mask = None if em.lanes is None else em.lanes.mask
     return em.b.constant(vector(I1, width), True) if mask is None else mask
 
@@ -43,7 +43,10 @@ def mask_of(em: Emitter, width: int) -> Value:
 def masked_or_whole(
     em: Emitter, masked: Callable[[Value], Value | None], whole: Callable[[], Value | None]
 ) -> Value | None:
-    """What one of both emits for the lanes at work, or a choice between them if only run time tells which these are."""
+    """Emit `masked(mask)` or `whole()` for the active lanes, or a branch between both if only run time tells.
+
+    Return the value, or None if there is none.
+    """
     lanes, b = em.lanes, em.b
     assert lanes is not None
     if lanes.left is None:
@@ -61,7 +64,7 @@ def masked_or_whole(
 
 
 def count_at_work(em: Emitter) -> Value | None:
-    """How many lanes are at work, or more if all are; unless that is not known, or masks serve as well."""
+    """Return how many lanes are active, or more if all are; None if that is unknown, or if masked stores are as good."""
     lanes = em.lanes
     assert lanes is not None
     if em.target.stores_under_masks:
@@ -70,15 +73,18 @@ def count_at_work(em: Emitter) -> Value | None:
 
 
 def for_parts(mask: Value, parts: int) -> Value:
-    """A mask for all parts of each lane."""
+    """Emit a mask for all parts of each lane."""
     return mask.shuffled([k // parts for k in range(parts * mask.lanes)]) if parts > 1 else mask
 
 
-# --- neighbours -------------------------------------------------------------------------------------------------------
+# --- contiguous elements ----------------------------------------------------------------------------------------------
 
 
 def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) -> Value:
-    """Vector `u` of neighbouring elements, only those of working lanes; parts lie side by side in it."""
+    """Emit the load of vector number `u` of a step, of contiguous elements, in active lanes only.
+
+    `start` points to index 0, and `index` is that of the step's first element. The parts of an element stay side by side.
+    """
     assert em.lanes is not None
     width, parts, count = em.lanes.width, parts_of(element), count_at_work(em)
     place, kind = vector_place(start, index, u * width, element), vector(element.element, parts * width)
@@ -96,7 +102,11 @@ def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) 
 def store_vector(
     em: Emitter, start: Value, index: Value, u: int, element: Type, parts: Sequence[Value], streamed: bool
 ) -> None:
-    """Write vector `u` of neighbouring elements, given a vector of each part; only working lanes."""
+    """Emit the store of vector number `u` of a step, to contiguous elements, in active lanes only, given a vector of each part.
+
+    `start` points to index 0, and `index` is that of the step's first element. A `streamed` store is aligned, and past the cache if the
+    vector is long enough.
+    """
     assert em.lanes is not None
     width, n, count = em.lanes.width, len(parts), count_at_work(em)
     first = vector_place(start, index, u * width, element)
@@ -124,8 +134,9 @@ def store_vector(
 
 
 def load_first(place: Value, kind: Type, count: Value) -> Value:
-    """The first `count` lanes of a vector, and zeros: all, or half of them, then half of the half that is left, and so on. For elements of
-    which processors have no masks: LLVM would look at the mask of each.
+    """Emit the load of the first `count` lanes of a vector, with zeros behind, for elements that a processor cannot load under a mask.
+
+    The code loads the whole vector, or half of it, then half of the remaining half, and so on. With a mask, LLVM would test each lane.
     """
     count = larger(smaller(count, kind.lanes), 0)
     found = _load_halves(place, kind.scalar, kind.lanes, count)
@@ -133,7 +144,7 @@ def load_first(place: Value, kind: Type, count: Value) -> Value:
 
 
 def _load_halves(place: Value, element: Type, lanes: int, count: Value) -> Value:
-    """The same of so many lanes, by what `count` is beside a multiple of them."""
+    """Emit a vector of `lanes` lanes with the elements from `count & -lanes` up to `count`, and zeros behind."""
     size, b = lanes // 2, place.b
     if not size:
         return b.zeros(vector(element, 1))
@@ -145,8 +156,9 @@ def _load_halves(place: Value, element: Type, lanes: int, count: Value) -> Value
 
 
 def store_first(x: Value, place: Value, count: Value) -> None:
-    """Write the first `count` lanes of a vector: all, or half of it, then half of the half that is left, and so on. In a loop the branches
-    come out alike, while a store under a mask may take a dozen cycles.
+    """Emit the store of the first `count` lanes of a vector: all lanes, or half of them, then half of the remaining half, and so on.
+
+    In a loop these branches are predictable, while a masked store may take a dozen cycles.
     """
     count = larger(smaller(count, x.lanes), 0)
     x.b.only_if(count.equals(x.lanes), lambda: place.store(x))
@@ -154,7 +166,7 @@ def store_first(x: Value, place: Value, count: Value) -> None:
 
 
 def _store_halves(x: Value, place: Value, count: Value) -> None:
-    """The same by what `count` is beside a multiple of all lanes."""
+    """Emit the store of the first `count` modulo `x.lanes` lanes of `x`, to the elements from `count & -x.lanes` on."""
     size, to = x.lanes // 2, place.at(count & -x.lanes, x.type.scalar)
     if not size:
         return
@@ -168,23 +180,23 @@ def _store_halves(x: Value, place: Value, count: Value) -> None:
 
 
 def vector_place(start: Value, index: Value, further: int, element: Type) -> Value:
-    """The place of an element and so many more."""
+    """Emit the pointer to element `index + further`."""
     place = start.at(index, element)
     return place.at(further, element) if further else place
 
 
 def apart(vectors: Parts, parts: int) -> Parts:
-    """Vectors of the first parts of elements that lie side by side in vectors, then vectors of the second ones."""
+    """Emit vectors of the first parts of elements whose parts lie side by side in `vectors`, followed by vectors of the second parts."""
     if parts == 1:
         return vectors
     return [v.shuffled(range(first, v.lanes, parts)) for first in range(parts) for v in vectors]
 
 
-# --- anywhere ---------------------------------------------------------------------------------------------------------
+# --- any offsets ------------------------------------------------------------------------------------------------------
 
 
 def gathered(em: Emitter, pointer: Value, offsets: Value, element: Type, part: Type | None = None) -> Value:
-    """Elements, or the first part of each, at a scalar offset or a vector of them; only those of working lanes."""
+    """Emit the load of elements, or of the first part of each, at a scalar offset or a vector of offsets, in active lanes only."""
     part, lanes = part or element, offsets.lanes
     if not lanes:
         return pointer.at(offsets, element).load(part)
@@ -195,32 +207,35 @@ def gathered(em: Emitter, pointer: Value, offsets: Value, element: Type, part: T
 
 
 def scattered(em: Emitter, pointer: Value, offsets: Value, element: Type, x: Value) -> None:
-    """Write elements, or the first part of each, at a vector of offsets; only those of working lanes."""
+    """Emit the store of elements, or of the first part of each, at a vector of offsets, in active lanes only."""
     places, mask = _places(pointer, offsets, element), mask_of(em, offsets.lanes)
     suffix = f"{x.type.mangled}.v{offsets.lanes}p0"
     intrinsic("masked.scatter", x, places, mask, result=VOID, suffix=suffix)
 
 
 def _places(pointer: Value, offsets: Value, element: Type) -> Value:
-    """A vector of pointers."""
+    """Emit a vector of pointers."""
     scaled = offsets * element.bytes
     base = pointer.cast("ptrtoint", I64).splat(offsets.lanes)
     return (base + scaled).cast("inttoptr", POINTER)
 
 
 def load_each(pointer: Value, offsets: Value, element: Type) -> Value:
-    """Elements at a vector of offsets, one by one."""
+    """Emit the load of elements at a vector of offsets, lane by lane."""
     found = pointer.b.undefined(vector(element, offsets.lanes))
     for k in range(offsets.lanes):
         found = found.with_lane(k, pointer.at(offsets.lane(k), element).load(element))
     return found
 
 
-# --- at equal distances -----------------------------------------------------------------------------------------------
+# --- constant strides -------------------------------------------------------------------------------------------------
 
 
 def load_singly(em: Emitter, place: Value, index: Value, stride: Value, element: Type) -> Parts:
-    """Elements at equal distances, one by one: as fast as a gather on some processors, and three times as fast on others."""
+    """Emit the load of elements at a constant stride, lane by lane.
+
+    This is as fast as a gather on some processors, and three times as fast on others.
+    """
     lanes = em.lanes
     assert lanes is not None
     if parts_of(element) > 1:
@@ -240,7 +255,7 @@ def load_singly(em: Emitter, place: Value, index: Value, stride: Value, element:
 
 
 def _load_pairs_singly(em: Emitter, place: Value, index: Value, stride: Value, pair: Type) -> Parts:
-    """Elements of two parts, which are loaded together."""
+    """Emit the load of elements of two parts at a constant stride: both parts of an element by one load."""
     lanes = em.lanes
     assert lanes is not None
     at = place.at(index * stride, pair)
@@ -261,8 +276,9 @@ def _load_pairs_singly(em: Emitter, place: Value, index: Value, stride: Value, p
 
 
 def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type) -> Parts:
-    """Elements a few steps apart: whole vectors, as many as hold them, from the first needed to the last, and no further; so it is
-    where only the first lanes are at work. The vectors of the first part come first.
+    """Emit the load of elements `step` apart (a small number), by whole vectors from the first element needed to the last, and no further.
+
+    Under a mask, only the first lanes may be active. Return the vectors of the first parts, then those of the second parts, if any.
     """
     lanes = em.lanes
     assert lanes is not None
@@ -282,7 +298,10 @@ def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type)
 
 
 def _near(em: Emitter, place: Value, element: Type, start: int, step: int) -> Value:
-    """A vector of what lies between the first lane and the last, beginning so many parts after the lowest; only up to those at work."""
+    """Emit the load of a vector from the span of elements a few steps apart; it begins `start` parts behind the lowest element.
+
+    Under a mask, only the parts up to the last active lane are loaded.
+    """
     lanes = em.lanes
     assert lanes is not None
     width, between = lanes.width, parts_of(element) * abs(step)
@@ -298,13 +317,13 @@ def _near(em: Emitter, place: Value, element: Type, start: int, step: int) -> Va
 
 
 def _where_in(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:
-    """Which vector holds the element, and in which lane."""
+    """Return the vector that has part number `at`, and the lane. The vectors begin at the parts `starts`."""
     k = min(at // width, len(starts) - 1)
     return k, at - starts[k]
 
 
 def _picked(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
-    """A vector of the given lanes of several vectors."""
+    """Emit a vector of the given lanes of several vectors, each given as `(vector, lane)`."""
     width = len(lanes)
     found, there = vectors[0], [lane if k == 0 else None for k, lane in lanes]
     for n, other in enumerate(vectors[1:] or [vectors[0]], start=1):
@@ -320,8 +339,9 @@ def _picked(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
 def store_near(
     em: Emitter, place: Value, index: Value, u: int, element: Type, parts: Sequence[Value], step: int
 ) -> None:
-    """Write vector `u` of elements a few steps apart, given a vector of each part: whole vectors, of which only what belongs
-    to the elements is written.
+    """Emit the store of vector number `u` of a step, to elements `step` apart (a small number), given a vector of each part.
+
+    The stores are whole vectors under masks: only the elements are written, not the memory between them.
     """
     lanes, b, n = em.lanes, em.b, len(parts)
     assert lanes is not None
@@ -346,9 +366,9 @@ def store_near(
 
 
 def transposed(rows: Sequence[Value], parts: int = 1) -> list[Value]:
-    """The columns of a square of vectors: blocks off the diagonal change places, of 1, then of 2, then of 4...
+    """Emit the columns of a square of vectors, by exchanges of blocks off the diagonal: of 1 element, then of 2, then of 4, and so on.
 
-    An element may have several parts, which stay side by side.
+    An element may have several `parts`, which stay side by side.
     """
     width, block, found = len(rows), 1, list(rows)
     while block < width:

@@ -1,6 +1,6 @@
-"""Symmetric results of a product: those above the diagonal are computed, and copied to where they are below it.
+"""Emit symmetric results of a product: those above the diagonal are computed, and copied to their mirror images below.
 
-Whether they are symmetric is known when the kernel runs: if both sides are given the same memory, and the same numbers.
+Only run time tells whether results are symmetric: both sides must have the same memory, and the same scalars.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .values import memory_type
 
 
 def are_same(em: Emitter, s: Product) -> Value | None:
-    """Whether both sides of a product are the same, or None if they cannot be."""
+    """Emit whether both sides of a product are the same; return None if they cannot be."""
     if not s.twins:
         return None
     given: list[tuple[Value, Value]] = []
@@ -38,7 +38,10 @@ def are_same(em: Emitter, s: Product) -> Value | None:
 
 
 def copied(em: Emitter, s: Product, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-    """What a block of rows has in some columns, copied to the rows of these numbers: what is on the diagonal stays as it is."""
+    """Emit a copy of the results in a block of rows and columns to their mirror images; the diagonal keeps its values.
+
+    `rows` and `columns` are each a begin and an end. The results above the diagonal are read.
+    """
     (store,) = s.body
     assert isinstance(store, Store)
     terms = {t.axis: t for t in store.address.terms}
@@ -54,7 +57,7 @@ def copied(em: Emitter, s: Product, rows: tuple[Value, Value], columns: tuple[Va
         return start.at(scaled(em, terms[s.left.axis], i), element)
 
     def over(width: int, at: Value) -> Value:
-        """So many columns: squares, and then single rows."""
+        """Emit the copy of so many columns: squares, and then single rows."""
         em.inmost()
         first, end = rows[0], smaller(rows[1], at + width)
 

@@ -1,8 +1,8 @@
-"""The two sides of a product as its tiles want them: packed in panels first, or read where they lie.
+"""The two sides of a product as its tiles read them: packed in panels, or where they are stored.
 
-A panel has as many indices of the side's axis as a tile is high or wide (MR or NR). It holds one step after another, K
-in all, and for each step the panel's elements side by side, so a tile reads it from beginning to end. The last panel
-may be partly empty; what lies there is never looked at.
+A panel has as many indices of the side's axis as a tile is high or wide (MR or NR). It holds one step after another, K in all. In each step
+the panel's elements lie side by side, so a tile reads the panel from beginning to end. The last panel may be partly empty; the empty part
+is never used.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from .scopes import Lanes, Parts
 from .types import I1, I8, I64, int_type, vector
 from .values import from_memory, load, load_masked, memory_type, store_masked, to_memory
 
-Row = Callable[[Value, int, int], Value]  # the element at a step, of a value, in a row of the tile
-Vectors = Callable[[Value, int], Parts]  # the elements at a step, of a value
-Masks = Sequence[Value | None]  # for each vector of columns, the lanes that are there; none, where all are, side by side
+Row = Callable[[Value, int, int], Value]  # emits the element at a step, of a value by number, in a row of the tile
+Vectors = Callable[[Value, int], Parts]  # emits the vectors of elements at a step, of a value by number
+Masks = Sequence[Value | None]  # the mask of each vector of columns; None for a full, contiguous vector
 
 
 class Columns(NamedTuple):
-    """The vectors of a tile's columns: the lanes of each, how far behind the first column of a panel each begins, whether all lanes of all
-    are `whole`, there and to be written, and whether those of each are known to lie `together`.
+    """The vectors of a tile's columns: the lanes of each vector, and the distance of each from the first column of the panel.
+
+    With `whole`, all lanes of the vectors are columns of the block, and are written. With `together`, the elements of each vector are known
+    to be contiguous.
     """
 
     width: int
@@ -41,13 +43,15 @@ class Columns(NamedTuple):
 
 
 def bytes_of(side: Side) -> int:
-    """The memory that the values of one index at one step take when packed."""
+    """Return the packed bytes of a side for a single index and step."""
     return sum(e.dtype.compute.itemsize for e in side.values)
 
 
 class Panels:
-    """One side: packed in panels of `panel` indices, or where it lies. Of all the steps (K) a panel has so many: all, or the most that
-    are packed at a time. What is read where it lies, but in runs, has a place for some hundred steps of one panel.
+    """A side of a product, packed in panels of `panel` indices, or read in place.
+
+    `steps` are the number of all steps (K), and the number of steps in a panel: all, or the most packed at a time. A side read in place,
+    but in runs, has memory for some hundred steps of a single panel.
     """
 
     def __init__(
@@ -56,14 +60,14 @@ class Panels:
         self.em, self.side, self.summed, self.panel, (self.all_steps, self.steps) = em, side, summed, panel, steps
         self.place = place
         self.axis = side.axis
-        self.offsets: dict[Expr, Value] = {}  # where the offsets of all steps are written down
-        self.span: tuple[Value, Value] | None = None  # the outermost indices whose steps are packed at a time, if not all
-        self.numbers = em.b.constant(I64, 0), self.all_steps  # of the steps that are packed
+        self.offsets: dict[Expr, Value] = {}  # pointers to the table of step offsets of each value
+        self.span: tuple[Value, Value] | None = None  # the part of the outermost summed axis that is packed now, if not all
+        self.numbers = em.b.constant(I64, 0), self.all_steps  # begin and end of the numbers of the packed steps
 
     # Packed
 
     def fill(self, first: Value, last: Value) -> None:
-        """Pack a block of indices, unless they are read where they lie."""
+        """Emit the packing of the indices `first..last`, unless the side is read in place."""
         if self.side.packed:
             for index, e in enumerate(self.side.values):
                 term = self.table_of(e)
@@ -75,40 +79,45 @@ class Panels:
                     self.fill_straight(index, e, first, last)
 
     def lies_along_steps(self, e: Expr) -> bool:
-        """Whether more of what a value reads has neighbouring steps side by side than neighbouring indices."""
+        """Return whether more of the loads of a value are contiguous along the steps than along the side's axis."""
         units = [t.axis for load in surface(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
         return units.count(self.summed[-1]) > units.count(self.axis)
 
     def start(self, index: int) -> Value:
-        """Where the panels of a value begin."""
+        """Emit the pointer to the panels of value number `index`."""
         padded = self.em.size(self.side.block) + self.panel
         return self.place.at(padded * (self.steps + self.em.target.loops.square) * self.bytes_before(index), I8)
 
     def bytes_before(self, index: int) -> int:
-        """The memory that the values before one take, of an index at a step."""
+        """Return the packed bytes of the values before number `index`, for a single index and step."""
         return sum(e.dtype.compute.itemsize for e in self.side.values[:index])
 
     def panel_at(self, index: int, first: Value, at: Value) -> Value:
-        """The panel that begins with index `at`, in a block from `first` on."""
+        """Emit the pointer to the panel for value number `index`, from index `at` of the side's axis on, in a block from `first` on."""
         self.em.inmost()
         element = memory_type(self.side.values[index].dtype.compute)
         return self.start(index).at((at - first) * self.steps, element)
 
     def first_step(self, index: int, first: Value, at: Value) -> Value:
-        """Where the first of all steps would be in the panel that begins with index `at`, in a block from `first` on."""
+        """Emit the pointer to step 0 of the panel from index `at` on, in a block from `first` on, for value number `index`.
+
+        If only later steps are packed, the pointer is in front of the panel; adding the offset of a packed step leads into the panel.
+        """
         place = self.panel_at(index, first, at)
         if self.span is None:
             return place
         return place.at(self.numbers[0] * -self.panel, memory_type(self.side.values[index].dtype.compute))
 
     def within(self, first: Value, at: Value) -> Value:
-        """How far into its panel index `at` is, in a block from `first` on."""
+        """Emit how far index `at` is into its panel, in a block from `first` on."""
         self.em.inmost()
         return self.em.b.binary("srem", at - first, self.panel)
 
     def over_steps(self, needs: int, body: Callable[[Value, Value], Value], begin: Value | None = None) -> Value:
-        """Loops over the steps, the innermost from `begin` on while `needs` are left; `body` is given the index there and the
-        number of the step among those that are packed, and says where to go on. Where the innermost stopped.
+        """Emit loops over the packed steps of a product; return the index where the innermost loop stops.
+
+        The innermost loop runs from `begin` on while `needs` steps are left. `body` emits an iteration, given the innermost index and the
+        number of the step among the packed ones, and returns the next index.
         """
         em, zero = self.em, self.em.b.constant(I64, 0)
         stopped: list[Value] = []
@@ -135,7 +144,7 @@ class Panels:
         return stopped[0]
 
     def fill_straight(self, index: int, e: Expr, first: Value, last: Value) -> None:
-        """Lanes run along the panel."""
+        """Emit the packing of a value with lanes along the panel."""
         em, dtype = self.em, e.dtype.compute
         width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel % w == 0 and w <= em.width)
 
@@ -176,14 +185,14 @@ class Panels:
         em.repeated(self.axis, rest, last, few)
 
     def table_of(self, e: Expr) -> Term | None:
-        """The table that says where the indices of a value lie in runs, if one does."""
+        """Return the term of a value with a table for the side's axis, if the indices are stored in runs; else None."""
         if not self.side.runs:
             return None
         assert isinstance(e, Load)
         return next((t for t in e.address.terms if t.axis == self.axis and t.how == "table"), None)
 
     def fill_runs(self, index: int, e: Expr, term: Term, first: Value, last: Value) -> None:
-        """What lies side by side is copied together, panel by panel."""
+        """Emit the packing of a value with indices in runs: each run is copied as a whole, panel by panel."""
 
         def panel(at: Value) -> Value:
             self.em.inmost()
@@ -195,8 +204,9 @@ class Panels:
         self.em.repeated(self.axis, first, last, panel, inside=False)
 
     def copy_runs(self, e: Expr, term: Term, indices: tuple[Value, Value], into: Value, steps: tuple[Value, Value]) -> None:
-        """Copy what lies side by side of a panel together, at each of some steps: under a mask, or, where that costs more, with what lies
-        beside it in the panel.
+        """Emit the copy of the runs of a panel, for a range of steps.
+
+        The stores have masks. Where masks cost much, whole vectors are stored, with their neighbours in the panel unchanged.
         """
         em, width, (at, end) = self.em, self.em.width, indices
         assert isinstance(e, Load)
@@ -220,7 +230,7 @@ class Panels:
 
             em.inmost()
             within = j - at
-            if not under_mask:  # all of the vector lies in the panel
+            if not under_mask:  # begin earlier, if need be, so that the whole vector is in the panel
                 too_far = larger(within - (self.panel - width), 0)
                 mask = first_lanes(too_far + length, width) & ~first_lanes(too_far, width)
                 within, offset = within - too_far, offset - too_far
@@ -234,9 +244,7 @@ class Panels:
         em.repeated(self.axis, at, end, run, inside=False)
 
     def run(self, term: Term, j: Value, end: Value) -> tuple[Value, Value, Value]:
-        """Of the indices from `j` on that lie side by side: where the first lies, a mask for them, and how many there are, no
-        more than a vector has.
-        """
+        """Emit the run from index `j` on, up to a vector long and up to `end`: the offset of the first element, a mask, and the length."""
         em, width = self.em, self.em.width
         table = table_at(em, term.value)
         em.inmost()
@@ -248,17 +256,17 @@ class Panels:
         bits = together.bitcast(int_type(width))
         if width > 1:
             bits = intrinsic("cttz", ~bits, em.b.constant(I1, 0))
-        length = bits if width == 64 else bits.cast("zext", I64)  # 64 lanes of bytes are a word
+        length = bits if width == 64 else bits.cast("zext", I64)  # the mask of 64 lanes is a word
         return offset, first_lanes(length, width), length
 
     def fill_transposed(self, index: int, e: Expr, first: Value, last: Value) -> None:
-        """Lanes run along the steps; squares of them are transposed."""
+        """Emit the packing of a value with lanes along the steps: squares are loaded, transposed and stored."""
         em, dtype = self.em, e.dtype.compute
         most = min(em.target.loops.square, em.target.lanes(dtype.itemsize))
         side = next(n for n in (8, 4, 2, 1) if self.panel % n == 0 and n <= most)
 
         def band(at: Value) -> Value:
-            """As many rows as a square has."""
+            """Emit the packing of as many rows as a square has."""
             within = self.within(first, at)
             into = self.panel_at(index, first, at - within)
             final = last - 1
@@ -289,7 +297,7 @@ class Panels:
         em.repeated(self.axis, first, last, band, inside=False)
 
     def at_row(self, e: Expr, row: Value) -> Value:
-        """A value at the present lanes and a given index of the side's axis."""
+        """Emit a value at the present lanes, for a given index of the side's axis."""
         with self.em.standing(self.axis, row):
             (found,) = self.em.in_lanes(e)
         return found
@@ -297,8 +305,10 @@ class Panels:
     # As tiles read it
 
     def rows(self, at: Value, end: Value, mr: int, first: Value, *, whole: bool) -> Row:
-        """The elements of `mr` rows from `at` on, in a block that begins at `first`. None lies beyond the `end`: all rows of a `whole`
-        tile are before it.
+        """Return a function that emits the elements of `mr` rows from `at` on, in a block from `first` on.
+
+        All rows of a `whole` tile are before `end`. Otherwise, rows beyond `end` give values without meaning; the reads stay inside the
+        memory.
         """
         em = self.em
         if self.side.packed:
@@ -327,7 +337,10 @@ class Panels:
     def columns(
         self, panel: tuple[Value, Value], wide: Columns, masks: Masks, first: Value, steps: tuple[Value, Value]
     ) -> Vectors:
-        """The elements of some vectors of the columns of a panel at some steps, as these masks say, in a block that begins at `first`."""
+        """Return a function that emits vectors of a panel's columns under `masks`, in a block from `first` on.
+
+        `panel` is the begin and the end of the columns, and `steps` the begin and the end of the steps.
+        """
         starts = [self.packed_at(index, panel, wide, first, steps) for index in range(len(self.side.values))]
         there = [self.pieces(e, panel[0], wide) if start is None else [] for e, start in zip(self.side.values, starts, strict=True)]
 
@@ -351,8 +364,9 @@ class Panels:
     def packed_at(
         self, index: int, panel: tuple[Value, Value], wide: Columns, first: Value, steps: tuple[Value, Value]
     ) -> Value | None:
-        """Where the first of all steps would be in a panel: one that is packed, or, if it does not lie together, one that is packed for
-        these steps alone. None if a value is read where it lies.
+        """Emit the pointer to step 0 of a packed panel; return None for a value read in place.
+
+        If the elements are in several runs, the emitted code packs the panel for these `steps` alone.
         """
         if self.side.packed:
             return self.first_step(index, first, panel[0])
@@ -367,7 +381,7 @@ class Panels:
         return into
 
     def are_together(self, at: Value, end: Value, count: int) -> Value:
-        """Whether each of so many vectors of columns from `at` on lies in one run, before the `end`."""
+        """Emit whether each of so many vectors of columns from `at` on is a single run before `end`."""
         em = self.em
         found = em.b.constant(I1, 1)
         for e in self.side.values:
@@ -380,7 +394,7 @@ class Panels:
         return found
 
     def pieces(self, e: Expr, panel: Value, wide: Columns) -> list[Value]:
-        """Where each of some vectors of a panel's columns lies before the first step; those of a value in runs lie together."""
+        """Emit pointers to the vectors of a panel's columns at the first step. Each vector of a value in runs must be one run."""
         em = self.em
         assert isinstance(e, Load)
         term, element = self.table_of(e), memory_type(e.dtype)
@@ -393,8 +407,9 @@ class Panels:
         return [base.at(table.at(panel + offset, I64).load(I64), element) for offset in wide.offsets]
 
     def where_it_lies(self, e: Expr, at: Value | None) -> Value:
-        """The place of the element at an index of the side's axis, before the first step; without an index, that of what tables
-        count from.
+        """Emit the pointer to the element at index `at` of the side's axis, at the first step.
+
+        Without an index, emit the pointer from which the offsets of the axis count.
         """
         em = self.em
         assert isinstance(e, Load)
@@ -408,8 +423,9 @@ class Panels:
         return pointer.at(total, memory_type(e.dtype))
 
     def number_steps(self, place: Value) -> Value:
-        """Write down from `place` on how far the elements of each step are from those of the first, as several axes are summed
-        over; where there is room again.
+        """Emit a table of the offsets of all steps, from `place` on, in front of all loops; return the pointer behind the tables.
+
+        The table is needed for sums over several axes. An offset is the distance between the elements of a step and of the first step.
         """
         em = self.em
         for e in self.side.values:
@@ -430,7 +446,7 @@ class Panels:
         return place
 
     def step_to(self, e: Load, k: Value) -> Value:
-        """How far the elements of step `k` are from those of the first."""
+        """Emit the distance between the elements of step `k` and of the first step."""
         if e in self.offsets:
             return self.offsets[e].at(k, I64).load(I64)
         term = next((t for t in e.address.terms if t.axis in self.summed), None)
@@ -438,12 +454,12 @@ class Panels:
 
 
 def places(start: Value, at: Value | int, dtype: DType, width: int, count: int) -> Parts:
-    """Where so many vectors begin, the first `at` elements behind the start."""
+    """Emit pointers to so many vectors, the first `at` elements behind the start."""
     element = memory_type(dtype)
     first = start.at(at, element)
     return [first.at(u * width, element) for u in range(count)]
 
 
 def masked(place: Value, dtype: DType, width: int, mask: Value) -> Value:
-    """A vector of elements, only those lanes that a mask has; the others are 0."""
+    """Emit the load of a vector under a mask; the other lanes are 0."""
     return from_memory(dtype, load_masked(place, vector(memory_type(dtype), width), mask))

@@ -1,23 +1,22 @@
-"""Products: blocks of results in registers, from packed pieces of both sides.
+"""Emit products: blocks of results in registers, from packed pieces of both sides.
 
-The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008) as BLIS has it.
-The results have M rows and N columns, and K steps are added up for each. A *tile* of MR x NR results, a few rows of a
-few vectors, is kept in registers while the steps run; each step takes an element of every row and a vector or two of
-columns. Before, the elements of a block are packed in panels, as high or as wide as a tile, in the order in which they
-are needed. Of the steps some hundred are done at a time, so that the right panel stays in the first cache meanwhile,
-and sums grow in chunks; the states wait in a buffer. What the kernel does with the results is done from the registers
-if it is little, else row by row.
+The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008) as BLIS has it. The results have M
+rows and N columns, and K steps are added up for each. A *tile* of MR x NR results, a few rows of a few vectors, is kept in registers while
+the steps run; each step takes an element of every row and a vector or two of columns. Before, the elements of a block are packed in panels,
+as high or as wide as a tile, in the order in which they are needed. Some hundred steps are done at a time, so that the right panel stays in
+the first cache meanwhile, and sums grow in chunks; the states wait in a buffer. The *epilogue*, the kernel's statements about the results,
+runs from the registers if it is short, or row by row.
 
     for a block of columns:                          pack the right side
       for a block of rows:                           pack the left side
         for each panel of columns:
           for some hundred steps:
             for each tile of rows:                   the steps, in registers
-          for each row:                              what is done with the results
+          for each row:                              the epilogue
 
-A block has as many rows as a tile where there are few steps beside many results: these are then written in order.
-Of long sums for few results the states stay near anyway. There the loop over steps is outside that over panels, and packs what it
-needs: so both sides are read once and in order, and what is packed never leaves the near caches.
+With few steps and many results, a block has as many rows as a tile: then the results are written in order. With many steps and few results,
+the states stay in a near cache anyway. Then the loop over steps is outside the loop over panels, and packs a part of the steps at a time.
+So both sides are read once and in order, and packed elements never leave the near caches.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ from .values import load, memory_type
 
 
 def product(em: Emitter, s: Product) -> None:
-    """All blocks of columns with all blocks of rows."""
+    """Emit a product: the blocks of columns with the blocks of rows, from packing to the epilogue."""
     _Work(em, s).emit()
 
 
 class _Work:
-    """A product being emitted: its loops, and what is done with its results."""
+    """A product being emitted: the loops, and the epilogue, the statements about the results."""
 
     def __init__(self, em: Emitter, s: Product) -> None:
         self.em, self.s = em, s
@@ -62,21 +61,23 @@ class _Work:
         self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
         reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
-        alike = [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]  # what lies as results do
-        self.beside: list[Load | Store] = [] if self.direct else [*alike]  # what is to be asked for before the steps of a tile
+        # Loads with the layout of the results.
+        alike = [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
+        self.beside: list[Load | Store] = [] if self.direct else [*alike]  # accesses to prefetch before the steps of a tile
         if s.ahead >= 0:
             self.beside += [each for each in s.body if isinstance(each, Store)]
         half = self.width // 2 if em.target.halves and not s.right.runs else self.width
-        # What is kept of a panel is kept for it alone; and what lies as results do may be the memory that these are put into.
+        # A vector must not begin before its panel if packed elements or waiting states exist for a single panel only. Nor may it if a load
+        # has the layout of the results, and so may read memory in which the panel before has put results.
         alone = s.right.packed or s.right.in_runs or not self.once or bool(alike)
         self.taken = Taken(self.tile.nr, self.width, half, alone)
         self.steps, self.per_outer = self.steps_within(0), self.steps_within(1)
-        self.depth = self.steps  # of what is packed at a time
+        self.depth = self.steps  # steps that are packed at a time
         if s.steps_first:
             with em.within(0):
                 self.depth = em.size(s.stretch) * self.per_outer
         self.states, left, right, offsets = self.scratch()
-        self.of_panel = self.states  # where those of a panel of columns lie
+        self.of_panel = self.states  # the states of the present panel of columns
         self.symmetric = mirror.are_same(em, s)
         steps = self.steps, self.depth
         self.left = packing.Panels(em, s.left, s.summed, self.high, steps, left)
@@ -89,13 +90,16 @@ class _Work:
                     side.fill(*em.range(side.axis))
 
     def steps_within(self, outer: int) -> Value:
-        """How many steps there are at each index of so many outer axes: of none, all (K)."""
+        """Emit the number of steps at each index of the first `outer` summed axes; all steps (K) for 0 axes."""
         extents = [self.em.extent(axis) for axis in self.s.summed[outer:]]
         with self.em.within(0):
             return reduce(mul, extents) if extents else self.em.b.constant(I64, 1)
 
     def scratch(self) -> list[Value]:
-        """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
+        """Emit pointers to the waiting states, the left panels, the right panels and the tables of steps.
+
+        The memory is this thread's scratch memory, or the stack if only states are needed.
+        """
         em, s = self.em, self.s
         state = 0 if self.once else sum(d.itemsize for d in self.accumulator.states)
         if not (s.left.packed or s.right.packed or s.steps_first or s.right.in_runs) and len(s.summed) == 1:
@@ -120,7 +124,7 @@ class _Work:
     # Loops
 
     def emit(self) -> None:
-        """All blocks of columns with all blocks of rows."""
+        """Emit the blocks of columns with the blocks of rows."""
         em, s = self.em, self.s
         rows, columns = em.range(s.left.axis), em.range(s.right.axis)
         if s.at_once:
@@ -136,7 +140,8 @@ class _Work:
 
             def block(top: Value, bottom: Value) -> None:
                 if s.left.packed and not (s.left.fixed or s.steps_first):
-                    em.inmost()  # a single block of rows is still there for the next columns, unless these take more of it
+                    # A single block of rows is still packed for the next columns, unless these need more of its rows.
+                    em.inmost()
                     missing = first.equals(columns[0]) | (bottom - top < rows[1] - rows[0])
                     if self.symmetric is not None:
                         missing |= self.symmetric
@@ -151,7 +156,7 @@ class _Work:
     def blocks(
         self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]
     ) -> None:
-        """What `body` emits, for blocks of an axis that begin so many indices apart."""
+        """Emit the code of `body` for blocks of an axis, `step` indices apart."""
         em = self.em
 
         def turn(first: Value) -> Value:
@@ -163,12 +168,12 @@ class _Work:
         em.repeated(axis, begin, end, turn, inside=False)
 
     def unless_stopped(self, make: Callable[[], object]) -> None:
-        """What `make` emits, unless the kernel is to stop."""
+        """Emit the code of `make`, to run unless the kernel must stop."""
         self.em.inmost()
         self.em.only_if(self.em.stopped().equals(0), make)
 
     def block(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """A block of rows with a block of columns."""
+        """Emit a block of rows with a block of columns."""
         s, zero, (first, last) = self.s, self.em.b.constant(I64, 0), columns
 
         def panel(left: Value, right: Value) -> None:
@@ -192,7 +197,10 @@ class _Work:
         self.blocks(s.right.axis, first, last, self.wide, panel)
 
     def steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """The same, some hundred steps for all of it at a time, or a few times as many."""
+        """Emit a block of rows with a block of columns; the loop over steps is outside the loop over panels.
+
+        A stretch of steps is packed at a time. Within a stretch, some hundred steps are done for every panel before the next steps.
+        """
         em, s, zero, (first, last) = self.em, self.s, self.em.b.constant(I64, 0), columns
         outer = s.summed[0]
         row = sum(d.itemsize for d in self.accumulator.states)
@@ -227,25 +235,29 @@ class _Work:
             panels(lambda left, right: self.mirrored(rows, (left, right)))
 
     def padded(self) -> Value:
-        """The rows of a block, and a tile's."""
+        """Emit the number of rows of a block, plus those of a tile."""
         return self.em.size(self.s.left.block) + self.high
 
     def above(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
-        """The rows of a block that a panel of columns up to `right` is computed for: if the results are symmetric, none below it."""
+        """Emit the rows of a block to compute for a panel of columns up to `right`: with symmetric results, only the rows before `right`.
+        """
         if self.symmetric is None:
             return rows
         self.em.inmost()
         return rows[0], select(self.symmetric, smaller(rows[1], right), rows[1])
 
     def mirrored(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """If the results are symmetric, copy those of a block of rows in a panel to the other side of the diagonal."""
+        """Emit the copy of a block's results in a panel to the other side of the diagonal, to run if the results are symmetric."""
         if self.symmetric is not None:
             self.em.inmost()
             its = self.above(rows, columns[1])
             self.em.only_if(self.symmetric, lambda: mirror.copied(self.em, self.s, its, columns))
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Some steps of all tiles in a column panel, whose columns are taken in some vectors; the last rows take a lower tile."""
+        """Emit the given steps of the tiles in a panel of columns; the last rows take a lower tile.
+
+        `columns` are the first column of the block, and the begin and the end of the panel.
+        """
         em, (first, left, right) = self.em, columns
         rows = top, bottom = self.above(rows, right)
 
@@ -253,7 +265,9 @@ class _Work:
             em.inmost()
             starts = [left + offset if isinstance(offset, Value) or offset else left for offset in columns.offsets]
             masks: list[Value | None] = [None] * len(starts)
-            if not columns.whole:  # only the last may not be; made here, as tiles would have LLVM make it anew: stores wait for that
+            # Only the last vector may be partial. Its mask is made here: in the tiles LLVM would compute the mask again, and delay the
+            # stores.
+            if not columns.whole:
                 masks[-1:] = lanes_before(right, starts[-1], 1, columns.width)
             wide = _Wide(columns, starts, masks, self.right.columns((left, right), columns, masks, first, steps))
             row: Value = top
@@ -272,7 +286,7 @@ class _Work:
             em.inmost()
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
-        """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
+        """Emit the pointer to part number `part` of the states of a row; `rows` is the first row of the block."""
         size = self.accumulator.states[part].itemsize
         before = self.wide * sum(d.itemsize for d in self.accumulator.states[:part])
         start = self.of_panel
@@ -281,7 +295,7 @@ class _Work:
         return start.at((row - rows) * (self.wide * size), I8)
 
     def finish(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """What is done with the results of a block of rows in a panel, row by row."""
+        """Emit the epilogue for a block of rows in a panel of columns, row by row."""
         em, s = self.em, self.s
         em.spans[s.left.axis] = Span(*rows, 0)
         em.spans[s.right.axis] = Span(*columns, self.wide)
@@ -290,7 +304,7 @@ class _Work:
         del em.spans[s.left.axis], em.spans[s.right.axis], em.state_rows[s.accumulator]
 
     def state_row(self) -> list[Value]:
-        """Where the states lie of the row that the loops stand at."""
+        """Emit pointers to the states of the loop's present row, part by part."""
         em, axis = self.em, self.s.left.axis
         top, row = em.spans[axis].begin, em.index(axis)
         parts = range(len(self.accumulator.states))
@@ -302,8 +316,9 @@ class _Work:
 
 
 class _Wide(NamedTuple):
-    """The columns of tiles, one above the other: where each vector of them begins, with a mask for each that may not be whole; and what
-    loads their elements.
+    """The columns of the tiles in a panel: their vectors, the first column of each vector, and a mask for each.
+
+    The mask of a whole vector is None. `loaded` emits loads of the elements.
     """
 
     columns: Columns
@@ -313,8 +328,9 @@ class _Wide(NamedTuple):
 
 
 class _Tile:
-    """Some steps of a tile in registers: `mr` rows, all of which are there if it is `whole`, of `nr` vectors. It begins with row `i`, and
-    its columns end before `right`.
+    """A range of steps of a tile in registers: `mr` rows from row `i` on, of `nr` vectors, with columns before `right`.
+
+    A `whole` tile has all its rows in the block.
     """
 
     def __init__(
@@ -334,6 +350,7 @@ class _Tile:
         self.top, self.bottom = rows
 
     def emit(self) -> None:
+        """Emit the steps of the tile, and then the epilogue or the store of the states."""
         em, s, results = self.em, self.s, self.mr * self.nr
         em.lanes = Lanes(s.right.axis, self.width, self.nr)
         accumulator = self.product.accumulator
@@ -389,7 +406,7 @@ class _Tile:
         em.lanes = None
 
     def finish(self) -> None:
-        """What is done with the results, straight from the registers, vector by vector."""
+        """Emit the epilogue straight from the registers, vector by vector."""
         em = self.em
         states = em.states[self.s.accumulator]
         for row in range(self.mr):
@@ -402,7 +419,7 @@ class _Tile:
                 em.only_if(i < self.bottom, partial(self.finish_row, i, found))
 
     def finish_row(self, i: Value, states: list[Parts]) -> None:
-        """What is done with the results of one row: all is read before the first is written, as vectors may overlap."""
+        """Emit the epilogue for a row. The reads come before the first write, as vectors may overlap."""
         em, s = self.em, self.s
         writes: list[tuple[Lanes, Callable[[], None]]] = []
         with em.standing(s.left.axis, i):
@@ -423,18 +440,19 @@ class _Tile:
                 write()
 
     def waiting(self) -> list[Value]:
-        """Where each part of the states of the first row waits."""
+        """Emit pointers to the waiting states of the tile's first row, part by part."""
         return [self.product.place_of(k, self.top, self.i) for k, _ in enumerate(self.product.accumulator.states)]
 
     def prefetch_states(self) -> None:
-        """Ask for the lines in which the states wait, as there is time until they are needed."""
+        """Emit a prefetch of the waiting states, which the steps leave time for."""
         for place, dtype in zip(self.waiting(), self.product.accumulator.states, strict=True):
             self.em.inmost()
             prefetch(place, self.mr * self.product.wide * dtype.itemsize, I8, to_write=True)
 
     def prefetch_beside(self) -> None:
-        """Ask for the lines that are read or written with results row by row, of which nobody else would know in time: each is in another
-        row of memory.
+        """Emit a prefetch of the lines to read or write with the results, row by row.
+
+        A processor could not predict the addresses in time: the line of each row is in another part of memory.
         """
         em, s = self.em, self.s
         for row in range(self.mr) if self.product.beside else ():
@@ -445,7 +463,7 @@ class _Tile:
                     prefetch_lanes(em, e)
 
     def join(self, start: list[Parts]) -> list[Parts]:
-        """Join the states with those of the steps before, if there are any; where these are."""
+        """Emit the combination of the states with those of earlier steps, if there are any. Return pointers to the earlier states."""
         em, accumulator = self.em, self.product.accumulator
         em.inmost()
         later = (self.steps[0] > 0).splat(self.width)
@@ -463,12 +481,12 @@ class _Tile:
         return places
 
     def keep(self, places: list[Parts]) -> None:
-        """Put the states where they wait for more steps, or for what is done with them."""
+        """Emit the store of the states, to wait for more steps or for the epilogue."""
         states = self.em.states[self.s.accumulator]
         for its, parts, dtype in zip(places, states, self.product.accumulator.states, strict=True):
             stored(its, dtype, parts)
 
 
 def _is_given(e: Expr) -> bool:
-    """Whether a leaf of a step is the same for all steps."""
+    """Return whether a leaf has the same value in all steps."""
     return not isinstance(e, (Call, Const, Factor, State))

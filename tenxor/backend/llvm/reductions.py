@@ -1,8 +1,8 @@
-"""States of reductions: starting and updating them, and joining those of lanes and chunks, always by the same tree.
+"""Emit states of reductions: start, updates, and the combination of lanes and chunks, always by the same tree.
 
-The order in which a reduction takes its elements is that of its loops, but for floats that are added up: these are taken in
-chunks whose results join the rest one by one, so rounding errors grow with the length of a chunk and the number of
-chunks, and not with that of all steps.
+A reduction takes the elements in the order of the loops. Sums of floats are an exception: elements are taken in chunks, and the results of
+the chunks are added one by one. So rounding errors grow with the length of a chunk and the number of chunks, and not with the number of all
+steps.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from .builder import select
 from .emitter import Emitter
 from .scopes import Parts
 
-# These decide bits, and so are the same on all machines.
-CHUNK = 64  # steps whose floats are added up on their own
-ROWS = 8  # and where they are taken one by one, as in sums of columns
+# The lengths of chunks decide the bits of results, so all machines use the same ones.
+CHUNK = 64  # steps of a chunk in a loop with lanes
+ROWS = 8  # steps of a chunk in a loop without lanes, as in sums of columns
 
 
 def init(em: Emitter, s: Init) -> None:
-    """Start a reduction from its identity."""
+    """Emit the initial state of a reduction, from its identity."""
     start(em, s.accumulator)
 
 
 def start(em: Emitter, accumulator: int) -> None:
-    """Start a reduction from its identity."""
+    """Emit the initial state of a reduction, from its identity."""
     f = em.kernel.accumulators[accumulator]
     states = [em.in_lanes(e) for e in f.reduction.identity(f.states)]
     em.states[accumulator] = states
@@ -33,7 +33,7 @@ def start(em: Emitter, accumulator: int) -> None:
 
 
 def update(em: Emitter, s: Update) -> None:
-    """Replace the state of a reduction, in the lanes at work."""
+    """Emit a new state of a reduction, in active lanes only."""
     old = em.states[s.accumulator]
     new = [em.in_lanes(e) for e in s.values]
     if em.lanes is not None and em.lanes.mask is not None:
@@ -45,7 +45,7 @@ def update(em: Emitter, s: Update) -> None:
 
 
 def combined(em: Emitter, accumulator: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
-    """Two states as one."""
+    """Emit the combination of two states of a reduction."""
     f = em.kernel.accumulators[accumulator]
     n = len(f.states)
     arguments = tuple(Arg(k, f.states[k % n]) for k in range(2 * n))
@@ -56,7 +56,7 @@ def combined(em: Emitter, accumulator: int, left: list[Parts], right: list[Parts
 
 
 def together(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
-    """The unrolled vectors of a state as one."""
+    """Emit the combination of the vectors of a state into one vector."""
     em.inmost()
     while len(states[0]) > 1:
         states = combined(em, accumulator, [p[0::2] for p in states], [p[1::2] for p in states])
@@ -64,7 +64,7 @@ def together(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
 
 
 def across(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
-    """The lanes of a state as one scalar: halves upon halves."""
+    """Emit the combination of the lanes of a state into one scalar, by halves."""
     em.inmost()
     width = states[0][0].lanes
     while width > 1:
@@ -76,7 +76,7 @@ def across(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
 
 
 def chunk(em: Emitter, loop: For, accumulators: list[int]) -> int:
-    """How many steps of a loop make a chunk of these reductions that it carries; 0 where elements are simply taken in order."""
+    """Return the number of steps in a chunk, for the reductions carried by a loop; 0 if elements are taken in order, without chunks."""
     kinds = [em.kernel.accumulators[f] for f in accumulators]
     if any(f.reduction.combine is None for f in kinds) or not any(map(rounds, kinds)) or stores(loop.body):
         return 0
@@ -86,12 +86,12 @@ def chunk(em: Emitter, loop: For, accumulators: list[int]) -> int:
 
 
 def has_lanes(em: Emitter, loop: For) -> bool:
-    """Whether lanes run along a loop or one inside it."""
+    """Return whether lanes run along a loop or an inner loop."""
     return any(isinstance(s, For) and em.kernel.axes[s.axis].vector for s in statements((loop,)))
 
 
 def lanes_inside(em: Emitter, loop: For) -> int | None:
-    """The axis of a loop inside this one along which lanes run that reduce what both carry, if there is one."""
+    """Return the axis of an inner loop with lanes that reduces the states carried by this loop, too; None if no inner loop does."""
     accumulators = set(carried(loop, em.kernel.accumulators))
     for s in loop.body:
         if isinstance(s, For) and accumulators & set(carried(s, em.kernel.accumulators)):
@@ -100,7 +100,7 @@ def lanes_inside(em: Emitter, loop: For) -> int | None:
 
 
 def rounds(f: Accumulator) -> bool:
-    """Whether joining states rounds floats."""
+    """Return whether the combination of states rounds floats."""
     states = tuple(Arg(k, d) for k, d in enumerate(f.states))
     joined = f.reduction.combine(states, states) if f.reduction.combine else ()
     calls = [e for root in joined for e in walk(root) if isinstance(e, Call)]

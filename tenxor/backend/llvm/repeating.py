@@ -1,17 +1,19 @@
-"""Kernels that run in turn, over and over, in machine code of its own: from one to the next nothing is asked of Python."""
+"""Machine code that runs a sequence of kernels repeatedly, without Python in between."""
 
 from __future__ import annotations
 
 ENTRY = "repeat"
 
 
-WORDS = 5  # of a row
+WORDS = 5  # 64-bit words in the record of a kernel
 
 
 def text() -> str:
-    """The LLVM module with this function. `%kernels` has a row of words for each of them: its address, the extent of its shared loop, where
-    its arguments begin, those of each turn so many bytes after those of the one before, and how much of the loop a piece is: 0 where one
-    thread does all of it, else helpers take pieces, too (`sharing.py`).
+    """Return the LLVM module with the function `repeat`, which runs the iterations `%first..%last` of a sequence of kernels.
+
+    `%kernels` has a record for each kernel, with five words: the address of the code; the extent of the shared loop; the address of the
+    arguments for iteration 0; the distance in bytes between the arguments of consecutive iterations; and the length of a chunk of the loop.
+    With a length of 0, the calling thread runs the whole loop; otherwise worker threads take chunks, too (`sharing.py`).
     """
     return f"""
 define void @repeat(ptr %kernels, i64 %count, i64 %first, i64 %last, ptr %share, ptr %place, i64 %helpers) {{

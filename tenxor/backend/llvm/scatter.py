@@ -1,6 +1,7 @@
-"""Elements that take values in turn. Lanes compute the values and the places; what may meet is then taken one by one.
+"""Emit scatters: updates of elements in memory, value by value.
 
-Where lanes write neighbouring elements whatever the indices are, none meets another: whole vectors are joined.
+Lanes compute the values and the addresses. Then the lanes update memory in order, since several lanes may meet at the same element. Lanes
+with neighbouring elements, for any value of the indices, cannot meet: there, whole vectors are updated.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from .values import load, memory_type, to_memory
 
 
 def accumulate(em: Emitter, s: Accumulate) -> None:
-    """Join values to what is in memory, those of every lane."""
+    """Emit the update of elements in memory by the values of every lane."""
     values = [em.value(e) for e in s.values]
-    for index in s.indices:  # which is looked at, even if the address does not depend on it
+    for index in s.indices:  # checked even if the address does not depend on the index
         em.value(index)
     differing = any(differ(em, t, s.indices) for t in s.address.terms)
     if em.lanes is not None and s.is_beside(em.lanes.axis) and not differing and len(values) == 1:
@@ -31,7 +32,7 @@ def accumulate(em: Emitter, s: Accumulate) -> None:
 
 
 def _side_by_side(em: Emitter, s: Accumulate, given: Parts) -> None:
-    """Join whole vectors, of working lanes."""
+    """Emit the update of contiguous elements by whole vectors, in active lanes only."""
     em.inmost()
     term, dtype = moves_along_lanes(s.address, em.lanes), s.values[0].dtype
     assert term is not None
@@ -45,7 +46,7 @@ def _side_by_side(em: Emitter, s: Accumulate, given: Parts) -> None:
 
 
 def _one_by_one(em: Emitter, s: Accumulate, values: list[Parts]) -> None:
-    """Join the values of one lane after the other, or the only ones."""
+    """Emit the update of elements lane by lane, or of a single element by a scalar."""
     em.inmost()
     lanes, offsets = em.lanes, position(em, s.address, s.indices)
     if lanes is None:
@@ -62,12 +63,12 @@ def _one_by_one(em: Emitter, s: Accumulate, values: list[Parts]) -> None:
 
 
 def _of_lane(parts: Parts, u: int, lane: int) -> Value:
-    """What a lane of vector `u` has; all have the same scalar."""
+    """Return the value of a lane of vector `u`; a scalar is the value of every lane."""
     return parts[u].lane(lane) if parts[0].lanes else parts[0]
 
 
 def _join(em: Emitter, s: Accumulate, offset: Value, given: list[Value]) -> None:
-    """Join one value, of one part or two."""
+    """Emit the update of a single element, with one part or two."""
     element = pointer_to(em, s.operand).at(offset, memory_type(em.kernel.operands[s.operand].dtype))
     dtypes = [e.dtype for e in s.values]
     places = [element.at(k, memory_type(d)) if k else element for k, d in enumerate(dtypes)]
@@ -79,5 +80,5 @@ def _join(em: Emitter, s: Accumulate, offset: Value, given: list[Value]) -> None
 
 
 def _reads(s: Accumulate) -> bool:
-    """Whether what an element held before matters."""
+    """Return whether the new element depends on the old one."""
     return any(not isinstance(e, Arg) for e in s.joined)

@@ -1,4 +1,4 @@
-"""Where the emitter is: in the bodies of some loops, with lanes along one of them, in a block of some."""
+"""The position of the emitter: the open loops, the lanes along an axis, and the current blocks of axes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ Parts = list[Value]  # one scalar, or `unroll` vectors
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lanes:
-    """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being
-    idle, which are all but the first `working`, if that is known: as many or more are all, none or fewer none. If `either`, a vector may
-    be whole or not: there are `left` elements to the end.
+    """The elements computed at once: `unroll` vectors of `width` lanes along `axis`.
+
+    The vectors of a `masked` loop may be partial. Only the lanes in `mask` are active (None: all lanes). `working` is the number of active
+    lanes, if known, and these are the first lanes. A number of `width` or more means all lanes, and a number below 1 means no lane. With
+    `either`, a vector may be whole or partial, as only run time tells: `left` is the number of elements up to the end of the loop.
     """
 
     axis: int
@@ -29,7 +31,7 @@ class Lanes:
 
 
 class Span(NamedTuple):
-    """The part of an axis, of `size` indices or fewer, that the loop over it runs through."""
+    """A part of an axis, with `size` indices or fewer, for the loop over this axis."""
 
     begin: Value
     end: Value
@@ -38,8 +40,9 @@ class Span(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Scope:
-    """The body of one loop over an axis (or of blocks of one, or of the function: -1): where its code goes on, the index that
-    it is at, and what has been computed in it.
+    """The body of a loop over an axis; -1 stands for a loop over blocks, a branch, or the function itself.
+
+    `cursor` is where the code of the scope goes on, and `index` is the index of the loop. `known` caches the values emitted in the scope.
     """
 
     axis: int

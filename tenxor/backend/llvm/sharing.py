@@ -1,15 +1,14 @@
-"""Sharing a loop among threads, in machine code of its own: no thread needs Python to take part.
+"""Share a loop among threads, in machine code: a thread takes part without Python.
 
-One block of memory is the meeting place of the caller and the helpers. Helpers wait for a token. To share a loop, the
-caller writes down the job, opens the door and puts out a token for each helper. Who has a token and finds the door open
-comes in and takes pieces of the loop, as the caller does, until none is left. The caller then shuts the door and waits
-for whoever is still inside; the last one out says so. So a helper that wakes up late holds nobody up, and finds the
-door shut. Everybody polls for a while before going to sleep, since work often comes in quick succession and to be woken
-up takes tens of microseconds. One who was placed on some CPUs to wake up there (`system.py`) is free to go anywhere, once awake.
+The work queue of the caller and the workers is a block of memory. Workers wait for a token of a semaphore. To share a loop, the caller
+writes the job down, opens the queue (`%door`), and releases a token for each worker. A worker with a token enters if the queue is open, and
+takes chunks of the loop, like the caller, until no chunk is left. The caller then closes the queue, and waits for the workers still inside;
+the last worker to leave posts a semaphore (`%news`). So a worker with a late wake-up delays no thread, and finds the queue closed. Every
+thread polls for a while before it sleeps, since work often comes in quick succession, and a wake-up takes tens of microseconds. A worker
+may be restricted to some CPUs for the wake-up (`system.py`); once awake, the worker removes the restriction.
 
-Callers come one at a time: Python's have a lock of their own (`helpers.py`). Machine code that calls without it
-(`shortcut/code/graph.py`) looks first whether the place is taken, and whether all helpers are awake; if somebody comes at the very same
-moment, one of both waits.
+Callers come in turn: Python code holds a lock (`helpers.py`). Machine code without this lock (`shortcut/code/graph.py`) first checks that
+the queue is free, and that all workers are awake. Of two callers at the same moment, one waits.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from string import Template
 
 from ...target import Target
 
-MEETING_PLACE = 512  # bytes, in lines of 64, as nobody should be slowed down by what others write
-TAKEN, ASLEEP = 160, 328  # where it says whether somebody has the helpers at work, and how many of them sleep
-PLACED, CPUS, CPU_BYTES = 320, 384, 128  # and how often helpers were placed, and on which CPUs they may run then
-RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}  # tell the other threads of a core
+MEETING_PLACE = 512  # bytes of the work queue, in lines of 64, so that writes by a thread do not slow down the others
+TAKEN, ASLEEP = 160, 328  # offsets: whether the queue is in use, and the number of sleeping workers
+PLACED, CPUS, CPU_BYTES = 320, 384, 128  # offsets: how often workers were placed on CPUs, and the CPUs allowed; bytes of the latter
+RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}  # the hint to the other hardware threads of a core
 FUNCTIONS = ("prepare", "share", "serve", "stop")
-OPEN, STOPPED = 1 << 30, 1 << 29  # what the door says, beside the number of helpers inside
+OPEN, STOPPED = 1 << 30, 1 << 29  # flags in `%door`, beside the number of workers inside
 
 
 def text(target: Target) -> str:
-    """The LLVM module with these functions, for a machine that threads run on."""
+    """Return the LLVM module with the functions `FUNCTIONS`, for a machine with threads."""
     relax = RELAX.get(target.processor.architecture)
     known = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
     triple = target.processor.triple
@@ -36,8 +35,8 @@ def text(target: Target) -> str:
     return _WRITTEN.substitute(semaphores=semaphores, known=known, relax=relax or "@nothing()", polls=target.sharing.polls)
 
 
-# What an operating system calls semaphores, which processes do not share: `make` one with nothing to take, `post` to it, and take from
-# it, at once (`try`) or when there is something (`await`); 0 if that was done.
+# The semaphores of each operating system, within a process: `make` an empty one, `post` to it, and take from it, at once (`try`) or after a
+# wait (`await`). The last two return 0 on success.
 _POSIX = """
 declare i32 @sem_init(ptr, i32, i32)
 declare i32 @sem_post(ptr)

@@ -1,12 +1,12 @@
-"""Machine code that comes with the package: of the commonest kernels, for each level of x86-64, so that the first result of all waits for
-no compiler; and what is needed to run some of them without planning (`plans/ready.py`).
+"""Machine code in the package: the commonest kernels for each level of x86-64, so that a first result waits for no compiler.
 
-A file for each level lies beside this module, where whoever made the package had it made (`python -m tenxor ship`, docs/architecture.md).
-An object in it is known by the name that the cache on disk would give it, for the plain machine of that level: so by the kernel's IR, that
-machine, our version and the text of the emitter. Where that text is another one than it was, nothing of the file is used; and an object
-is used only if it is whole. Where there is no such file, or it cannot be read, all is as if there had never been one.
+The package also contains the data to run common plans without planning (`plans/ready.py`). There is a file for each level beside this
+module, written when the package is built (`python -m tenxor ship`, docs/architecture.md). An object in the file has the name that the disk
+cache would give it for the plain machine of the level. So the name depends on the kernel's IR, the machine, the version of Tenxor and the
+sources of the emitter.
 
-`TENXOR_SHIPPED` names another folder (empty: nothing that is shipped is used).
+If the sources of the emitter have changed since, the file is not used; a damaged object is not used either. Without a readable file,
+everything works as if nothing had ever been shipped. `TENXOR_SHIPPED` names another folder (empty: nothing shipped is used).
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from .found import emitter, planner
 from .levels import Level, level
 
 _MAGIC = b"tenxor shipped 1\n"
-_HEAD = struct.Struct(f"<{len(_MAGIC)}s64sI")  # and the emitter's hash, and how many objects there are
-_ENTRY = struct.Struct("<32sQQ")  # a name; where an object begins, and its bytes
-_MOST = 1 << 20  # bytes of all entries
+_HEAD = struct.Struct(f"<{len(_MAGIC)}s64sI")  # magic, hash of the emitter's sources, number of objects
+_ENTRY = struct.Struct("<32sQQ")  # the name of an object, the offset of its first byte, and its bytes
+_MOST = 1 << 20  # bytes of all entries, at most
 SUFFIX = ".objects"
 
 
 def folder() -> str:
-    """Where the files are; empty if they are not to be used."""
+    """Return the folder of the shipped files; empty if nothing shipped is used."""
     named = os.environ.get("TENXOR_SHIPPED")
     return os.path.join(os.path.dirname(__file__), "shipped") if named is None else named
 
 
 def key_by(text_hash: str, its: Level, text_of_emitter: str) -> str:
-    """The name of an object for a level, whose text has this hash."""
+    """Return the name of an object for a level, by the hash of the kernel's text and the hash of the emitter's sources."""
     return cache.key_by(text_hash, f"{its.name}\n{its.target.identity}\n{__version__}", text_of_emitter)
 
 
 def plan_key(text: str, its: Level, planned: str) -> str:
-    """The name of what is shipped for a plan of this text."""
+    """Return the name of the data shipped for the plan with this text."""
     return key_by(cache.hash_of(text), its, planned)
 
 
 class Shipped:
-    """The objects for the level of this machine."""
+    """The shipped objects for the level of this machine."""
 
     __slots__ = ("_emitter", "_listed", "_path", "level", "target")
 
     def __init__(self, its: Level, target: Target, path: str, emitter: str, listed: bytes) -> None:
         self.level, self._path, self._emitter, self._listed = its, path, emitter, listed
-        self.target = target  # the machine that this process runs on, of which nobody asked LLVM
+        self.target = target  # the machine that this process runs on, described without LLVM
 
     def key_by(self, text_hash: str) -> str:
-        """The name of an object for a kernel whose text has this hash."""
+        """Return the name of the object for a kernel whose text has this hash."""
         return key_by(text_hash, self.level, self._emitter)
 
     def read(self, text_hash: str) -> bytes | None:
-        """That object, if there is one and it is whole."""
+        """Return the object for a kernel whose text has this hash; None if it is missing or damaged."""
         return self._content(self.key_by(text_hash))
 
     def plan(self, text: str) -> bytes | None:
-        """What there is for a plan that is known by a text, if what plans is as it was when that was made."""
+        """Return the data for the plan with this text; None if there is none, or if the sources of the planner have changed since."""
         planned = planner()
         return self._content(plan_key(text, self.level, planned)) if planned else None
 
@@ -86,7 +86,7 @@ def check_setting(found: Shipped | None) -> None:
 
 
 def here() -> Shipped | None:
-    """What is shipped for the machine that this process runs on; None if nothing is, or it was made by another emitter."""
+    """Return the objects shipped for this machine; None if there are none, or if other sources of the emitter made them."""
     there = folder()
     its = level() if there and os.path.isdir(there) else None
     target = Target.of_host(its.target.features, Processor(its.target.processor.triple, NATIVE)) if its else None
@@ -104,7 +104,7 @@ def here() -> Shipped | None:
 
 
 def written(objects: Mapping[str, bytes], text_of_emitter: str) -> bytes:
-    """The content of a file with these objects, by their names."""
+    """Return the content of a file with these objects, each under its name."""
     begin, entries, payload = _HEAD.size + len(objects) * _ENTRY.size, [], []
     for key, image in sorted(objects.items()):
         content = cache.sealed(key, image)
@@ -115,7 +115,7 @@ def written(objects: Mapping[str, bytes], text_of_emitter: str) -> bytes:
 
 
 def _read(path: str, begin: int, size: int) -> bytes:
-    """Some of a file: less, if it ends before."""
+    """Return `size` bytes of a file from `begin` on, or fewer if the file ends before."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         os.lseek(descriptor, begin, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""One step of a product: the next state of a result, given the elements of its row and its column there."""
+"""A step of a product: the next state of a result, given the elements of a row and a column."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .builder import fma
 from .emitter import Emitter
 from .scopes import Parts
 
-MOST_TERMS = 2  # of a step, that are added to a state one by one, and each rounded once: it decides bits
+MOST_TERMS = 2  # products of a step, at most, that are added to a state one at a time, each rounded once: this decides bits
 
 
 def next_state(em: Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
-    """The next state; products that are added to it, or taken from it, are rounded once each."""
+    """Emit the next state. If products are added to the state, or subtracted, each is rounded once, by a fused multiply-add."""
     products = _added_products(value)
     if products is None:
         return em.inline(value, known)
@@ -24,11 +24,11 @@ def next_state(em: Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
     return found
 
 
-Products = list[tuple[Expr, Expr, bool]]  # factors, and whether the product is subtracted
+Products = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the product is subtracted
 
 
 def _added_products(value: Expr) -> tuple[State, Products] | None:
-    """The state and the products of floats of which a value is the sum."""
+    """Return the state and the products of floats with `value` as their sum; None for another value."""
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None
     state, term = value.args
@@ -39,7 +39,10 @@ def _added_products(value: Expr) -> tuple[State, Products] | None:
 
 
 def _collected(term: Expr, less: bool, found: Products) -> bool:
-    """Whether a term is a sum or difference of products, as those of complex numbers are, which are then `found`."""
+    """Append the products in a term to `found`, if the term is a product, or a sum or difference of products, as for complex numbers.
+
+    `less` says that the term is subtracted. Return whether the term has this form; otherwise `found` may hold some of the products.
+    """
     dtype = term.dtype
     while isinstance(term, Call) and (formula := expand(term)) is not None:
         term = formula

@@ -1,7 +1,7 @@
-"""Tiles: memory that lies along one axis, handed out along another, by way of a small square on the stack.
+"""Emit tiles: small squares on the stack for memory that is contiguous along one axis, but read along another.
 
-Reading across rows touches a cache line for every element. A tile is filled along the rows instead, in squares that are
-transposed in registers, and then read like any row.
+A read across rows touches a cache line for every element. So a tile is filled along the rows, in squares transposed in registers, and then
+read like any row.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .values import from_memory, memory_type
 
 
 def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
-    """The tile's place on the stack."""
+    """Return the pointer to a tile on the stack."""
     return em.once(0, ("tile", tile), lambda: em.on_stack(element, side * side, f"tile{tile}"))
 
 
 def fill(em: Emitter, s: TileLoad) -> None:
-    """Fill a tile over the current blocks of its two axes: whole squares first, what is left one by one."""
+    """Emit the filling of a tile over the present blocks of its two axes: whole squares first, then single elements."""
     source = _Source(em, s)
     width = min(em.target.loops.square, em.target.lanes(max(4, source.element.bytes)))
     (top, bottom, _), (left, right, _) = em.spans[s.along], em.spans[s.last]
@@ -44,7 +44,7 @@ def fill(em: Emitter, s: TileLoad) -> None:
 
 
 class _Source:
-    """An operand that is copied into a tile: where its element (i, j) lies, and where in the tile that goes."""
+    """An operand that is copied into a tile: the addresses of element (i, j) in both."""
 
     def __init__(self, em: Emitter, s: TileLoad) -> None:
         self.em, self.stage = em, s
@@ -55,14 +55,14 @@ class _Source:
         self.stride = em.size(next(t.value for t in s.address.terms if t.axis == s.last))
 
     def places(self, i: Value, j: Value) -> tuple[Value, Value]:
-        """The element (i, j) of the operand, and its place in the tile."""
+        """Emit pointers to element (i, j) of the operand, and to its copy in the tile."""
         (top, _, _), (left, _, _) = self.em.spans[self.stage.along], self.em.spans[self.stage.last]
         there = self.start + i + j * self.stride
         here = (i - top) * self.stage.side + (j - left)
         return self.pointer.at(there, self.element), self.tile.at(here, self.element)
 
     def copy_square(self, i: Value, j: Value, width: int) -> None:
-        """Load as many vectors as they have lanes, turn them, and store them."""
+        """Emit the copy of a square: load as many vectors as they have lanes, transpose and store them."""
         self.em.inmost()
         first, into = self.places(i, j)
         parts = parts_of(self.element)
@@ -72,7 +72,7 @@ class _Source:
             into.at(k * self.stage.side, self.element).store(row)
 
     def copy_singly(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Copy a rectangle one element after another."""
+        """Emit the copy of a rectangle, element by element."""
         em, s = self.em, self.stage
 
         def row(i: Value) -> Value:
@@ -90,7 +90,7 @@ class _Source:
 
 
 def load(em: Emitter, e: TileElement) -> Parts:
-    """The elements of a tile for the lanes."""
+    """Emit the load of a tile's elements for the present lanes."""
     part = memory_type(e.dtype)
     element = part if e.part is None else array(part, 2)
     tile, lanes = memory(em, e.tile, element, e.side), em.lanes

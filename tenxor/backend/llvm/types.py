@@ -1,4 +1,4 @@
-"""LLVM's types, and how it writes constants of them: exactly."""
+"""LLVM's types, and exact constants of them in LLVM's notation."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import cache
 
 
 class Type:
-    """A type: a scalar ("int", "float" or "pointer"), so many lanes of one ("vector"), elements side by side ("array"), or
-    another that only has a name. `text` is how LLVM writes it, `mangled` how it does in the names of intrinsics.
+    """An LLVM type: a scalar ("int", "float", "pointer"), a "vector" of lanes, an "array" of elements in memory, or a mere name.
 
-    `lanes` is 0 but for vectors. `scalar` is the type of one lane, `element` what a vector or an array is made of.
+    `text` is LLVM's notation, and `mangled` the notation in the names of intrinsics. `lanes` is 0 except for vectors. `scalar` is the type
+    of a lane, and `element` the type of an item of a vector or an array. `letter` begins the names of values.
     """
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Type:
         return self.text
 
     def literal(self, number: float) -> str:
-        """The constant with this value, or with it in every lane, as LLVM writes it after the type."""
+        """Return the constant with this value in every lane, as LLVM writes it after the type."""
         if self.kind == "int":
             return str(int(number)) if self.bits > 1 else "true" if number else "false"
         if self.kind == "vector":
@@ -52,14 +52,14 @@ class Type:
         return _float_literal(self.bits, float(number))
 
     def literals(self, numbers: Iterable[float]) -> str:
-        """The constant vector or array of these elements, as LLVM writes it after the type."""
+        """Return the constant vector or array of these elements, as LLVM writes it after the type."""
         element = self.element
         texts = ", ".join([f"{element.text} {element.literal(n)}" for n in numbers])
         return f"<{texts}>" if self.kind == "vector" else f"[{texts}]"
 
 
 def _float_literal(bits: int, number: float) -> str:
-    """The bits of the nearest number of a format. Those of a single are written as the double that is equal to it."""
+    """Return the bits of the nearest number of a format. A single is written as an equal double."""
     if bits == 16:
         return f"0xH{struct.unpack('<H', _packed('<e', number))[0]:04X}"
     if bits == 32:
@@ -70,13 +70,13 @@ def _float_literal(bits: int, number: float) -> str:
 def _packed(code: str, number: float) -> bytes:
     try:
         return struct.pack(code, number)
-    except OverflowError:  # what is beyond the largest rounds to infinity
+    except OverflowError:  # numbers beyond the largest round to infinity
         return struct.pack(code, math.copysign(math.inf, number))
 
 
 @cache
 def int_type(bits: int) -> Type:
-    """The integers of so many bits."""
+    """Return the type of integers of so many bits."""
     return Type("int", f"i{bits}", f"i{bits}", bits, "m" if bits == 1 else "n")
 
 
@@ -89,13 +89,13 @@ POINTER = Type("pointer", "ptr", "p0", 64, "at")
 
 
 def pointer(space: int) -> Type:
-    """Places in one kind of memory, by LLVM's number; in any, if that is 0."""
+    """Return the type of pointers into an address space, by LLVM's number; for 0, the type of pointers into any memory."""
     return Type("pointer", f"ptr addrspace({space})", f"p{space}", 64, "at") if space else POINTER
 
 
 
 def vector(element: Type, lanes: int) -> Type:
-    """So many lanes of a scalar type; a scalar if there are none."""
+    """Return the type of so many lanes of a scalar type; the scalar type itself for 0 lanes."""
     if not lanes:
         return element
     found = element._vectors.get(lanes)
@@ -107,5 +107,5 @@ def vector(element: Type, lanes: int) -> Type:
 
 
 def array(element: Type, count: int) -> Type:
-    """So many elements side by side in memory."""
+    """Return the type of so many elements side by side in memory."""
     return Type("array", f"[{count} x {element.text}]", bits=count * element.bits, element=element)

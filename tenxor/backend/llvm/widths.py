@@ -1,4 +1,4 @@
-"""How much a step computes at once: how many lanes a vector has, and how many vectors a step of a loop takes."""
+"""Choose how much a step computes at once: how many lanes a vector has, and how many vectors a step of a loop takes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ...ops.expr import Expr
 from ...target import Costs, Target
 from .analysis import Needs, dependencies
 
-ACROSS = 2  # vectors of states of a reduction across the lanes: it decides bits
-PLACES = 4  # and where places are looked for, which are the same in any order: each step waits long for the one before
+ACROSS = 2  # vectors of states of a reduction across the lanes: this decides the bits of results
+PLACES = 4  # the same for argmax and argmin, with equal results in any order: each step waits long for the step before
 
 
 def lane_count(kernel: Kernel, target: Target) -> int:
-    """As many lanes as a vector holds: of what reductions keep, if there are any, else of the widest type that lanes compute."""
+    """Return how many lanes a vector holds: of the widest state of a reduction, or without reductions, of the widest type in lanes."""
     states = [d.itemsize for f in kernel.accumulators for d in f.states]
     if states:
         return target.lanes(max(states))
@@ -43,16 +43,17 @@ def lane_count(kernel: Kernel, target: Target) -> int:
 
 
 def vectors_across(reductions: Iterable[Accumulator]) -> int:
-    """How many vectors of states reductions across the lanes have that share a loop."""
+    """Return the number of vectors of states for the reductions across the lanes of a loop."""
     return PLACES if all(f.reduction.places for f in reductions) else ACROSS
 
 
 def unrollings(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
-    """How many vectors a step takes, and then the steps through the rest, where no reduction runs across the lanes: more where each costs
-    little. Short rows that are reduced into states are best read whole.
+    """Return how many vectors a step takes, and then the steps through the rest, for a loop without reduction across the lanes.
+
+    Cheaper vectors allow more of them in a step. Short rows of states are best read whole.
     """
     if any(isinstance(s, Accumulate) and not s.is_beside(loop.axis) for s in loop.body):
-        return (1,)  # its lanes are written out one by one
+        return (1,)  # lanes of a scatter are unrolled already
     roots = list(expressions((loop,)))
     parts, costs = [e for root in roots for e in walk(root)], target.costs
     cost = sum(map(work, roots))
@@ -63,8 +64,9 @@ def unrollings(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...
 
 
 def is_written_once(loop: For, target: Target) -> bool:
-    """Whether a loop with lanes is best one loop of single vectors, of which the last may not be whole: where much is
-    computed, and memory is read and written side by side or not at all along the lanes, but not past the cache.
+    """Return whether a loop with lanes is best emitted as a single loop of vectors, the last of which may be partial.
+
+    This is so for loops that compute much, with memory contiguous along the lanes or not accessed, and without non-temporal stores.
     """
     if not all(isinstance(s, Store) and not s.streamed for s in loop.body):
         return False
@@ -81,15 +83,16 @@ def is_written_once(loop: For, target: Target) -> bool:
 
 
 def ends_in_halves(loop: For, target: Target) -> bool:
-    """Whether the last elements of a loop with lanes are best computed without a mask, by ever fewer lanes: where little is computed, and
-    masks cost much.
+    """Return whether the last iterations of a loop with lanes are best run without a mask, by ever fewer lanes.
+
+    This is so for loops that compute little, on a target with slow masked stores.
     """
     is_cheap = sum(map(work, expressions((loop,)))) <= target.costs.cheap
     return is_cheap and not target.stores_under_masks and all(isinstance(s, Store) for s in loop.body)
 
 
 def _cost_of_lanes(e: Load, axis: int, costs: Costs) -> int:
-    """What it costs that neighbouring lanes load what is apart in memory, by a stride or as an index says; else 0."""
+    """Return the cost of a load from memory that is not contiguous along `axis`, by a stride or by an index; 0 for other loads."""
     if any(t.axis == axis and t.how == "stride" for t in e.address.terms):
         return costs.apart
     known: dict[Expr, Needs] = {}

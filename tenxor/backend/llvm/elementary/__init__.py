@@ -1,11 +1,11 @@
-"""Elementary functions as inline vector code: `FUNCTIONS[name](*args)` emits and returns one.
+"""Elementary functions as inline vector code: `FUNCTIONS[name](*args)` emits a function and returns its value.
 
-Arguments are values of one type: float, double, or a vector of either, of any width. What is emitted calls no library.
-Arguments that are rare and dear are seen to out of line: large angles of sin, cos and tan; what is not positive and
-normal of the logarithms and pow. After these the code goes on in a new block.
+Arguments are values of the same type: float, double, or a vector of either, of any width. The emitted code calls no library. It handles
+rare and expensive arguments out of line: large angles of sin, cos and tan; arguments of logarithms and pow that are not positive and
+normal. After these functions the code continues in a new block.
 
-Errors are at most one unit in the last place in float32 and two in float64 (three for `erfinv`; for `logaddexp`, of
-the larger of the result and the arguments); special values are those of C99, Annex F. Subnormal numbers count like others.
+Errors are at most one unit in the last place in float32 and two in float64 (three for `erfinv`; for `logaddexp`, of the larger of the
+result and the arguments); special values are those of C99, Annex F. Subnormal numbers are treated like normal numbers.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""sigmoid, silu, gelu, gelu_tanh, softplus: what neural networks apply to each element.
+"""Emit sigmoid, silu, gelu, gelu_tanh and softplus, the activation functions of neural networks.
 
-All but softplus, and gelu of float32, are x, or 1, over a sum of positive terms. The sum is carried as that of two floats, and the quotient
-is corrected by its remainder; so little more than the last rounding is lost, in the far tails too.
+All but softplus, and gelu of float32, are x, or 1, over a sum of positive terms. The sum is carried as a sum of two floats, and the
+quotient is corrected by its remainder. So little more than the last rounding is lost, in the far tails too.
 """
 
 from ..builder import Value, fma, larger, select, smaller
@@ -24,29 +24,29 @@ from .tables import look_up, steps_of_halves
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
 LOGISTIC_USUAL = -86.0  # from here on, 1 + e**-v and its inverse are normal numbers, in float32
-LOGISTIC_SCALE = {32: 2.0**-33, 64: 2.0**-64}  # times e**t, it is in range
+LOGISTIC_SCALE = {32: 2.0**-33, 64: 2.0**-64}  # times e**t, this is in range
 
 # sqrt(8/pi), and its product with 0.044715, each as the sum of two floats.
 SLOPE = {32: (1.5957692, -4.534068e-08), 64: (1.5957691216057308, -9.96930880911092e-17)}
 CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.175149918155315e-19)}
 
 GELU_IS_0 = {32: 14.5, 64: 38.7}  # gelu(-a) rounds to 0
-GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # over it, all gelu(-a) are normal
+GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # divided by this, all gelu(-a) are normal
 
-# In float32, -gelu(-a) is a m(a) 2**(-a**2/HALVING), 0 <= a < GELU_IS_0, with a smooth m. So few bits of HALVING make its multiples exact;
-# it is a little less than 2 ln 2, which makes m flatter.
+# In float32, -gelu(-a) is a m(a) 2**(-a**2/HALVING), 0 <= a < GELU_IS_0, with a smooth m. HALVING has so few bits that its multiples are
+# exact. It is a little less than 2 ln 2, which makes m flatter.
 HALVING = 1.3671875
 # (2**(-r/HALVING) - 1) / r, |r| <= HALVING/16: relative error of the power 2**-33.5.
 POWER_STEP = (-0.50698763, 0.12851824, -0.021721592, 0.0027526885)
-# The powers of 2 by eighths, and by how much of each the float32 is less.
+# The powers of 2 by eighths as float32, and by how much of each it is less than the exact power.
 POWERS = tuple(SINGLE.rounded(2.0 ** (k / 8)) for k in range(8))
 RESTS = tuple(2.0 ** (k / 8) / power - 1.0 for k, power in enumerate(POWERS))
-# Sizes are counted by SLOPE_OF_SIZE a + SIZE_0 in 8 intervals, two to a doubling: a register of AVX2 holds a number of each. The centre of
-# each is a float32 whose m is very nearly a float32, too.
+# Magnitudes a fall into 8 intervals of SLOPE_OF_SIZE a + SIZE_0, two to a doubling: a register of AVX2 holds a number for each. The centre
+# of each interval is a float32 whose m is very nearly a float32, too.
 SIZE_0, SLOPE_OF_SIZE = 0.85, 0.879
 CENTRES = (0.15502265, 0.624548, 1.2883059, 2.2300959, 3.5528798, 5.4271073, 8.080947, 11.82323)
 AT_CENTRES = (0.44377586, 0.32432795, 0.2292381, 0.16018936, 0.114626646, 0.087510504, 0.07677246, 0.088989265)
-# (m(centre + d) / m(centre) - 1) / d in terms of d: relative error of m 2**-27.1. The first ones are very nearly float32s, too.
+# (m(centre + d) / m(centre) - 1) / d in terms of d: relative error of m 2**-27.1. The first coefficients are very nearly float32s, too.
 NEAR_CENTRES = (
     (
         -0.7419343, -0.60013926, -0.4542871, -0.31724867, -0.19876066, -0.097618945, -0.0072855763, 0.08182292,
@@ -88,18 +88,18 @@ HALVED_FROM = 0.41421356  # beyond this, log(1 + e) is log 2 + log((1 + e) / 2)
 
 
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + e**-x)."""
+    """Emit 1 / (1 + e**-x)."""
     return over_one_plus_exp(x.constant(1.0), x)
 
 
 def silu(x: Value) -> Value:
-    """x / (1 + e**-x)."""
+    """Emit x / (1 + e**-x)."""
     lowest, highest = LOGISTIC_RANGE[x.format.bits]
     return select(x > highest, x, over_one_plus_exp(larger(x, lowest), x)).with_sign_of(x)
 
 
 def gelu_tanh(x: Value) -> Value:
-    """x / (1 + e**-v) with v = sqrt(8/pi) (x + 0.044715 x**3): that is x (1 + tanh(v/2)) / 2."""
+    """Emit x / (1 + e**-v) with v = sqrt(8/pi) (x + 0.044715 x**3), which is x (1 + tanh(v/2)) / 2."""
     slope, slope_low = SLOPE[x.format.bits]
     cubic, cubic_low = CUBIC[x.format.bits]
     lowest, highest = LOGISTIC_RANGE[x.format.bits]
@@ -113,7 +113,7 @@ def gelu_tanh(x: Value) -> Value:
 
 
 def over_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
-    """x / (1 + e**-v); v may be given as the sum of two floats."""
+    """Emit x / (1 + e**-v); v may be given as the sum of two floats."""
     if v.format.bits == 64:
         return over_any_sum(x, v, v_low)
     rare, bounded = v < LOGISTIC_USUAL, smaller(v, LOGISTIC_RANGE[32][1])
@@ -123,7 +123,7 @@ def over_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
 
 
 def over_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
-    """The same where 1 + e**-v may be out of range, too, or the result subnormal."""
+    """Emit x / (1 + e**-v), also where 1 + e**-v is out of range, or the result is subnormal. v may be given as the sum of two floats."""
     one = LOGISTIC_SCALE[v.format.bits]
     vanishes, bounded = clamped(v, LOGISTIC_RANGE)
     r, shifted = reduce_by_ln2(-bounded, low_part(v, v_low, bounded))
@@ -134,12 +134,15 @@ def over_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
 
 
 def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
-    """What is to be added to -v, if v was not bounded."""
+    """Emit the small part of -v, or 0 where v was bounded; None if v has no small part."""
     return None if v_low is None else select(bounded.equals(v), -v_low, 0.0)
 
 
 def over_precise_sum(x: Value, r: Value, shifted: Value, one: float = 1.0) -> Value:
-    """x / (1 + 2**n e**r), times 1 / `one`, a power of two, with a divisor nearly of twice the precision."""
+    """Emit x / (1 + 2**n e**r) divided by `one`, a power of two, with a divisor of nearly twice the precision.
+
+    The integer n is in the low bits of `shifted`.
+    """
     scale, tail = scale_of(shifted, one), exp_tail(r)
     divisor = sum_of_products(fast_sum(scale, scale.constant(one)), scale, r, tail)
     inverse = 1.0 / divisor.high
@@ -147,13 +150,13 @@ def over_precise_sum(x: Value, r: Value, shifted: Value, one: float = 1.0) -> Va
 
 
 def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
-    """x + y (z + z_low) nearly to twice the precision, for a product that is between -x/2 and x."""
+    """Emit x + y (z + z_low) to nearly twice the precision, for a product between -x/2 and x."""
     high = fma(y, z + z_low, x.high)
     return Pair(high, fma(y, z_low, fma(y, z, x.high - high)) + x.low)
 
 
 def corrected(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
-    """x / divisor, or that of the sum of x and x_low, given it and 1 / divisor within a few units in the last place."""
+    """Emit x / divisor, or (x + x_low) / divisor, given the quotient and 1 / divisor within a few units in the last place."""
     rest = fma(-quotient, divisor.high, x)
     if x_low is not None:
         rest = rest + x_low
@@ -161,34 +164,42 @@ def corrected(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: V
 
 
 def gelu(x: Value) -> Value:
-    """x times the normal distribution's cumulative probability at x: max(x, 0) + gelu(-|x|), which is 0 from GELU_IS_0 on."""
+    """Emit x times the normal distribution's cumulative probability at x.
+
+    This is max(x, 0) + gelu(-|x|), where gelu(-|x|) is 0 from |x| = GELU_IS_0 on.
+    """
     return (gelu_from_tables if x.format.bits == 32 else gelu_by_division)(x)
 
 
 def gelu_from_tables(x: Value) -> Value:
-    """gelu(-|x|) as a power of 2 times a polynomial around the nearest of some centres: in float32. Each is a number of a table, and what
-    it changes by in proportion: so all but the product of |x| and those two numbers is small, and its rounding does not show.
+    """Emit gelu in float32: gelu(-|x|) is a power of 2 times a polynomial around the nearest of some centres.
+
+    Each factor is a number of a table, and a relative change. So everything but the product of |x| and the two numbers is small, and its
+    rounding does not show.
     """
-    size, middle = x.abs(), GELU_SCALE[32] ** 0.5  # by its inverse, twice, nothing on the way is subnormal
+    size, middle = x.abs(), GELU_SCALE[32] ** 0.5  # scaling by its inverse, twice, keeps intermediates normal
     counts, most = size < GELU_IS_0[32], larger(x, -0.0)
     power, change = power_by_eighths(size, 1 / middle)
-    power = select(counts, power, 0.0)  # beyond, its bits say nothing
+    power = select(counts, power, 0.0)  # beyond, its bits mean nothing
     entry = steps_of_halves(fma(size, SLOPE_OF_SIZE, SIZE_0), SIZE_0)
     d = size - entry(CENTRES)
     slope, *bends = [entry(table) for table in NEAR_CENTRES]
     bend = polynomial(d, bends) * d
-    change = fma(d, slope, fma(d, fma(slope + bend, change, bend), change))  # the largest term last: none of it is lost before
+    change = fma(d, slope, fma(d, fma(slope + bend, change, bend), change))  # the largest term is added last, and rounded only there
     part, part_low = exact_product(size, entry([value / middle for value in AT_CENTRES]))
     tail = fma(part, power, power * fma(part, change, part_low))
     return select(counts, fma(tail, -middle * middle, most), most)
 
 
 def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
-    """2**(-size**2/HALVING) times a power of 2, as that power of 2 whose exponent is the next eighth, and what it changes by."""
+    """Emit 2**(-size**2/HALVING) times the power of 2 `times`, as two values.
+
+    These are the power of 2 with the exponent rounded to eighths, and the relative change from it.
+    """
     rounder = SINGLE.rounder / len(POWERS)  # adding it rounds to eighths, which are the lowest bits of the sum
     shifted = fma(size * size, -1 / HALVING, rounder)
     rest = fma(size, size, fma(shifted, HALVING, -rounder * HALVING))
-    # These bits say which eighth, and go into the fraction where whole powers go into the exponent; so the table is without them.
+    # The low bits tell the eighth. They go into the fraction where whole powers go into the exponent, so the table is without them.
     place, at = shifted.as_bits(), SINGLE.fraction_bits - 3
     table = [SINGLE.from_bits(SINGLE.to_bits(power * times) - (k << at)) for k, power in enumerate(POWERS)]
     power = (look_up(table, place).as_bits() + (place << at)).as_float()
@@ -196,9 +207,9 @@ def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
 
 
 def gelu_by_division(x: Value) -> Value:
-    """gelu(-a) as -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend), the last a polynomial: in float64."""
+    """Emit gelu in float64: gelu(-a) is -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend), where bend is a polynomial."""
     size, middle = x.abs(), GELU_SCALE[64]
-    size = select(size < GELU_IS_0[64], size, 0.0)  # beyond, what is added to max(x, 0) is 0, as it is at 0
+    size = select(size < GELU_IS_0[64], size, 0.0)  # beyond, the term added to max(x, 0) is 0, as at 0
     minus_half = size * -0.5
     (r, r_low), shifted = reduce_by_ln2_exactly(*exact_product(minus_half, size))
     dividend = fma(minus_half, r, minus_half)
@@ -213,7 +224,7 @@ def gelu_by_division(x: Value) -> Value:
 
 
 def softplus(x: Value) -> Value:
-    """log(1 + e**x), as max(x, 0) + log(1 + e**-|x|)."""
+    """Emit log(1 + e**x), as max(x, 0) + log(1 + e**-|x|)."""
     bits = x.format.bits
     if bits == 32:
         x = x.to_double()

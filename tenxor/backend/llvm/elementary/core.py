@@ -1,4 +1,4 @@
-"""What the formulas of elementary functions share: rare cases out of line, polynomials, sums and products of two floats."""
+"""Parts shared by the formulas of elementary functions: rare cases out of line, polynomials, sums and products of two floats."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,12 +8,15 @@ from ..types import int_type
 
 
 def any_lane(mask: Value) -> Value:
-    """Whether the mask is true anywhere."""
+    """Emit whether the mask is true in any lane."""
     return mask.bitcast(int_type(mask.lanes)).differs(0) if mask.lanes else mask
 
 
 def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Sequence[Value]]) -> list[Value]:
-    """The values `usual`, or what `instead` emits out of line if any lane is `rare`. The code goes on in a new block."""
+    """Return the values `usual`, or those of `instead` if any lane is `rare`.
+
+    The code emitted by `instead` is out of line. The code continues in a new block.
+    """
     b = rare.b
     entry = b.cursor.block
     slow, after = b.block("rare"), b.block("usual")
@@ -27,7 +30,7 @@ def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Seque
 
 
 def polynomial(x: Value, coefficients: Sequence[Value | Number]) -> Value:
-    """The polynomial with these coefficients, from the constant term up, by Horner's rule."""
+    """Emit the polynomial with these coefficients, from the constant term up, by Horner's rule."""
     last = coefficients[-1]
     result = last if isinstance(last, Value) else x.constant(last)
     for c in reversed(coefficients[:-1]):
@@ -36,19 +39,22 @@ def polynomial(x: Value, coefficients: Sequence[Value | Number]) -> Value:
 
 
 def split_polynomial(x: Value, square: Value, coefficients: Sequence[float]) -> Value:
-    """Like `polynomial`, given x**2 too: the even terms beside the odd ones, which takes one more step and half the time."""
+    """Emit the polynomial with these coefficients, from the constant term up, given x and x**2.
+
+    Even and odd terms are computed side by side, which takes one more operation than Horner's rule and half the time.
+    """
     even, odd = coefficients[::2], coefficients[1::2]
     return fma(polynomial(square, odd), x, polynomial(square, even))
 
 
 def power_of_two(exponent: Value) -> Value:
-    """2 to integer powers, which must be exponents of normal numbers."""
+    """Emit 2 to integer powers, which must be exponents of normal numbers."""
     format = exponent.format
     return ((exponent + format.bias) << format.fraction_bits).as_float()
 
 
 def upper_half(x: Value, y: Value) -> Value:
-    """The upper 64 bits of the product of two unsigned integers of 64."""
+    """Emit the upper 64 bits of the product of two unsigned 64-bit integers."""
     half, low = 32, 0xFFFFFFFF
     x0, x1, y0, y1 = x & low, x.shifted_right(half), y & low, y.shifted_right(half)
     middle = x1 * y0 + (x0 * y0).shifted_right(half)
@@ -64,19 +70,19 @@ class Pair(NamedTuple):
 
 
 def fast_sum(x: Value, y: Value) -> Pair:
-    """x + y exactly, for exponents of x no smaller than those of y, or x zero."""
+    """Emit x + y exactly, for exponents of x no smaller than those of y, or x zero."""
     high = x + y
     return Pair(high, y - (high - x))
 
 
 def exact_sum(x: Value, y: Value) -> Pair:
-    """x + y exactly, whichever is larger (Knuth's TwoSum)."""
+    """Emit x + y exactly, for any order of magnitudes (Knuth's TwoSum)."""
     high = x + y
     rest = high - x
     return Pair(high, (x - (high - rest)) + (y - rest))
 
 
 def exact_product(x: Value, y: Value | Number) -> Pair:
-    """x * y exactly."""
+    """Emit x * y exactly."""
     high = x * y
     return Pair(high, fma(x, y, -high))

@@ -1,7 +1,7 @@
-"""exp, exp2, expm1.
+"""Emit exp, exp2 and expm1.
 
-With x = n ln2 + r, n an integer and |r| <= ln2/2 (Cody and Waite), e**x is 2**n e**r, and e**r a polynomial.
-A fused multiply-add of x / ln2 and the format's `rounder` leaves n in the low bits, so nothing is converted.
+With x = n ln2 + r, n an integer and |r| <= ln2/2 (Cody and Waite), e**x is 2**n e**r, and e**r a polynomial. A fused multiply-add of x /
+ln2 and the format's `rounder` leaves n in the low bits, so no integer is converted.
 """
 
 from math import e, log2
@@ -25,21 +25,21 @@ EXP_TAIL = {
     ),
 }  # fmt: skip
 
-# Below the first e**x rounds to 0, above the second to infinity; both leave n in reach of `scaled`.
+# Below the first, e**x rounds to 0; above the second, to infinity. Both leave n in reach of `scaled`.
 EXP_RANGE = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
 EXP2_RANGE = {32: (-151.0, 128.5), 64: (-1076.0, 1024.5)}
 EXPM1_RANGE = -38.0, 710.0
 
 
 class Reduced(NamedTuple):
-    """x = n ln2 + r, with n in the low bits of `shifted`."""
+    """An exponent as n ln2 + r, with the integer n in the low bits of `shifted`."""
 
     r: Value
     shifted: Value
 
 
 def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
-    """Split moderate x, or the sum of x and a small number, into n ln2 + r."""
+    """Emit moderate x, or the sum of x and a small number, as n ln2 + r, with an integer n and |r| <= ln2/2."""
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
@@ -49,7 +49,10 @@ def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
 
 
 def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
-    """Split the sum of moderate x and a small number into n ln2 + r, r being the sum of two floats that overlap by no bit."""
+    """Emit the sum of moderate x and a small number as n ln2 + r; r is the sum of two floats whose bits do not overlap.
+
+    Return r, and a float with the integer n in its low bits.
+    """
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
@@ -58,19 +61,20 @@ def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
 
 
 def scale_of(shifted: Value, times: float = 1.0) -> Value:
-    """2**n, times a power of two, for n in the low bits of `shifted`; it must be a normal number."""
+    """Emit 2**n times the power of two `times`, for the integer n in the low bits of `shifted`; the result must be a normal number."""
     format = shifted.format
     return ((shifted.as_bits() << format.fraction_bits) + format.to_bits(times)).as_float()
 
 
 def integer(shifted: Value) -> Value:
-    """n as an integer; any integer for NaN."""
+    """Emit the integer in the low bits of `shifted`, a number plus the format's `rounder`; any integer for NaN."""
     return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
 
 
 def scaled(x: Value, shifted: Value, rounder: float | None = None) -> Value:
-    """x * 2**n, rounded once: the result may be subnormal or infinite. `shifted` is n, or n and a fraction, added to the
-    `rounder`, that of the format or a fraction of it.
+    """Emit x * 2**n, rounded once: the result may be subnormal or infinite.
+
+    `shifted` is n, or n and a fraction, plus the `rounder`: the format's own, or a fraction of that.
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder
@@ -86,8 +90,9 @@ def scaled(x: Value, shifted: Value, rounder: float | None = None) -> Value:
 
 
 def scaled_at_once(x: Value, exponents: Value) -> Value:
-    """Each float times 2 to the power of another, rounded down: one rounding, and one instruction of AVX-512. Elsewhere
-    that is the call of a library, and two multiplications, of which the first is exact, do it instead.
+    """Emit each float times 2 to the power of another, rounded down: a single rounding, and a single instruction of AVX-512.
+
+    On other processors this is a library call; there, `scaled` multiplies twice, and the first product is exact.
     """
     b, letter = x.b, "s" if x.format.bits == 32 else "d"
     every_lane, as_set = b.constant(int_type(x.lanes), -1), b.constant(I32, 4)
@@ -95,8 +100,9 @@ def scaled_at_once(x: Value, exponents: Value) -> Value:
 
 
 def clamped(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Value]:
-    """Where x is below the limits of its format, so that what is asked for is 0; and x within them, 0 there: some processors take a
-    hundred cycles to find that a number is too small. NaN stays.
+    """Emit where x is below the limits of its format, so that the function is 0; and x within the limits, with 0 in those places.
+
+    Some processors take a hundred cycles to find that a number is too small. NaN stays NaN.
     """
     low, high = limits[x.format.bits]
     vanishes = x < low
@@ -104,25 +110,25 @@ def clamped(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Va
 
 
 def exp_tail(r: Value) -> Value:
-    """e**r - 1 - r for |r| <= ln2/2."""
+    """Emit e**r - 1 - r for |r| <= ln2/2."""
     return polynomial(r, EXP_TAIL[r.format.bits]) * r * r
 
 
 def exp_near_zero(r: Value, precision: int | None = None) -> Value:
-    """e**r for |r| <= ln2/2, to the precision of r's format or another one."""
+    """Emit e**r for |r| <= ln2/2, to the precision of r's format or of `precision` bits."""
     tail = polynomial(r, EXP_TAIL[precision or r.format.bits])
     return fma(fma(tail, r, 1.0), r, 1.0)
 
 
 def exp(x: Value) -> Value:
-    """e**x."""
+    """Emit e**x."""
     vanishes, x = clamped(x, EXP_RANGE)
     r, shifted = reduce_by_ln2(x)
     return select(vanishes, 0.0, scaled(exp_near_zero(r), shifted))
 
 
 def exp2(x: Value) -> Value:
-    """2**x."""
+    """Emit 2**x."""
     high, low = LN2[x.format.bits]
     vanishes, x = clamped(x, EXP2_RANGE)
     rounder = x.format.rounder
@@ -132,7 +138,7 @@ def exp2(x: Value) -> Value:
 
 
 def expm1(x: Value) -> Value:
-    """e**x - 1, precise near 0."""
+    """Emit e**x - 1, precise near 0."""
     if x.format.bits == 32:
         return expm1(x.to_double()).to_single()
     low, high = EXPM1_RANGE

@@ -1,4 +1,4 @@
-"""sinh, cosh, tanh, asinh, acosh, atanh."""
+"""Emit sinh, cosh, tanh, asinh, acosh and atanh."""
 
 import math
 from math import nan
@@ -24,8 +24,8 @@ COSH_TAIL = (
 LARGE = 2.0**30  # beyond this, sqrt(x**2 + 1) is x to the last bit
 OVERFLOW = 710.5  # beyond this both are infinite
 
-# In float32, sizes are counted by 32 intervals, four to a doubling, from FIRST on. The centre of each is a float32
-# whose tanh is very nearly a float32, too; that of the first is 0, and serves smaller sizes.
+# In float32, magnitudes fall into 32 intervals, four to a doubling, from FIRST on. The centre of each is a float32 whose tanh is very
+# nearly a float32, too; that of the first is 0, and serves smaller magnitudes.
 FIRST = SINGLE.to_bits(0.0390625)
 CENTRES = (
     0.0, 0.050782323, 0.05859232, 0.07030296, 0.08591008, 0.101566315, 0.11715865, 0.1404562, 0.17211723, 0.20315838,
@@ -56,15 +56,16 @@ TANH_IS_ONE = {32: 9.5, 64: 20.0}  # from here on, tanh rounds to 1
 
 
 def tanh(x: Value) -> Value:
-    """The hyperbolic tangent."""
+    """Emit the hyperbolic tangent."""
     size = smaller(x.abs(), TANH_IS_ONE[x.format.bits])
     magnitude = tanh_from_table if x.format.bits == 32 else tanh_in_two_parts
     return magnitude(size).with_sign_of(x)
 
 
 def tanh_from_table(size: Value) -> Value:
-    """tanh(centre + d) = T + (1 - T**2) tanh(d) / (1 + T tanh(d)), T being the tanh of the centre: in float32. As that is very nearly T,
-    1 - T**2 is precise where both are very nearly 1, too.
+    """Emit tanh(centre + d) = T + (1 - T**2) tanh(d) / (1 + T tanh(d)) in float32, where T is the tanh of the centre.
+
+    The exact tanh is very nearly T, so 1 - T**2 is precise where both are very nearly 1, too.
     """
     entry = intervals(size, FIRST)
     d = size - entry(CENTRES)
@@ -76,7 +77,7 @@ def tanh_from_table(size: Value) -> Value:
 
 
 def tanh_in_two_parts(size: Value) -> Value:
-    """A polynomial near 0, 1 - 2 / (e**2size + 1) elsewhere: in float64."""
+    """Emit tanh in float64: a polynomial near 0, and 1 - 2 / (e**2size + 1) elsewhere."""
     z = size * size
     near = fma(polynomial(z, TANH_TAIL[64]) * z, size, size)
     # 2 size / ln 2 = n + f. In the rest, the error of the factor counts little.
@@ -90,10 +91,10 @@ def tanh_in_two_parts(size: Value) -> Value:
 
 
 def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
-    """Half of sinh and half of cosh of float64 size >= 0, which may not fit where their halves do.
+    """Emit half of sinh and half of cosh of float64 size >= 0; sinh and cosh themselves may overflow.
 
-    With size = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter
-    two are half of 2**n -+ 2**-n; so nothing cancels near 0, where n is 0.
+    With size = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter two are half of 2**n -+
+    2**-n. So no digits cancel near 0, where n is 0.
     """
     r, shifted = reduce_by_ln2(smaller(size, OVERFLOW))
     n = integer(shifted)
@@ -109,7 +110,7 @@ def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
 
 
 def sinh(x: Value) -> Value:
-    """The hyperbolic sine."""
+    """Emit the hyperbolic sine."""
     if x.format.bits == 32:
         return sinh(x.to_double()).to_single()
     size = x.abs()
@@ -118,7 +119,7 @@ def sinh(x: Value) -> Value:
 
 
 def cosh(x: Value) -> Value:
-    """The hyperbolic cosine."""
+    """Emit the hyperbolic cosine."""
     if x.format.bits == 32:
         return cosh(x.to_double()).to_single()
     _, half = sinh_and_cosh(x.abs())
@@ -126,7 +127,7 @@ def cosh(x: Value) -> Value:
 
 
 def asinh(x: Value) -> Value:
-    """The inverse hyperbolic sine: log(1 + w) with w = |x| + x**2 / (1 + sqrt(1 + x**2))."""
+    """Emit the inverse hyperbolic sine: log(1 + w) with w = |x| + x**2 / (1 + sqrt(1 + x**2))."""
     if x.format.bits == 32:
         return asinh(x.to_double()).to_single()
     size = x.abs()
@@ -136,7 +137,7 @@ def asinh(x: Value) -> Value:
 
 
 def acosh(x: Value) -> Value:
-    """The inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2))."""
+    """Emit the inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2))."""
     if x.format.bits == 32:
         return acosh(x.to_double()).to_single()
     t = x - 1.0
@@ -145,7 +146,7 @@ def acosh(x: Value) -> Value:
 
 
 def atanh(x: Value) -> Value:
-    """The inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|)."""
+    """Emit the inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|)."""
     if x.format.bits == 32:
         return atanh(x.to_double()).to_single()
     size = x.abs()
@@ -159,7 +160,7 @@ def atanh(x: Value) -> Value:
 
 
 def log_one_plus(w: Pair, x: Value) -> Value:
-    """log(1 + w), where w comes near 2x for large x: then log(2x), since w may have overflowed."""
+    """Emit log(1 + w), where w comes near 2x for large x: then log(2x), since w may have overflowed."""
     high, low = exact_sum(x.constant(1.0), w.high)
     large = x > LARGE
     doublings = select(large, x.constant(1.0), 0.0)

@@ -1,4 +1,4 @@
-"""asin, acos, atan, atan2. For float32 they are computed in float64 and rounded once."""
+"""Emit asin, acos, atan and atan2. For float32 they are computed in float64 and rounded once."""
 
 from math import inf, nan
 
@@ -26,7 +26,7 @@ HALF_PI, HALF_PI_LOW, _ = PI_HALVES[64]
 
 
 def asin(x: Value) -> Value:
-    """The arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
+    """Emit the arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
     if x.format.bits == 32:
         return asin(x.to_double()).to_single()
     size = x.abs()
@@ -37,7 +37,7 @@ def asin(x: Value) -> Value:
 
 
 def acos(x: Value) -> Value:
-    """The arccosine in radians."""
+    """Emit the arccosine in radians."""
     if x.format.bits == 32:
         return acos(x.to_double()).to_single()
     size = x.abs()
@@ -51,7 +51,7 @@ def acos(x: Value) -> Value:
 
 
 def near_asin(size: Value, near: Value) -> tuple[Value, Value]:
-    """The arcsine, as a large and a small part, of `size` where `near`, else of sqrt((1 - size) / 2)."""
+    """Emit the arcsine, as a large and a small part, of `size` where `near`, else of sqrt((1 - size) / 2)."""
     square = select(near, size * size, fma(size, -0.5, 0.5))
     root = select(near, size, square.sqrt())
     lost = select(near | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))
@@ -59,7 +59,7 @@ def near_asin(size: Value, near: Value) -> tuple[Value, Value]:
 
 
 def atan(x: Value) -> Value:
-    """The arctangent in radians."""
+    """Emit the arctangent in radians."""
     if x.format.bits == 32:
         return atan(x.to_double()).to_single()
     size = x.abs()
@@ -70,7 +70,7 @@ def atan(x: Value) -> Value:
 
 
 def atan2(y: Value, x: Value) -> Value:
-    """The angle of the point (x, y) in radians, with the special values of C99 (Annex F)."""
+    """Emit the angle of the point (x, y) in radians, with the special values of C99 (Annex F)."""
     if x.format.bits == 32:
         return atan2(y.to_double(), x.to_double()).to_single()
     rise, run = y.abs(), x.abs()
@@ -86,6 +86,6 @@ def atan2(y: Value, x: Value) -> Value:
 
 
 def near_atan(ratio: Value) -> Value:
-    """The arctangent of a ratio in [0, 1]."""
+    """Emit the arctangent of a ratio in [0, 1]."""
     z = ratio * ratio
     return fma(polynomial(z, ATAN_TAIL) * z, ratio, ratio)

@@ -1,7 +1,7 @@
-"""log, log2, log10, log1p, logaddexp.
+"""Emit log, log2, log10, log1p and logaddexp.
 
-With x = 2**e (1 + f) and 1 + f in [sqrt(1/2), sqrt(2)), log x is e ln2 + log(1 + f). In float32 the latter is
-a polynomial in f; in float64 it is a series in s = f / (2 + f), which needs a division but half the terms.
+With x = 2**e (1 + f) and 1 + f in [sqrt(1/2), sqrt(2)), log x is e ln2 + log(1 + f). In float32 the latter is a polynomial in f; in float64
+it is a series in s = f / (2 + f), which needs a division but half the terms.
 """
 
 from collections.abc import Callable
@@ -31,19 +31,19 @@ ATANH_TAIL = (
 
 
 class Split(NamedTuple):
-    """x = 2**exponent (1 + f)."""
+    """A positive number as 2**exponent (1 + f)."""
 
     exponent: Value
     f: Value
 
 
 def split(x: Value) -> Split:
-    """Split normal positive x so that 1 + f lies in [sqrt(1/2), sqrt(2))."""
+    """Emit normal positive x as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
     return split_bits(x.as_bits())
 
 
 def split_bits(bits: Value) -> Split:
-    """Split what `normalized` made."""
+    """Emit a positive number, given the bits from `normalized`, as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
     format = bits.format
     least = format.to_bits(sqrt(0.5))
     exponent = (bits - least) >> format.fraction_bits
@@ -52,14 +52,14 @@ def split_bits(bits: Value) -> Split:
 
 
 def rarely_logarithmic(x: Value) -> Value:
-    """Where x is not positive and normal."""
+    """Emit where x is not positive and normal, so that its logarithm needs special treatment."""
     format = x.format
     smallest = format.to_bits(format.smallest_normal)
     return (x.as_bits() - smallest).compare("ugt", format.to_bits(inf) - smallest - 1)
 
 
 def normalized(x: Value) -> Value:
-    """The bits of positive x, as they would be if all exponents were those of normal numbers."""
+    """Emit the bits of positive x, as they would be if all exponents were those of normal numbers."""
     format = x.format
     lift = format.fraction_bits + 1
     lifted = (x * 2.0**lift).as_bits() - (lift << format.fraction_bits)
@@ -67,7 +67,10 @@ def normalized(x: Value) -> Value:
 
 
 def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
-    """The logarithm of every x by a formula for 2**exponent (1 + f); what is not positive and normal is seen to out of line."""
+    """Emit the logarithm of every x by a formula for 2**exponent (1 + f).
+
+    Numbers other than positive normal ones are handled out of line.
+    """
     rare = rarely_logarithmic(x)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalized(x)])
     usual = formula(*split_bits(bits))
@@ -76,7 +79,7 @@ def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
 
 
 def log1p_tail(f: Value, precision: int | None = None) -> Value:
-    """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)), to the precision of f's format or another one."""
+    """Emit log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)), to the precision of f's format or of `precision` bits."""
     if (precision or f.format.bits) == 32:
         return fma(f * -0.5, f, polynomial(f, LOG1P_TAIL) * f * (f * f))
     s = f / (f + 2.0)
@@ -86,13 +89,13 @@ def log1p_tail(f: Value, precision: int | None = None) -> Value:
 
 
 def with_special_values(x: Value, result: Value) -> Value:
-    """The logarithm `result` of x, put right where x is 0, negative, infinite or NaN."""
+    """Emit the logarithm `result` of x, corrected where x is 0, negative, infinite or NaN."""
     below = select(x.equals(0.0), x.constant(-inf), nan)
     return select(x > 0.0, select(x.equals(inf), x, result), below)
 
 
 def log(x: Value) -> Value:
-    """The natural logarithm."""
+    """Emit the natural logarithm."""
     high, low = LN2[x.format.bits]
 
     def formula(exponent: Value, f: Value) -> Value:
@@ -106,17 +109,20 @@ def log(x: Value) -> Value:
 
 
 def log2(x: Value) -> Value:
-    """The logarithm to base 2; exact for powers of 2."""
+    """Emit the logarithm to base 2; exact for powers of 2."""
     return log_in_base(x, (1.0, 0.0), PER_LN2[x.format.bits])
 
 
 def log10(x: Value) -> Value:
-    """The logarithm to base 10; exact for powers of 10 that are exact."""
+    """Emit the logarithm to base 10; exact for powers of 10 that are exact."""
     return log_in_base(x, LOG10_2[x.format.bits], PER_LN10[x.format.bits])
 
 
 def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]) -> Value:
-    """A logarithm, given those of 2 and e in its base: the leading products and sums are exact."""
+    """Emit a logarithm in any base, given the logarithms of 2 and e in this base as sums of two floats.
+
+    The leading products and sums are exact.
+    """
 
     def formula(exponent: Value, f: Value) -> Value:
         whole, whole_low = exact_product(exponent, of_two[0])
@@ -129,7 +135,7 @@ def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]
 
 
 def log_of_sum(high: Value, low: Value, doublings: Value | float = 0.0) -> Value:
-    """log((high + low) 2**doublings), precise near 0 too, for `low` small beside `high`, which is normal."""
+    """Emit log((high + low) 2**doublings), precise near 0 too, for `low` small beside `high`, which is normal."""
     exponent, f = split(high)
     exponent = exponent + doublings
     ln2_high, ln2_low = LN2[high.format.bits]
@@ -138,11 +144,11 @@ def log_of_sum(high: Value, low: Value, doublings: Value | float = 0.0) -> Value
 
 
 def log1p(x: Value) -> Value:
-    """log(1 + x), precise near 0."""
+    """Emit log(1 + x), precise near 0."""
     return select(x.equals(0.0), x, log_of_sum(*exact_sum(x.constant(1.0), x)))
 
 
 def logaddexp(x: Value, y: Value) -> Value:
-    """log(e**x + e**y), without overflow."""
+    """Emit log(e**x + e**y), without overflow."""
     distance = select(x.equals(y), 0.0, (x - y).abs())
     return larger(x, y) + log1p(exp(-distance))

@@ -1,8 +1,8 @@
-"""Argument reduction for sin, cos and tan: x = quarters * pi/2 + r, |r| <= about pi/4, for every finite x.
+"""Reduce the arguments of sin, cos and tan: x = quarters * pi/2 + r, |r| <= about pi/4, for every finite x.
 
-Up to `CODY_WAITE_LIMIT` some fused multiply-adds do it (Cody and Waite). Any larger lane sends the vector
-through a loop over its lanes, each reduced by a helper function after Payne and Hanek: in integers, it
-multiplies the significand of x by those 192 bits of 2/pi that matter for its exponent.
+Up to `CODY_WAITE_LIMIT` a few fused multiply-adds suffice (Cody and Waite). A larger lane sends the vector through a loop over its lanes,
+each reduced by a helper function after Payne and Hanek. In integers, that function multiplies the significand of x by the 192 bits of 2/pi
+that matter for the exponent of x.
 """
 
 from ....records import NamedTuple
@@ -11,7 +11,7 @@ from ..types import DOUBLE, I1, I32, I64, POINTER, Type, array, int_type, vector
 from .core import Pair, exact_product, exact_sum, fast_sum, unless_rare, upper_half
 
 TWO_OVER_PI = 0.6366197723675814
-# pi/2 as a sum of floats, each the one nearest to what the earlier ones leave.
+# pi/2 as a sum of floats, each nearest to the remainder of the earlier ones.
 PI_HALVES = {
     32: (1.5707964, -4.371139e-08, -1.7151245e-15),
     64: (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
@@ -33,7 +33,7 @@ REDUCED = Type("struct", "{ i64, double, double }")
 
 
 class Quadrant(NamedTuple):
-    """x = quarters * pi/2 + high + low; `quarters` are integers as wide as x, right modulo 4."""
+    """An angle as quarters * pi/2 + high + low; `quarters` are integers as wide as the floats, right modulo 4."""
 
     quarters: Value
     high: Value
@@ -41,7 +41,7 @@ class Quadrant(NamedTuple):
 
 
 def reduce_by_half_pi(x: Value) -> Quadrant:
-    """Split every finite x; infinities and NaN give NaN. The code goes on in a new block."""
+    """Emit every finite x as quarter turns and a remainder; infinities and NaN give NaN. The code continues in a new block."""
     near = cody_waite(x)
     far = x.abs() > CODY_WAITE_LIMIT[x.format.bits]
 
@@ -52,7 +52,10 @@ def reduce_by_half_pi(x: Value) -> Quadrant:
 
 
 def cody_waite(x: Value) -> Quadrant:
-    """Split x of moderate size: the first product is taken off exactly, the others nearly so."""
+    """Emit moderate x as quarter turns and a remainder.
+
+    The product of the turns with the first part of pi/2 is subtracted exactly, those with the other parts nearly so.
+    """
     first, second, third = PI_HALVES[x.format.bits]
     rounder = x.format.rounder
     shifted = fma(x, TWO_OVER_PI, rounder)
@@ -65,7 +68,7 @@ def cody_waite(x: Value) -> Quadrant:
 
 
 def each_lane_reduced(x: Value) -> Quadrant:
-    """Split large x lane by lane, in a loop."""
+    """Emit large x as quarter turns and a remainder, in a loop over the lanes."""
     if not x.lanes:
         return reduced_lane(x)
     b, start = x.b, x.b.cursor.block
@@ -90,7 +93,7 @@ def each_lane_reduced(x: Value) -> Quadrant:
 
 
 def reduced_lane(x: Value) -> Quadrant:
-    """Split one large x by a call of the helper."""
+    """Emit a single large x as quarter turns and a remainder, by a call of the helper function."""
     b = x.b
     single = x.format.bits == 32
     result = b.call(helper(b.module), REDUCED, [x.to_double() if single else x])
@@ -104,7 +107,7 @@ def reduced_lane(x: Value) -> Quadrant:
 
 
 def helper(module: Module) -> str:
-    """The name of the function that reduces one large float64, made once per module."""
+    """Return the name of the function that reduces a single large float64; the first call in a module emits the function."""
     if HELPER_NAME not in module.functions:
         b = Builder(module, HELPER_NAME, [("x", DOUBLE)], REDUCED)
         result = b.undefined(REDUCED)
@@ -115,7 +118,7 @@ def helper(module: Module) -> str:
 
 
 def payne_hanek(x: Value) -> Quadrant:
-    """The quarter turns in one large float64 (modulo 4), and the rest as the sum of two floats."""
+    """Emit a large float64 as quarter turns (modulo 4), and the remainder as the sum of two floats."""
     bits = x.as_bits()
     negative = bits < 0
     significand = (bits & (1 << 52) - 1) | 1 << 52
@@ -140,12 +143,12 @@ class Wide(NamedTuple):
 
 
 def negated(x: Wide) -> Wide:
-    """-x."""
+    """Emit the negative of a 128-bit integer."""
     return Wide(~x.high + x.low.equals(0).cast("zext", I64), -x.low)
 
 
 def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
-    """The fixed-point product, modulo 4 with 126 bits after the point; `exponent` is the biased one."""
+    """Emit a float64 times 2/pi in fixed point, modulo 4 with 126 bits after the point, given its significand and its biased exponent."""
     # x = significand * 2**(exponent - 1075); digits of 2/pi that weigh 4 or more in the product drop out.
     position = exponent - (1075 - 62)
     position = select(position < 0, 0, position)
@@ -161,7 +164,7 @@ def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
 
 
 def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
-    """Fixed-point quarter turns (units of 2**-126, not zero), negated if asked, times pi/2."""
+    """Emit fixed-point quarter turns (units of 2**-126, not zero) times pi/2, with the sign changed where `negative`."""
     empty = turns.high.equals(0)
     first, second = select(empty, turns.low, turns.high), select(empty, 0, turns.low)
     zeros = intrinsic("ctlz", first, first.b.constant(I1, 0))
@@ -179,7 +182,7 @@ def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
 
 
 def table(b: Builder) -> Value:
-    """Where the digits of 2/pi lie, as a constant of the module."""
+    """Return the pointer to the digits of 2/pi, a constant of the module."""
     kind = array(I64, len(TWO_OVER_PI_BITS))
     b.module.global_constant(TABLE_NAME, kind, kind.literals(TWO_OVER_PI_BITS))
     return Value(b, POINTER, f"@{TABLE_NAME}")

@@ -1,7 +1,7 @@
-"""pow, hypot, rsqrt.
+"""Emit pow, hypot and rsqrt.
 
-x**y is e**(y log|x|), with the logarithm and its product with y carried as sums of two floats: a relative error of the
-exponent grows by the size of the exponent, up to 2**7 in float32 and 2**10 in float64. Tables cut both series short.
+x**y is e**(y log|x|). The logarithm and its product with y are carried as sums of two floats: a relative error of the exponent grows by the
+magnitude of the exponent, up to 2**7 in float32 and 2**10 in float64. Tables cut both series short.
 """
 
 from decimal import Decimal, localcontext
@@ -14,8 +14,8 @@ from .exponential import EXP_RANGE, LOG2_E, clamped, scaled
 from .logarithm import normalized, rarely_logarithmic
 from .tables import look_up
 
-# Numbers are counted by intervals of equally many floats each, 32 to a doubling, which differ above the lowest STEP_BITS; 1
-# is in the middle of number 18. There is an inverse for the middle of each.
+# Numbers fall into intervals of equally many floats, 32 to a doubling, which differ above the lowest STEP_BITS; 1 is in the middle of
+# number 18. The middle of each interval has an inverse in a table.
 INTERVALS = 32
 STEP_BITS = {32: 18, 64: 47}
 FIRST_BITS = {
@@ -24,21 +24,22 @@ FIRST_BITS = {
 
 
 def digits(value: Decimal, count: int) -> float:
-    """`value` with so many binary digits after the point."""
+    """Return `value` with `count` binary digits after the point."""
     return int((value * (1 << count)).to_integral_value()) / (1 << count)
 
 
 def edges(number: int) -> tuple[float, float]:
-    """Where an interval begins and ends."""
+    """Return the begin and the end of interval number `number`, as floats."""
     first = FIRST_BITS[32] + (number << STEP_BITS[32])
     return SINGLE.from_bits(first), SINGLE.from_bits(first + (1 << STEP_BITS[32]))
 
 
 def short_inverse(low: float, high: float) -> float:
-    """About 2 / (low + high), with so few digits that m times it, less 1, is a float for every m between; that is, in size, at
-    most 0.0198.
+    """Return about 2 / (low + high), with so few digits that m times it, less 1, is a float for every m between.
+
+    The magnitude of that float is at most 0.0198.
     """
-    spare = 0 if low < 1 else 1  # digits after the point that m has less
+    spare = 0 if low < 1 else 1  # the digits by which m has fewer after the point
     for count in (7, 6, 5):
         inverse = round(2**count * 2 / (low + high)) / 2**count
         if max(abs(low * inverse - 1), abs(high * inverse - 1)) <= 2.0 ** (spare - count):
@@ -47,7 +48,7 @@ def short_inverse(low: float, high: float) -> float:
 
 
 def rest_of(values: list[Decimal], parts: list[float]) -> list[float]:
-    """What the first parts leave of some values."""
+    """Return the remainders of values after their first parts."""
     return [float(value - Decimal(part)) for value, part in zip(values, parts, strict=True)]
 
 
@@ -83,7 +84,7 @@ EXP_TAIL = {
 
 
 def pow(x: Value, y: Value) -> Value:
-    """x**y, with the special values of C99 (Annex F). All but positive normal x and finite y are seen to out of line."""
+    """Emit x**y, with the special values of C99 (Annex F). Arguments other than positive normal x and finite y are handled out of line."""
     rare = rarely_logarithmic(x) | ~(y.abs() < inf)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalized(x.abs())])
     magnitude = exp_of_product(precise_log(bits), y)
@@ -92,7 +93,7 @@ def pow(x: Value, y: Value) -> Value:
 
 
 def precise_log(bits: Value) -> Pair:
-    """The natural logarithm of what `normalized` made, to about 35 bits in float32 and 64 in float64.
+    """Emit the natural logarithm of a number, given the bits that `normalized` emits, to about 35 bits in float32 and 64 in float64.
 
     The first part alone is right to a third of its bits.
     """
@@ -118,12 +119,12 @@ def precise_log(bits: Value) -> Pair:
 
 
 def exp_of_product(x: Pair, y: Value) -> Value:
-    """e**(x y)."""
+    """Emit e**(x y), where x is the sum of two floats."""
     format, width = y.format, y.format.bits
     product, error = exact_product(x.high, y)
     error = fma(x.low, y, error)
     vanishes, bounded = clamped(product, EXP_RANGE)
-    # Where the product is out of range so is the result, and its error may be anything.
+    # If the product is out of range, so is the result, and its error may be anything.
     error = select(bounded.equals(product), error, 0.0)
     # (n + k/32) ln2 + r, with n and k in the low bits of `shifted`
     rounder = format.rounder / INTERVALS
@@ -138,7 +139,7 @@ def exp_of_product(x: Pair, y: Value) -> Value:
 
 
 def special_power(x: Value, y: Value, magnitude: Value) -> Value:
-    """x**y, given |x|**y for ordinary x and y."""
+    """Emit x**y, given |x|**y for ordinary x and y."""
     size = x.abs()
     whole = y.floor().equals(y)
     odd = whole & (y * 0.5).floor().differs(y * 0.5)
@@ -157,17 +158,18 @@ def special_power(x: Value, y: Value, magnitude: Value) -> Value:
     return select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
 
-# Sizes whose squares have room for all their digits, as bits, and what an integer less those of a root is: about half its inverse, as bits.
+# The magnitudes whose squares have room for all their digits, as bits. HALF_INVERSE minus the bits of a root is about half its inverse, as
+# bits.
 LEAST_SQUARED, MOST_SQUARED = DOUBLE.to_bits(2.0**-450), DOUBLE.to_bits(2.0**500)
 HALF_INVERSE = 0x7FCE623822FC16E6
 
 
 def hypot(x: Value, y: Value) -> Value:
-    """sqrt(x**2 + y**2), without overflow or underflow on the way; what is very large or small is seen to out of line."""
+    """Emit sqrt(x**2 + y**2), without overflow or underflow on the way; very large or small arguments are handled out of line."""
     if x.format.bits == 32:
         return hypot_of_singles(x.to_double(), y.to_double()).to_single()
     a, b = x.abs().as_bits(), y.abs().as_bits()
-    large, small = larger(a, b), smaller(a, b)  # as bits, of which those of infinity and of NaN are the largest
+    large, small = larger(a, b), smaller(a, b)  # as bits; those of infinity and of NaN are the largest
     rare = (large - LEAST_SQUARED).compare("ugt", MOST_SQUARED - LEAST_SQUARED) & large.differs(0)
     usual = root_of_squares(large.as_float(), small.as_float())
     (result,) = unless_rare(rare, [usual], lambda: [hypot_of_any(x.abs(), y.abs())])
@@ -175,8 +177,10 @@ def hypot(x: Value, y: Value) -> Value:
 
 
 def hypot_compared(predicate: str, x: Value, y: Value, bound: Value, square: Value, margin: Value) -> Value:
-    """`hypot(x, y)` compared with a bound, of which there is the square: where the sum of squares is further from that than a margin no
-    root is needed, as no rounding of it would lead to the other side. Else, and with NaN, it is compared itself.
+    """Emit a comparison of `hypot(x, y)` with a bound, given the square of the bound.
+
+    If the sum of squares is further from `square` than `margin`, no root is needed, as no rounding of it would lead to the other side. In
+    other cases, and with NaN, the root is computed and compared.
     """
     total = fma(x, x, y * y)
     told = (total - square).abs() > margin
@@ -185,16 +189,16 @@ def hypot_compared(predicate: str, x: Value, y: Value, bound: Value, square: Val
 
 
 def hypot_of_singles(x: Value, y: Value) -> Value:
-    """The same of doubles that hold singles: they have room for the squares."""
+    """Emit `hypot` of doubles that hold singles: they have room for the squares."""
     root = fma(x, x, y * y).sqrt()
     return select(x.abs().equals(inf) | y.abs().equals(inf), inf, root)
 
 
 def root_of_squares(large: Value, small: Value) -> Value:
-    """The root of the sum of both squares, where these have room: with one correction by the exact remainder of its square.
+    """Emit the root of the sum of both squares, which must have room, with one correction by the exact remainder of the root's square.
 
-    Of the inverse by which that is multiplied eight digits are enough: a guess by its bits, and one step of Newton's. A division
-    would take the part of the processor that is busy with roots.
+    The correction is multiplied by an inverse of which eight digits are enough: a guess by bits, and one step of Newton's method. A
+    division would take the part of the processor that is busy with roots.
     """
     square, square_low = exact_product(large, large)
     total, total_low = fast_sum(square, small * small)
@@ -206,7 +210,7 @@ def root_of_squares(large: Value, small: Value) -> Value:
 
 
 def hypot_of_any(a: Value, b: Value) -> Value:
-    """The same of any sizes, scaled to where their squares have room."""
+    """Emit `hypot` of any magnitudes a and b, scaled so that their squares have room."""
     large, small = larger(a, b), smaller(a, b)
     huge, tiny = large > 2.0**500, large < 2.0**-450
     down = select(huge, large.constant(2.0**-600), select(tiny, large.constant(2.0**600), 1.0))
@@ -216,7 +220,7 @@ def hypot_of_any(a: Value, b: Value) -> Value:
 
 
 def rsqrt(x: Value) -> Value:
-    """1 / sqrt(x); in float32, where that loses up to 1.5 units, with one step of Newton's."""
+    """Emit 1 / sqrt(x). In float32, where this loses up to 1.5 units, with one step of Newton's method."""
     root = 1.0 / x.sqrt()
     if x.format.bits == 64:
         return root

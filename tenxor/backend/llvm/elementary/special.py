@@ -1,4 +1,4 @@
-"""The error function and its inverse."""
+"""Emit the error function and its inverse."""
 
 import math
 
@@ -9,8 +9,8 @@ from .exponential import exp_near_zero, reduce_by_ln2, scaled
 from .logarithm import log
 from .tables import nearest_multiple
 
-# In float32, sizes are counted by the nearest multiple of 1 / PER_UNIT: eight, which one register of AVX2 holds. The centre of each is a
-# float32 whose erf is very nearly a float32, too; that of the first is 0.
+# In float32, magnitudes belong to the nearest multiple of 1 / PER_UNIT: eight, for which a register of AVX2 suffices. The centre of each is
+# a float32 whose erf is very nearly a float32, too; that of the first is 0.
 PER_UNIT = 1.9
 CENTRES = (0.0, 0.5198842, 1.0525858, 1.5774292, 2.1044087, 2.6288095, 3.1587417, 3.691138)
 ERFS = tuple(SINGLE.rounded(math.erf(SINGLE.rounded(c))) for c in CENTRES)
@@ -65,7 +65,7 @@ ERFINV_NEAR = (
     1.896336023894644e-15, -1.3597624068119237e-16, -2.6800554057333045e-17, 4.8658766658386316e-18,
     1.6923119527730472e-19, -6.763601272601468e-20,
 )  # fmt: skip
-# The same in terms of sqrt(w) - 2.868, for 2.236 <= sqrt(w) <= 3.5: relative error 2**-57.7.
+# erfinv(x) / x in terms of sqrt(w) - 2.868, for 2.236 <= sqrt(w) <= 3.5: relative error 2**-57.7.
 ERFINV_MIDDLE = (
     2.70093969802731, 0.9987240362350063, 0.013155506729288675, -0.011334769106646644, 0.008426662286649312,
     -0.004743668337534428, 0.0014410605984351513, 0.0002887808511485086, -0.0005514593167905583,
@@ -73,7 +73,7 @@ ERFINV_MIDDLE = (
     1.4614222629070566e-06, -6.695870111437333e-06, 2.8161747545135153e-06, 2.057134304113174e-07,
     -6.917262941902456e-07, 1.6702924849828463e-07, 5.2421943321220764e-08,
 )  # fmt: skip
-# The same in terms of sqrt(w) - 4.755, for 3.5 <= sqrt(w) <= 6.01, which is beyond float64's last number below 1: 2**-57.3.
+# erfinv(x) / x in terms of sqrt(w) - 4.755, for 3.5 <= sqrt(w) <= 6.01, which is beyond float64's last number below 1: 2**-57.3.
 ERFINV_FAR = (
     4.602377915369012, 1.0103248652490946, 4.985649966243269e-05, -0.0003027886887164123, 0.00010475864549861235,
     -2.781448512799155e-05, 6.727635879669675e-06, -1.664339308042241e-06, 5.123136490361304e-07,
@@ -87,14 +87,14 @@ ERF_IS_ONE = {32: 3.93, 64: 6.0}  # here erf rounds to 1, and so do the formulas
 
 
 def erf(x: Value) -> Value:
-    """The error function."""
+    """Emit the error function."""
     size = smaller(x.abs(), ERF_IS_ONE[x.format.bits])
     magnitude = erf_from_table if x.format.bits == 32 else erf_in_two_parts
     return magnitude(size).with_sign_of(x)
 
 
 def erf_from_table(size: Value) -> Value:
-    """A polynomial around the nearest of some centres: in float32."""
+    """Emit erf in float32: a polynomial around the nearest of some centres."""
     entry = nearest_multiple(size, PER_UNIT)
     d = size - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
@@ -104,26 +104,26 @@ def erf_from_table(size: Value) -> Value:
 
 
 def erf_in_two_parts(size: Value) -> Value:
-    """A polynomial near 0, 1 - erfc(size) elsewhere: in float64."""
+    """Emit erf in float64: a polynomial near 0, and 1 - erfc(size) elsewhere."""
     near = fma(polynomial(size * size, ERF_TAIL), size, size)
     return select(size < 1.0, near, 1.0 - far_erfc(size))
 
 
 def far_erfc(size: Value) -> Value:
-    """The complementary error function from 1 on, as precise as erf needs it."""
+    """Emit the complementary error function from 1 on, as precise as erf needs it."""
     square, square_low = exact_product(size, size)
     t = (size - CENTRE) / (size + CENTRE)
     return exp_of_minus(square, square_low) * polynomial(t, SCALED_ERFC)
 
 
 def exp_of_minus(high: Value, low: Value) -> Value:
-    """e**-(high + low), for moderate `high` and small `low`."""
+    """Emit e**-(high + low), for moderate `high` and small `low`."""
     r, shifted = reduce_by_ln2(-high, -low)
     return scaled(exp_near_zero(r), shifted)
 
 
 def erfinv(x: Value) -> Value:
-    """Return the inverse error function: x times a polynomial in w = -log(1 - x**2), or in its root where w is large.
+    """Emit the inverse error function: x times a polynomial in w = -log(1 - x**2), or in its root where w is large.
 
     M. Giles, Approximating the erfinv function, 2010. In float32 it is computed in float64 and rounded.
     """

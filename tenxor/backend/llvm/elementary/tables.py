@@ -1,7 +1,7 @@
-"""Look-up in tables of constants, one place for each lane.
+"""Look-up in tables of constants, a place for each lane.
 
-Where vectors have 64 or 32 bytes, which is where AVX-512 or AVX2 is, a table stays in registers: one instruction takes all
-lanes from one of them, or two. Elsewhere it lies in memory, and the lanes are loaded one by one.
+Where vectors have 64 or 32 bytes, as with AVX-512 or AVX2, a table stays in registers: an instruction takes all lanes from one or two
+registers. Elsewhere the table is in memory, and the lanes are loaded in turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,15 @@ from ..builder import Value, fma, larger, select
 from ..formats import SINGLE
 from ..types import DOUBLE, FLOAT, POINTER, array, vector
 
-QUARTER_BITS = 21  # the lowest of a float32, of which those above it begin four steps to a doubling
+QUARTER_BITS = 21  # the lowest bits of a float32, above which the bits begin four steps to a doubling
 HALF_BITS = QUARTER_BITS + 1
 
 
 def intervals(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
-    """What looks tables up that have an entry for each interval of float32, four to a doubling, from the one on that begins with the bits
-    `first`; that serves smaller sizes, too. Intervals are numbered by their bits, and tables turned until the numbers are places in them.
+    """Return a function that emits look-ups in tables with an entry for each interval of float32, four to a doubling.
+
+    The first interval begins with the bits `first`, and also serves smaller magnitudes. Intervals are numbered by their bits, and a table
+    is rotated until these numbers are places in it.
     """
     place = larger(size.as_bits(), first) >> QUARTER_BITS
 
@@ -29,19 +31,25 @@ def intervals(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
 
 
 def steps_of_halves(size: Value, first: float) -> Callable[[Sequence[float]], Value]:
-    """The same of two intervals to a doubling, from `first` on; no size is smaller."""
+    """Return a function that emits look-ups in tables with an entry for each interval of float32, two to a doubling.
+
+    The first interval begins with `first`; no magnitude may be smaller.
+    """
     number = (size.as_bits() - SINGLE.to_bits(first)) >> HALF_BITS
     return lambda table: look_up(table, number)
 
 
 def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
-    """What looks tables up that have an entry for each of the first multiples of 1 / `per_unit`, by the nearest one of a size."""
-    place = fma(size, per_unit, size.format.rounder).as_bits()  # whose lowest bits are the integer that it was rounded to
+    """Return a function that emits look-ups in tables with an entry for each of the first multiples of 1 / `per_unit`.
+
+    The entry for a magnitude is that of the nearest multiple.
+    """
+    place = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
     return lambda table: look_up(table, place)
 
 
 def look_up(table: Sequence[float], places: Value) -> Value:
-    """The entries of a table, 8, 16 or 32 of them, at integer places; these count modulo its length."""
+    """Emit the entries of a table at integer places, modulo its length, which is 8, 16 or 32."""
     bits, vector_bits = places.format.bits, places.type.bits
     target = places.b.module.target
     if (vector_bits == 512 and target.has("avx512f")) or (vector_bits == 256 and bits == 32 and target.has("avx2")):
@@ -50,7 +58,7 @@ def look_up(table: Sequence[float], places: Value) -> Value:
 
 
 def permuted(table: Sequence[float], places: Value) -> Value:
-    """The entries of a table in registers, by instructions that look at no more bits of a place than count."""
+    """Emit the entries of a table in registers. The instructions ignore the higher bits of a place."""
     b, lanes = places.b, places.lanes
     wide, letter = places.type.bits == 512, "s" if places.format.bits == 32 else "d"
     if len(table) > (2 * lanes if wide else lanes):
@@ -68,7 +76,7 @@ def permuted(table: Sequence[float], places: Value) -> Value:
 
 
 def gathered(table: Sequence[float], places: Value) -> Value:
-    """The entries of a table in memory."""
+    """Emit the entries of a table in memory."""
     element = FLOAT if places.format.bits == 32 else DOUBLE
     start = in_memory(places, table)
     if not places.lanes:
@@ -80,7 +88,7 @@ def gathered(table: Sequence[float], places: Value) -> Value:
 
 
 def in_memory(places: Value, table: Sequence[float]) -> Value:
-    """Where a table lies, as a constant of the module."""
+    """Return the pointer to a table, a constant of the module."""
     element = FLOAT if places.format.bits == 32 else DOUBLE
     kind, module = array(element, len(table)), places.b.module
     content = kind.literals(table)

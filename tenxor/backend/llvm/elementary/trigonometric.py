@@ -1,4 +1,4 @@
-"""sin, cos, tan."""
+"""Emit sin, cos and tan."""
 
 from ..builder import Value, fma, select
 from .core import polynomial
@@ -24,7 +24,7 @@ COS_TAIL = {
 
 
 def near_sin(angle: Quadrant) -> Value:
-    """The sine of the reduced angle."""
+    """Emit the sine of the remainder of an angle after its quarter turns."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, SIN_TAIL[r.format.bits])
@@ -32,7 +32,7 @@ def near_sin(angle: Quadrant) -> Value:
 
 
 def near_cos(angle: Quadrant) -> Value:
-    """The cosine of the reduced angle."""
+    """Emit the cosine of the remainder of an angle after its quarter turns."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, COS_TAIL[r.format.bits])
@@ -42,13 +42,13 @@ def near_cos(angle: Quadrant) -> Value:
 
 
 def negated_if_bit(x: Value, bits: Value, position: int) -> Value:
-    """-x where that bit of `bits` is set, else x."""
+    """Emit -x where the bit of `bits` at `position` is set, else x."""
     sign = (bits << (x.format.bits - 1 - position)) & -(1 << (x.format.bits - 1))
     return (x.as_bits() ^ sign).as_float()
 
 
 def sin(x: Value) -> Value:
-    """The sine of x in radians."""
+    """Emit the sine of x in radians."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
     result = negated_if_bit(select(odd, near_cos(angle), near_sin(angle)), angle.quarters, 1)
@@ -56,14 +56,14 @@ def sin(x: Value) -> Value:
 
 
 def cos(x: Value) -> Value:
-    """The cosine of x in radians."""
+    """Emit the cosine of x in radians."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
     return negated_if_bit(select(odd, near_sin(angle), near_cos(angle)), angle.quarters + 1, 1)
 
 
 def tan(x: Value) -> Value:
-    """The tangent of x in radians."""
+    """Emit the tangent of x in radians."""
     if x.format.bits == 32:
         return tan(x.to_double()).to_single()
     angle = reduce_by_half_pi(x)
