@@ -114,9 +114,14 @@ class Generator:
         return {"seed": self._key, "draws": self._draws}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore a state that `state_dict` returned. Raises ArgumentError unless `state` has integers "seed" and "draws"."""
+        """Restore a state that `state_dict` returned. Raises ArgumentError unless `state` has the integers "seed" and "draws", both from 0
+        to 2**64 - 1.
+        """
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
             raise ArgumentError(f"load_state_dict: {described(state)} is not where a generator stands; give what state_dict() gave")
+        for name in ("seed", "draws"):
+            if not 0 <= state[name] < 2**64:
+                raise ArgumentError(f"load_state_dict: {name} is {state[name]}; it must be from 0 to 2**64 - 1")
         note_seeding(self, True)
         self._key, self._draws = state["seed"], state["draws"]
 

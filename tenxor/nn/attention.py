@@ -27,14 +27,16 @@ class KeyValueCache:
     @checked
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append the keys and values of new steps, (batch, heads, steps, width). Return views of the keys and values so far. Raise
-        ShapeError without room.
+        ShapeError for another batch, number of heads or width than those of the cache, and without room.
         """
-        for t in (keys, values):
-            if t.ndim != self.keys.ndim:
-                raise ShapeError(f"KeyValueCache: keys and values are (batch, heads, steps, width), not of shape {t.shape}")
+        batch, heads, length, width = self.keys.shape
+        if keys.ndim != 4 or keys.shape != (batch, heads, keys.shape[2], width) or values.shape != keys.shape:
+            raise ShapeError(
+                f"KeyValueCache: keys {keys.shape}, values {values.shape}; both must be ({batch}, {heads}, steps, {width}), as in the cache"
+            )
         end = self.used + keys.shape[2]
-        if end > self.keys.shape[2]:
-            raise ShapeError(f"KeyValueCache: there is room for {self.keys.shape[2]} steps, and these would be {end}")
+        if end > length:
+            raise ShapeError(f"KeyValueCache: {self.used} steps and {keys.shape[2]} more are too many; the cache has room for {length}")
         self.keys[:, :, self.used : end] = keys
         self.values[:, :, self.used : end] = values
         self.used = end

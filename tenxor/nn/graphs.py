@@ -68,6 +68,12 @@ def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
     return edges[0], edges[1]
 
 
+def _check_adjacency(op: str, adjacency: Tensor, count: int) -> None:
+    """Raise ShapeError unless a matrix of edges has one row and one column for each of `count` nodes."""
+    if adjacency.shape != (count, count):
+        raise ShapeError(f"{op}: adjacency has shape {adjacency.shape}; it must be ({count}, {count}), a row and a column for each node")
+
+
 class GCN(Module):
     """Graph convolution: an affine map of the features of each node and its neighbours, weighted by 1 / sqrt(degree) of both ends.
 
@@ -92,6 +98,7 @@ class GCN(Module):
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
             heard = asarray(adjacency).astype(h.dtype)
+            _check_adjacency("GCN", heard, count)
             scale = (heard.sum(axis=1) + 1.0).rsqrt().expand_dims(1)
             found = (heard @ (h * scale) + h * scale) * scale
         else:
@@ -162,8 +169,7 @@ class GATv2(Module):
 
     def _of_matrix(self, source: Any, target: Any, adjacency: Any) -> Any:
         count = source.shape[0]
-        if adjacency.shape != (count, count):
-            raise ShapeError(f"GATv2: adjacency of shape {adjacency.shape} is to be ({count}, {count}), one row and column for each node")
+        _check_adjacency("GATv2", adjacency, count)
         heard = (adjacency != 0).expand_dims(-1)
         itself = eye(count, dtype=boolean).expand_dims(-1)
         scores = self._scores(source.expand_dims(0), target.expand_dims(1))  # (N to, N from, heads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..creation import asarray
 from ..errors import ArgumentError
 from ..functions.differentiation import no_grad
 from ..functions.joining import concat
@@ -122,9 +123,27 @@ class LBFGS(Optimizer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state_dict` returned. Raise ArgumentError for the state of other parameters."""
         check_fields("load_state_dict", state, history="Sequence")
-        steps = [tuple(each) for each in state["history"]]
+        size = sum(t.size * (2 if t.dtype.is_complex else 1) for t in self.parameters)
+        steps = [_history_entry(entry, size) for entry in state["history"]]
         super().load_state_dict(state)
         self._steps = steps
+
+
+def _history_entry(entry: Any, size: int) -> tuple[Any, Any, float]:
+    """Return one step of a history: the changes of parameters and gradient, tensors of `size` elements, and the inverse of their product.
+
+    Raise ArgumentError for anything else.
+    """
+    check("load_state_dict", "each entry of 'history'", entry, "Sequence")
+    if len(entry) != 3:
+        raise ArgumentError(f"load_state_dict: an entry of 'history' has {len(entry)} items; it must have two tensors and a number")
+    step, change = asarray(entry[0]), asarray(entry[1])
+    if step.shape != (size,) or change.shape != (size,):
+        raise ArgumentError(
+            f"load_state_dict: an entry of 'history' has tensors of shapes {step.shape} and {change.shape}; both must be ({size},), "
+            "an element for each element of the parameters"
+        )
+    return step, change, float(entry[2])
 
 
 def _parts(t: Any) -> list[Any]:

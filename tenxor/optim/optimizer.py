@@ -205,8 +205,9 @@ class Optimizer:
         A state without `counts`, from an earlier version, is read as if each parameter with a state was updated in every step.
         """
         check_fields("load_state_dict", state, steps="int", groups="Sequence", state="Sequence")
-        if len(state["state"]) != len(self.state) or len(state["groups"]) != len(self.groups):
-            raise ArgumentError(f"load_state_dict: the state is of {len(state['state'])} parameters, and here are {len(self.state)}")
+        for name, own, given in (("parameters", self.state, state["state"]), ("groups", self.groups, state["groups"])):
+            if len(given) != len(own):
+                raise ArgumentError(f"load_state_dict: the state has {len(given)} {name}; the optimizer has {len(own)}")
         for its in (*state["groups"], *state["state"]):
             check("load_state_dict", "each group, and what is kept of each parameter,", its, "Mapping")
         given = [{key: asarray(x) for key, x in own.items()} for own in state["state"]]

@@ -304,7 +304,7 @@ def test_what_cannot_be_optimised_is_refused() -> None:
         tx.optim.SGD([x, x])
     with pytest.raises(tx.errors.ArgumentError, match="takes a function"):
         tx.optim.LBFGS([x]).step()
-    with pytest.raises(tx.errors.ArgumentError, match="of 0 parameters"):
+    with pytest.raises(tx.errors.ArgumentError, match="has 0 parameters; the optimizer has 1"):
         tx.optim.SGD([x]).load_state_dict({"steps": 1, "groups": [{}], "state": []})
 
 

@@ -184,3 +184,43 @@ def test_tensors_may_stay_in_the_file(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written_the_system_says_so(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         tx.files.save(tmp_path / "nowhere" / "x", {"x": tx.ones(3)})
+
+
+def test_gcn_refuses_an_adjacency_that_is_not_square_over_its_nodes() -> None:
+    layer = tx.nn.GCN(2, 3)
+    with pytest.raises(tx.errors.ShapeError, match=r"GCN: adjacency has shape \(1, 4\); it must be \(4, 4\)"):
+        layer(tx.ones((4, 2), dtype=tx.float32), adjacency=tx.ones((1, 4)))
+
+
+@pytest.mark.parametrize(("keys", "values"), [((2, 3, 1, 4), (2, 3, 2, 4)), ((2, 1, 2, 4), (2, 3, 2, 4)), ((2, 3, 2, 1), (2, 3, 2, 1))])
+def test_key_value_cache_takes_only_shapes_of_its_own(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
+    cache = tx.nn.KeyValueCache(2, 3, 5, 4)
+    with pytest.raises(tx.errors.ShapeError, match=r"both must be \(2, 3, steps, 4\)"):
+        cache.append(tx.ones(keys, dtype=tx.float32), tx.ones(values, dtype=tx.float32))
+    assert cache.used == 0
+
+
+def test_lbfgs_refuses_a_history_of_other_parameters() -> None:
+    x = tx.nn.Parameter([1.0, 2.0])
+    optimizer = tx.optim.LBFGS([x])
+    state = optimizer.state_dict()
+    for entry in [(tx.ones(1), tx.ones(1), 1.0), (tx.ones(2), tx.ones(2))]:
+        with pytest.raises(tx.errors.ArgumentError, match="an entry of 'history' has"):
+            optimizer.load_state_dict({**state, "history": [entry]})
+    optimizer.load_state_dict({**state, "history": [(tx.ones(2), tx.ones(2), 1.0)]})
+    assert len(optimizer.state_dict()["history"]) == 1
+
+
+def test_optimizer_says_which_groups_a_state_lacks() -> None:
+    optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=0.1)
+    state = optimizer.state_dict()
+    with pytest.raises(tx.errors.ArgumentError, match="the state has 2 groups; the optimizer has 1"):
+        optimizer.load_state_dict({**state, "groups": state["groups"] * 2})
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("seed", 2**70), ("draws", -5)])
+def test_generator_refuses_a_state_out_of_range(name: str, value: int) -> None:
+    generator = tx.random.Generator(3)
+    with pytest.raises(tx.errors.ArgumentError, match=f"{name} is {value}; it must be from 0"):
+        generator.load_state_dict({**generator.state_dict(), name: value})
+    assert generator.state_dict() == {"seed": 3, "draws": 0}
