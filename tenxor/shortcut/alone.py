@@ -1,6 +1,7 @@
 """Launch records for nodes computed by a kernel of their own, built when the fast path finds none.
 
-After a few nodes of one kind, a rule is traced with symbolic sizes. With this rule the generated code makes the records for further sizes.
+After a few nodes of one signature, a record is traced with symbolic sizes. From this the generated code makes the records for further
+sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def have_framed(node: Node) -> None:
     """Build and store the launch record of a pending node, if the node can be computed now.
 
     The fast path calls this function for a node whose recipe has no launch record yet. Do nothing if another thread holds the lock for
-    computing. If nodes of this kind have come up often enough, also trace a size-generic rule for their records.
+    computing. After a few nodes of one signature, also trace a size-generic record.
     """
     if not taken_at_once(lock):
         return

@@ -111,7 +111,7 @@ FUNCTIONS = (
 )
 DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "stood_there")
 
-NUMBERS_LEFT = 1 << 14  # node numbers that other threads may still take from the old counter: the shared one begins beyond them
+NUMBERS_LEFT = 1 << 14  # numbers left for threads still using the old counter; the shared counter begins beyond
 
 stretch_found = Late("tenxor.shortcut.stretches").found  # loaded with the first backward pass of another size
 
@@ -441,7 +441,9 @@ class ShortWay:
         ))
 
     def indexed(self, x: Tensor, key: Any) -> Any:
-        """Return `x[key]` by the fallback, and record the call if `key` has tensors or lists. Convert NumPy arrays first."""
+        """Return `x[key]` after the generated code has declined it. With NumPy arrays in `key`, call the generated code again with tensors;
+        else use the fallback, and record the call if `key` has tensors or lists.
+        """
         ours = key_of_ours(x, key)
         if ours is not key:
             return self.methods["__getitem__"](x, ours)
@@ -484,9 +486,9 @@ class ShortWay:
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:
-            view = self.methods["__getitem__"](x, key)  # with the spec that the generated code finds
+            view = self.methods["__getitem__"](x, key)  # so that the spec is the one found by generated code
             return view.storage is x.storage and learn_write(view, value, lambda: _may_be(view, value))
-        except TenxorError:  # the fallback raises it with its own message
+        except TenxorError:  # raised by the fallback, with a better message
             return False
 
 
