@@ -1,7 +1,6 @@
 """Launch records for nodes computed by a kernel of their own, built when the fast path finds none.
 
-After a few nodes of one signature, a record is traced with symbolic sizes. From this the generated code makes the records for further
-sizes.
+After a few nodes of one signature, a record is traced with symbolic sizes, and the generated code then makes records for further sizes.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from ..sizes import Number, Size, terms_of
 from ..target import Target
 from .limits import LARGEST
 
-LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY, SIZED = range(10)
+LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY, SIZED = range(10)  # argument kinds
 # Lengths in integers: the head of a node's kernel call, of one in a graph, and of one in a plan; an entry for a node whose references are
 # counted; an argument; and an extra output of a kernel.
 HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 7, 11, 3, 5, 3
@@ -54,9 +54,9 @@ with_frames: list[Recipe | Plan] = []
 
 
 class Shared(bytes):
-    """A launch record shared by recipes of all sizes made by one rule.
+    """A launch record shared by recipes of all sizes made by one size-generic template (`Rule`).
 
-    It refers to the plan with its kernel, so the kernel stays in memory. The record is dropped together with the rule and the recipes.
+    It refers to the plan with its kernel, so the kernel stays in memory. The record is dropped together with the template and the recipes.
     """
 
     plan: Plan
@@ -148,7 +148,7 @@ def _has_none(recipe: Recipe, reads: Recipe) -> bool:
 def pattern_alone(
     recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]
 ) -> tuple[Pattern, Sequence[Node | Scalar]]:
-    """Return the graph signature of a recipe, or of a sum `recipe` over a `product`, and the sources in it.
+    """Return the graph signature of a recipe, or of a sum `recipe` over a `product`, and the sources in the signature.
 
     Each source is a new node or scalar, so no two are the same: operands that coincide in one call may differ in the next.
     """
@@ -315,7 +315,8 @@ class Template:
     def of(cls, pattern: Pattern, number_of: Mapping[int, int], plan: Plan, places: Sequence[int]) -> Template | None:
         """Return the template of a plan for `pattern`; None if the plan has more than one kernel, or reads offset tables.
 
-        See `written` for `number_of` and `places`.
+        `number_of` maps the `id` of each source to its index in the launch record. `places` maps the offsets of `pattern` to offsets of the
+        record, or to -1 if the record lacks the offset.
         """
         call = plan.steps[0].filling if len(plan.steps) == 1 else None
         if not isinstance(call, Call) or call.flagged or plan.more:

@@ -183,7 +183,8 @@ class Call(NamedTuple):
         """Trace a size-generic template with `look`, if it is time, and store it if `is_right` accepts it.
 
         It is time after `FEW` calls of the signature, and later if templates of this signature turned out to fit single values only. If
-        tracing fails, the signature is marked, and later calls are not traced. While another thread is computing, tracing is postponed.
+        tracing fails, the signature is marked, and later calls are not traced; after `MOST_TRACES` traces in a process each further trace
+        fails. While another thread is computing, tracing is postponed.
         """
         global _traces
         known = _known.get(self.kind)

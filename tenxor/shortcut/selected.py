@@ -12,14 +12,14 @@ from ..storage import Storage
 from ..tensor import Tensor
 
 LEAST = 1 << 16  # bytes of a tensor from which a selection stays pending
-finishers: list[Callable[[Node], bool]] = []  # the generated function that finishes a selection and returns whether it did; one, or none
+finishers: list[Callable[[Node], bool]] = []  # the generated function to finish a selection, if any; it returns whether it succeeded
 
 
 class Selected:
-    """How to finish a node that holds the elements, or rows, selected by a mask.
+    """The deferred computation of a node with the elements, or rows, selected by a mask.
 
-    The sources of the node are this object, the node of the tensor and the node of the mask. `spec` and `offset` say how the tensor's node
-    is viewed, `mask_spec` and `mask_offset` how the mask's is. `frame` tells the generated code how rows and mask are stored.
+    The sources of the node are this object, the tensor's node and the mask's node. `spec` and `offset` are the view of the tensor's node,
+    `mask_spec` and `mask_offset` the view of the mask's. `frame` tells the generated code how rows and mask are stored.
     """
 
     __slots__ = ("frame", "mask_offset", "mask_spec", "offset", "spec")
@@ -28,7 +28,7 @@ class Selected:
         self.spec, self.offset, self.mask_spec, self.mask_offset, self.frame = spec, offset, mask_spec, mask_offset, frame
 
     def finish(self, node: Node) -> None:
-        """Copy the selected elements into memory and give it to the node."""
+        """Copy the selected elements into memory, and give that memory to `node`."""
         if any([finisher(node) for finisher in finishers]):
             return
         _, x, mask = node.sources
