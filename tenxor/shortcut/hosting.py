@@ -51,7 +51,7 @@ _OF_NUMBERS = (float64, float32, int64)  # dtypes that the generated code reads 
 def listening() -> Iterator[list[Heard]]:
     """Collect the reports of external computations in this thread while the context is open, and yield them as a growing list.
 
-    Contexts may be nested: an inner context passes its reports on to the outer one when it ends.
+    Contexts may be nested: at its end, an inner context passes the reports on to the outer context.
     """
     me, heard = get_ident(), list[Heard]()
     outer = _heard.get(me)
@@ -99,12 +99,11 @@ def made_in_place(
 def how_they_lie(
     how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], numbers: Sequence[Any] = ()
 ) -> tuple[list[tuple[int, int, Seen]], DType | None] | None:
-    """Return where the operands of a direct call are stored, and the dtype of the scalar argument among them; None if no direct call reads
-    them.
+    """Return where the operands of a direct call are stored, and the dtype of the scalar argument among them.
 
-    Each operand is given as the index of the tensor argument that shares its storage, the offset from that tensor's first element in bytes,
-    and the shape and strides. A scalar argument has the index after the last tensor; the dtype is None without one. Every tensor must be
-    read, and each operand must belong to exactly one tensor.
+    An operand is given as the index of the tensor argument with the same storage, the offset from that tensor's first element in bytes, and
+    shape and strides. A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each
+    operand belongs to exactly one tensor, and every tensor is read.
     """
     read, seen, number = set[int](), list[tuple[int, int, Seen]](), None
     is_looked_for = isinstance(how, Order) and how.name == "searchsorted" and len(numbers) == 1 and is_number(operands[-1], numbers[0])
@@ -132,7 +131,7 @@ def floats_of(operands: Sequence[Tensor]) -> int:
 def parts_of(found: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
     """Return the results of a recorded function as a tuple of tensors.
 
-    Return None unless the tensors correspond to `results` one to one, each being the result itself or a view of all elements.
+    Return None unless each tensor corresponds to an item of `results`, as the result itself or a view of every element.
     """
     parts = found if isinstance(found, tuple) else (found,)
     if len(parts) != len(results):
@@ -177,7 +176,7 @@ def sized(dtype: DType) -> Sized:
 def is_number(t: Tensor, number: Any) -> bool:
     """Return whether `t` is a 0-d tensor made from the Python scalar `number`.
 
-    Only dtypes that generated code reads scalars in are accepted, and tensors that derivatives follow are not.
+    The dtype must be one that generated code reads scalars in, and derivatives must not follow `t`.
     """
     if t.shape or t.dtype not in _OF_NUMBERS or t.node.past is not None:
         return False
@@ -210,7 +209,7 @@ def turned(compute: Callable[..., Any], places: Sequence[int], shapes: Sequence[
 def place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
     """Return the index of the only tensor in `tensors` with the same elements in memory as `x`, in the same order.
 
-    Return None if there is no such tensor, or more than one.
+    Return None if no tensor, or more than one, fits.
     """
     if type(x) is not Tensor or not x.spec.gapless:
         return None

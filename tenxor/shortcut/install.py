@@ -151,7 +151,7 @@ _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.PO
 
 
 def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
-    """Return the linked library of generated code for these objects, and a text about its origin. Emit code only on a cache miss."""
+    """Return the linked library of generated code for `objects`, and its origin as text. Emit code only on a cache miss."""
 
     def emitted() -> str:
         from ..backend.llvm.builder import Module
@@ -164,9 +164,9 @@ def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
 
 
 class ShortWay:
-    """The objects that the generated code refers to and, after `linked`, the code itself with everything it keeps alive. Building has no
-    effect outside this object, so it may be abandoned at any point. Then `begin` announces it to other modules, once and for good;
-    `install` puts the generated methods into `Tensor`, and `remove` takes them out, each in one step. `aside` disables them for a while.
+    """The Python objects used by the generated code and, after `linked`, the code itself with everything kept alive for it. Building has no
+    effect outside this object, so a build may be abandoned. Then `begin` announces the code to other modules, for good; `install` puts
+    the generated methods into `Tensor`, and `remove` takes them out, each in a single step. `aside` disables them for a while.
     """
 
     def __init__(self) -> None:
@@ -282,7 +282,7 @@ class ShortWay:
         self.named, self.objects = named, Objects(named)
 
     def linked(self, aside: Callable[[], AbstractContextManager[None]]) -> ShortWay:
-        """Link the generated code, create the objects that call it, and return `self`. Nothing calls them before `install`."""
+        """Link the generated code, create the objects to call it, and return `self`. Nothing calls them before `install`."""
         named = self.named
         self.library, self.origin = linked(self.objects, compiler())
         self.block_type = named["Block"] = self._block_type()
@@ -324,7 +324,7 @@ class ShortWay:
         for kind, counter in (("node", "_number"), ("recipe", "_recipe_number")):
             first = getattr(nodes, counter)() + NUMBERS_LEFT
             ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = first
-            setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # one counter for Python and generated code
+            setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # a counter shared by Python and generated code
         self._keep_specs()
         Program.worked_out = self._function("worked_out", Kind.SOME)
         attributes.tell()
@@ -332,7 +332,7 @@ class ShortWay:
         forgetting.extend((frames.forget, wholes.forget, likewise.forget, forget_made))
 
     def _own(self, method: Method) -> Any:
-        """Return the fallback of a method in Python; it also records its results if the fast path can replay them."""
+        """Return the fallback of a method in Python, with recording of the results if the fast path can replay them."""
         own = self.replaced[method.name]
         name = method.name
         if method.in_place:
@@ -397,7 +397,7 @@ class ShortWay:
         return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
 
     def install(self) -> None:
-        """Install the fast path in one step: no method is visible before the code it calls. No user code may run meanwhile."""
+        """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
         pool.small, pool.release_small = self.counts, self.release
         pool.relieved()
         hooks: tuple[tuple[list[Any], list[Any]], ...] = (
@@ -482,11 +482,11 @@ class ShortWay:
             learn_masked_write(x, key, value)
 
     def _learnt(self, x: Tensor, key: Any, value: Any) -> bool:
-        """Return whether a write of such a value over such a view was recorded now, for the fast path to repeat."""
+        """Return whether a write like this was recorded now, for the fast path to repeat."""
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:
-            view = self.methods["__getitem__"](x, key)  # so that the spec is the one found by generated code
+            view = self.methods["__getitem__"](x, key)  # by generated code, to get the spec used there
             return view.storage is x.storage and learn_write(view, value, lambda: _may_be(view, value))
         except TenxorError:  # raised by the fallback, with a better message
             return False

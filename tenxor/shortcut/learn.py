@@ -70,8 +70,8 @@ def learning(
 ) -> Callable[..., Any]:
     """Return a method that calls the fallback `own` and records its result under `name`.
 
-    A call seen for the first time is recorded for its exact sizes. After a few calls of one signature, a size-generic template is traced
-    too. `words_of` returns words to store with the template, from the same arguments, or None to prevent recording.
+    A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. `words_of` returns
+    words to store with the template, from the same arguments, or None to prevent recording.
     """
 
     def method(*args: Any, **named: Any) -> Any:
@@ -115,8 +115,8 @@ def learning(
 def telling(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that calls the fallback `own`, and records the direct call announced by `own`.
 
-    The result size of `own` may depend on values, so its result is no template. Instead `own` announces with `functions.hosted.tell` how
-    generated code can compute it. A call without exactly one announcement is recorded as impossible to replay.
+    The result size of `own` may depend on values, so no template can describe the result. Instead `own` announces with
+    `functions.hosted.tell` how generated code can compute it. A call without exactly one announcement is recorded as impossible to replay.
     """
 
     def method(*args: Any, **named: Any) -> Any:
@@ -175,10 +175,10 @@ def _by_place(own: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], found: Any, heard: Sequence[Heard]) -> Made | None:
-    """Return the template of a result that NumPy computed at once, as reported in `heard`; None if NumPy did not compute it.
+    """Return the template of a result computed by NumPy at once, as reported in `heard`; None if NumPy did not compute the result.
 
-    The template holds a direct call if there is one, else a function of NumPy arrays. If arguments share a storage, the call is repeated
-    with a storage for each, since a report does not tell them apart.
+    The template holds a direct call if possible, and otherwise a function of NumPy arrays. If arguments share a storage, the call is
+    repeated with a storage for each, since a report does not tell them apart.
     """
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
     if len(heard) == 1 and share(tensors):
@@ -238,8 +238,8 @@ def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], ar
 def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
     """Return the cache key of the arguments after the first tensor `x`; None if no key can hold one of them.
 
-    Keyword names follow the arguments. If derivatives follow some arguments, the key ends with `FOLLOWED` and a bit mask of them, since the
-    method may then make other nodes.
+    Keyword names follow the arguments. If derivatives follow an argument, the key ends with `FOLLOWED` and a bit mask of such arguments,
+    since the method may then make different nodes.
     """
     keys = keys_of(given)
     if keys is None:
@@ -294,7 +294,7 @@ def learn_creation(name: str, made: Made, own: Callable[..., Any], args: Sequenc
 
 
 def keys_of(given: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return the cache keys of some arguments as a tuple; None if no key can hold one of them."""
+    """Return the cache keys of the arguments as a tuple; None if no key can hold one of them."""
     keys = tuple([key_of(x) for x in given])
     return None if any([k is None and x is not None for k, x in zip(keys, given, strict=True)]) else keys
 
@@ -315,10 +315,10 @@ def _told_apart(own: Callable[..., Any], args: Sequence[Any], named: dict[str, A
 
 
 def _apart(given: Sequence[Any]) -> list[Any]:
-    """Return the arguments, with a new storage for each tensor that shares one with an earlier argument or lies in externally shared
-    memory.
+    """Return the arguments with separate storages: new ones for shared storages, and for externally shared memory.
 
-    The contents are copied only for the latter: a result that reads externally shared memory is computed at once, so it has no recipe.
+    Contents are copied only from externally shared memory: a result computed from that memory is computed at once, so it would have no
+    recipe.
     """
     found, met = [], set[int]()
     for x in given:
@@ -365,10 +365,9 @@ def learn(
 
 
 def key_of(x: object) -> object:
-    """Return what stands for an argument in cache keys; None for an argument that no key can hold, and for None itself.
+    """Return the cache key of an argument; None for an argument that no key can hold, and for None itself.
 
-    A tensor is represented by its spec. Values that are equal but not the same argument get different keys: 1, True and 1.0, or zeros of
-    both signs.
+    The key of a tensor is its spec. Equal values that are different arguments get different keys: 1, True and 1.0, or zeros of both signs.
     """
     if type(x) is Tensor:
         return x.spec
@@ -404,7 +403,7 @@ def learning_operation(op: Op, own: Callable[..., Any], comes_last: bool = False
 def learning_any_operation(own: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method `(x, op, *others)` that calls the fallback `own`, and traces a size-generic template after a few calls.
 
-    `own` applies the operation `op` to `x` and the other operands, and records the result for concrete sizes by itself.
+    `own` applies the operation `op` to the operands, and records the result for concrete sizes by itself.
     """
 
     def method(x: Any, op: Op, *others: Any) -> Any:
@@ -449,9 +448,9 @@ def _key_of(x: Any) -> object:
 
 
 def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return an in-place operator that calls the fallback `own`, such as `x += y`; or the generated code, once the write is recorded.
+    """Return an in-place operator, such as `x += y`, by the fallback `own`, or by the generated code once the write is recorded.
 
-    For a part of a storage, up to `updates.LARGEST` bytes, it records how a result of `op` is written over such a part, and calls `again`,
+    If `x` is a part of a storage, up to `updates.LARGEST` bytes, record how a result of `op` is written over the part, and call `again`,
     the generated method.
     """
 
@@ -491,6 +490,6 @@ def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
 
 def is_computed(node: Node) -> bool:
     """Compute a node if possible, and return whether it is in memory."""
-    with suppress(MemoryError, IndexOutOfRange):  # the caller that asks for the values gets the error
+    with suppress(MemoryError, IndexOutOfRange):  # reported when values are asked for
         realize(node)
     return node.buffer is not None

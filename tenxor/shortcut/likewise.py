@@ -1,10 +1,10 @@
 """Size-generic templates: calls recorded for some sizes are replayed for further sizes without the fallback.
 
-The result of a call is stored under the specs of its arguments (`learn.py`). The signature of a call (its kind, `code/kinds.py`) is what
-remains of specs and arguments without their numbers, except which numbers are equal, 0 or 1. After a few calls of one signature, the
-fallback runs once with placeholders whose shapes and strides are symbolic `Size`s. These record every comparison made with them. The
-comparisons become guards, and the result with its symbolic sizes becomes a size-generic template (`Rule`), by which the generated code
-makes results (`code/rules.py`). Nothing is guessed: numbers for which a guard fails are recorded for their exact sizes.
+The result of a call is stored under the specs of its arguments (`learn.py`). The signature of a call (its kind, `code/kinds.py`) consists
+of the specs and arguments without their numbers, and of the information which numbers are equal, 0 or 1. After a few calls of one
+signature, the fallback runs once with placeholders, whose shapes and strides are symbolic `Size`s. Every comparison made with a `Size` is
+recorded as a guard. The result with its symbolic sizes becomes a size-generic template (`Rule`), used by the generated code to make results
+(`code/rules.py`). Nothing is guessed: numbers that fail a guard are recorded for their exact sizes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Machine(NamedTuple):
     aside: Callable[[], AbstractContextManager[None]]
 
 
-machine: list[Machine] = []  # empty until the fast path is installed, then one item
+machine: list[Machine] = []  # empty until the fast path is installed, then a single item
 
 
 class Kind(Known[Program]):
@@ -96,7 +96,8 @@ class Call(NamedTuple):
         """Return the signature and the numbers of a call of `name`; None for arguments that no signature can hold.
 
         `names` are the names of the last arguments `given`, and `more` are shapes with further numbers. `followed` is a bit mask of the
-        arguments followed by derivatives, if the method then makes other nodes. A scalar that matters only by type is given as its type.
+        arguments followed by derivatives, if the method then makes different nodes. A scalar whose value does not matter is given as its
+        type.
         """
         found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more), followed)
         if found is None:
@@ -132,7 +133,7 @@ class Call(NamedTuple):
     ) -> None:
         """Trace a size-generic template from the fallback `own`, if it is time.
 
-        `made` is the template just recorded for these arguments; do nothing if it is None. `words_of` returns the words stored with the
+        `made` is the template just recorded for the arguments; do nothing if `made` is None. `words_of` returns the words stored with the
         template for given arguments.
         """
         if made is not None:
@@ -206,7 +207,7 @@ class Call(NamedTuple):
 
 
 def is_known(x: Tensor) -> bool:
-    """Return whether a tensor is a scalar whose Python value is known."""
+    """Return whether a tensor is a scalar with a known Python value."""
     return type(x.storage) is Element and x.storage.known(x.dtype) is not None
 
 
@@ -248,10 +249,10 @@ def _traced(
 
 
 def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> list[Words]:
-    """Return the size-generic launch records of the nodes of a result; a product and its sum share the sum's record.
+    """Return the size-generic launch records of the nodes of a result; a product has no record, since its sum computes it.
 
-    `like` is the template with concrete sizes, of `tensors`; `made` is the symbolic one, of `stand_ins`. Nodes that can fail at run time
-    get `NEVER`.
+    `like` is the template with concrete sizes, of `tensors`; `made` is the symbolic template, of `stand_ins`. Nodes that can fail at run
+    time get `NEVER`.
     """
     frames = list[Words]()
     memory = [t.storage.node.recipe.done for t in tensors]
@@ -288,7 +289,7 @@ def stand_ins(traced: Traced, args: Sequence[Any], named: Mapping[str, Any]) -> 
 def stand_in(traced: Traced, x: Any) -> Any:
     """Return a placeholder for an argument, with symbolic sizes for its numbers.
 
-    The placeholder of a tensor has no memory; it has a tape node if `x` has one.
+    The placeholder of a tensor has no memory. It has a tape node if derivatives follow `x`.
     """
     if type(x) is Tensor:
         layout, held = traced.layout(x.spec.layout), traced.numbers(x.storage.node.shape)
@@ -331,7 +332,7 @@ def _are_alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 def are_equal(one: Recipe, other: Recipe) -> bool:
     """Return whether two recipes compute the same from the same sources.
 
-    Equal recipes are one object, except after one was evicted from the cache.
+    Equal recipes are a single object, unless the cache evicted the first.
     """
     if one.op is not other.op or (one.shape, one.dtype, one.dtypes) != (other.shape, other.dtype, other.dtypes):
         return False

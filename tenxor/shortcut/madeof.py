@@ -19,7 +19,7 @@ MOST_PARTS = 256
 def view_of(x: Tensor, found: Tensor) -> Made | None:
     """Return the template of a result that is `x` itself or a view of its storage.
 
-    Return None for any other result, and for a transient layout.
+    Return None for a different result, and for a transient layout.
     """
     if found is x:
         return Made(x.spec, kind=itself)
@@ -80,7 +80,7 @@ def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | Non
 
 
 def _as_recorded(order: list[Node], inputs: Sequence[Node], began: int) -> list[Node]:
-    """Return the nodes, sources first, in the order in which the tape recorded them: the backward pass adds cotangents in that order."""
+    """Return the nodes, sources first, in the order of the tape: the backward pass adds cotangents in that order."""
     recorded = [node for node in order if type(node.past) is Past]
     recorded.sort(key=lambda node: node.past.number)  # type: ignore[union-attr]
     found: list[Node] = []

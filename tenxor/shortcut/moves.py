@@ -55,9 +55,9 @@ def key_of_ours(x: Tensor, key: Any) -> Any:
 
 
 def _part_of_ours(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
-    """Return item `k` of a tuple key with NumPy arrays, lists of integers, and masks of one axis replaced by tensors and integers.
+    """Return item `k` of a tuple key with NumPy arrays, lists of integers, and masks of a single axis replaced by tensors and integers.
 
-    A mask is replaced by the indices of its true elements, if the mask is in memory and as long as its axis.
+    A mask as long as the axis, and in memory, is replaced by the indices of its true elements.
     """
     part = key_of_ours(x, key[k])
     if type(x) is not Tensor:
@@ -80,7 +80,7 @@ def _size_at(x: Tensor, key: tuple[Any, ...], k: int) -> int:
 
 
 def _are_at_hand(key: object, dtypes: Sequence[DType] = INDICES) -> bool:
-    """Return whether `key` is a non-empty tensor of one of the dtypes in memory; compute a small pending one first."""
+    """Return whether `key` is a non-empty tensor of one of the dtypes in memory; if pending and small, compute the tensor first."""
     if type(key) is not Tensor or key.dtype not in dtypes or not key.ndim or not key.size:
         return False
     compute_if_small(key.storage)
@@ -88,10 +88,10 @@ def _are_at_hand(key: object, dtypes: Sequence[DType] = INDICES) -> bool:
 
 
 def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
-    """Return a view of `x` and an index tensor along its first axis, equivalent to `key` for a write; else None.
+    """Return a view of `x` and an index tensor along the view's first axis, equivalent to `key` for a write; None if that is impossible.
 
-    `key` has several index tensors of one shape, or one index tensor with integers or slices before it. If an index is out of range, return
-    None, so that the fallback raises the error.
+    `key` has several index tensors of one shape, or a single index tensor after integers or slices. If an index is out of range, return
+    None, and the fallback raises the error.
     """
     if type(x) is not Tensor or type(key) is not tuple or not x.size or x._has_past() or x.storage.node.traced:
         return None
@@ -121,7 +121,7 @@ def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
 
 def _places_at(keys: Sequence[Any], sizes: Sequence[int], at: Any = None) -> Any:
-    """Return the flat indices, in row-major order, that index tensors select of axes with these sizes; None if one is out of range.
+    """Return the flat indices, in row-major order, selected by index tensors of axes with these sizes; None if an index is out of range.
 
     `at` holds flat indices along further axes in front, or is None.
     """
@@ -136,9 +136,10 @@ def _places_at(keys: Sequence[Any], sizes: Sequence[int], at: Any = None) -> Any
 
 
 def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
-    """Record the copy descriptor by which such a key, an index tensor, a mask or a list of integers, selects rows of such a tensor.
+    """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list of
+    integers.
 
-    If rows cannot be copied by a descriptor, record this. After a few calls of one signature, also trace a size-generic template.
+    If no descriptor can copy the rows, record this. After a few calls of one signature, also trace a size-generic template.
     """
     if type(key) is list and set(map(type, key)) != {int}:
         return
@@ -184,10 +185,10 @@ def gathered(x: Tensor, *parts: Any) -> Any:
 
 
 def among_slices(x: Tensor, key: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return a view and the key with which it gives the same as `x` with index tensors and slices; else None.
+    """Return a view of `x` and an equivalent key without slices, for a key of index tensors and slices; None for other keys.
 
-    In the returned key the class `slice` stands for a whole axis. Return None if the key has other items, or neither a slice nor an
-    ellipsis, or more items than `x` has axes.
+    In the returned key the class `slice` stands for a whole axis. Return None, too, if the key has neither a slice nor an ellipsis, or more
+    items than `x` has axes.
     """
     kinds = list(map(type, key))
     rests = kinds.count(_REST)
@@ -290,7 +291,7 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
 def learn_joined(
     op: str, pieces: Sequence[Any], others: tuple[Any, ...], named: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how to join such tensors by copies, or that copies alone cannot join them."""
+    """Record how to join tensors like `pieces` by copies, or that copies alone cannot join them."""
     if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor}:
         return
     given = (*others, *named.values(), *named)

@@ -1,6 +1,6 @@
-"""A switch that suppresses eager evaluation by the fast path, in all threads, while a recorder looks at the nodes made by a method.
+"""A switch to suppress eager evaluation by the fast path, in every thread, while a recorder looks at the nodes made by a method.
 
-Without it the fast path computes some nodes at once, so that pending nodes do not keep much memory alive.
+By default the fast path computes a node at once if it would otherwise keep much memory alive while pending.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ..locking import reentrant
 from ..undisturbed import undisturbed
 
-patience = ctypes.c_int64()  # the number of open contexts, which the generated code reads
+patience = ctypes.c_int64()  # the number of open contexts, read by the generated code
 _looking: list[object] = []
 _telling = reentrant()
 

@@ -1,6 +1,7 @@
-"""Programs of direct calls: the integers by which generated code computes a result on our memory (`code/looping.py`, `code/ordering.py`).
+"""Programs of direct calls: integers that tell generated code how to compute a result on our memory (`code/looping.py`,
+`code/ordering.py`).
 
-A program begins with its opcode: `CALL` for a C loop of NumPy, or one of the constants `SORT` to `UNIQUE`.
+A program begins with an opcode: `CALL` for a C loop of NumPy, or a constant from `SORT` to `UNIQUE`.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
 
 
 def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> Sequence[int] | None:
-    """Return the program of a direct call as integers, of which some may be symbolic sizes; None if a program needs more than integers.
+    """Return the program of a direct call as integers, possibly symbolic sizes; None if a program needs more than integers.
 
-    `operands`, `results` and `floats` are as in `program_of`.
+    `operands` and `results` say how tensors are stored, and `floats` is the number of real floats in the first operand.
     """
     if isinstance(how, Loop):
         words = None if how.wider or len(how.between) % 8 else words_of(how, operands, results, floats)
@@ -68,9 +69,10 @@ def _words_of(how: Order | Count, operands: Given) -> Sequence[int] | None:
 
 
 def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
-    """Return the program of a loop for single precision that computes in double precision, as NumPy does; None if it needs too much memory.
+    """Return the program of a loop in double precision for data in single precision, as NumPy computes them; None if it needs too much
+    memory.
 
-    The operands are converted into scratch memory, the loop runs there, and its results are rounded.
+    The operands are converted into scratch memory, the loop runs on them, and the results are rounded.
     """
     item = SINGLE * floats // prod(operands[0][2][0]) if floats else SINGLE
     words, places, lie, end = list[int](), list[int](), list[Seen](), 0
@@ -86,7 +88,7 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
         end += prod(shape) * 2 * item
     for k, ((shape, _), item) in enumerate(zip(results, items, strict=True)):
         places.append(end)
-        if k == how.counts:  # integers, which are not rounded
+        if k == how.counts:  # an integer result, not rounded
             words += (end, -prod(shape))
             lie.append((shape, _dense(shape, item)))
             end += prod(shape) * item
@@ -140,8 +142,8 @@ def _dense(shape: Sequence[int], item: int) -> tuple[int, ...]:
 
 
 def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """Return the program that sorts rows along the last axis, or the positions of their elements; None if the operand is empty or its copy
-    is not simple.
+    """Return the program to sort rows along the last axis, or positions in them; None if the operand is empty or not copied by simple
+    loops.
     """
     (_, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
@@ -161,7 +163,7 @@ _LOOKED_FOR = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """Return the program that finds elements among sorted ones; None unless one loop walks each operand."""
+    """Return the program of a search for elements in a sorted array; None unless one loop walks each operand."""
     words = [_LOOKED_FOR[how.name], SEARCHED.index(how.dtype), int(how.right)]
     more = _lying(operands)
     return None if more is None else (*words, *more)
@@ -197,13 +199,13 @@ def _lying(operands: Given) -> list[int] | None:
 
 
 def _bincount(how: Count, operands: Given) -> tuple[int, ...] | None:
-    """Return the program that counts integers, or sums their weights; None unless one loop walks each operand."""
+    """Return the program to count integers, or to sum their weights; None unless one loop walks each operand."""
     words = _lying(operands)
     return None if words is None else (BINCOUNT, COUNTED.index(how.dtype), how.least, len(operands) - 1, *words)
 
 
 def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """Return the program that finds distinct elements, from a sorted copy; None if the operand is empty or its copy is not simple."""
+    """Return the program to find distinct elements, from a sorted copy; None if the operand is empty or not copied by simple loops."""
     (which, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
         return None
@@ -224,7 +226,7 @@ def _by_keys(how: Order, operands: Given) -> tuple[int, ...] | None:
 
 
 def _best(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """Return the program that finds the largest or smallest elements of rows along the last axis.
+    """Return the program to find the largest or smallest elements of rows along the last axis.
 
     Return None unless one loop walks the rows, and `MOST_BEST` elements or fewer are wanted.
     """

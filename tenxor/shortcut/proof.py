@@ -51,9 +51,9 @@ def prove_layout() -> None:
 
 
 def _as_read(n: int) -> int | None:
-    """Return a Python integer as the generated code reads it, or None if it declines.
+    """Return a Python integer as the generated code reads it, or None if the code declines.
 
-    It reads integers of one digit, and integers of two digits that are not negative.
+    The generated code reads integers of a single digit, and nonnegative integers of two digits.
     """
     words = words_of(n, DIGITS + 8)
     head, low, high = words[SIZE // 8], words[DIGITS // 8] % (1 << 32), words[DIGITS // 8] >> 32

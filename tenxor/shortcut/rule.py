@@ -58,9 +58,9 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[Number], plan: Plan | None, *, is_shared: bool = False) -> Frame:
-        """Return the packed record of words that may be symbolic.
+        """Return the packed record of words, some possibly symbolic.
 
-        If `is_shared` is set and no word is symbolic, the packed words are a `Shared` record, which all sizes use as it is.
+        If `is_shared` is set and no word is symbolic, the packed words are a `Shared` record, used unchanged for every size.
         """
         places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
         packed = struct.pack(f"={len(words)}q", *[0 if isinstance(word, Size) else word for word in words])

@@ -20,7 +20,7 @@ def signature(function: Any) -> str:
     defaults = dict(zip(reversed(plain), reversed(function.__defaults__ or ()), strict=False)) | by_name
 
     def said(name: str) -> str:
-        """Return a parameter's text, with its default if it has one."""
+        """Return a parameter's text, with the default value if present."""
         return f"{name}={_literal(defaults[name])!r}" if name in defaults else name
 
     parts = [f"${plain[0]}", *map(said, plain[1:])]
@@ -37,7 +37,7 @@ def signature(function: Any) -> str:
 
 
 def _literal(default: Any) -> Any:
-    """Return a default value if its type is simple; else the value of its `repr` read as a literal, or None if that fails.
+    """Return a default value of a simple type; convert a value of another type to the literal that its `repr` denotes, or to None.
 
     The second case is a `Default` instance: the function uses the instance to recognise an omitted argument.
     """

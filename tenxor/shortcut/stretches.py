@@ -1,8 +1,8 @@
-"""Size-generic replay of tape segments: the backward steps recorded for one segment serve segments of the same signature.
+"""Size-generic replay of tape segments: the backward steps recorded for a segment serve further segments of the same signature.
 
-A segment of the tape has a signature too: its outline (`derivatives/outline.py`) without numbers. After a few segments of one signature,
-the backward pass runs through one with symbolic sizes, and its steps become a size-generic template. Calls are treated likewise in
-`likewise.py`.
+The signature of a tape segment is its outline (`derivatives/outline.py`) without numbers. After a few segments of one signature, the
+backward pass runs through a segment with symbolic sizes, and the resulting steps become a size-generic template. `likewise.py` treats calls
+in the same way.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def have_apart(node: Node, which: int) -> None:
 
 
 def _apart(recipe: Recipe, which: int) -> object:
-    """Return a recipe that reads copies of the sources in `which`, and the recipes of these copies (None for the other sources).
+    """Return a recipe with copies of the sources in `which` as operands, and the recipes of the copies (None for a source read directly).
 
     Return `NEVER` unless the operation is cheap and each copy is at most 1/`THIN` of the result. A copy holds only the distinct elements of
     a broadcast source.

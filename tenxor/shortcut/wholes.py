@@ -67,7 +67,7 @@ def forget() -> None:
 def forget_at_once() -> None:
     """Drop the launch records of graphs, updates and recipes; wait for the lock for computing.
 
-    The number of threads has changed. It decides which kernels are run by launch records.
+    The number of threads has changed, and kernels are run by launch records depending on this number.
     """
     with lock:
         frames.forget()
@@ -96,7 +96,7 @@ def have_graph_framed(root: Node) -> None:
 
 
 def have_update_framed(root: Node) -> None:
-    """Build and store the launch record of an update in the memory that it overwrites.
+    """Build and store the launch record of an update in place.
 
     Do nothing if another thread holds the lock for computing.
     """
@@ -123,7 +123,7 @@ def _keep(
     of_sizes: Callable[[Pattern, Pattern], SizedFrame | None],
 ) -> None:
     """Store the launch record of a graph signature in `known`, `graphs` or `updates`; after a few of one signature, trace a size-generic
-    one.
+    record.
 
     `of_sizes` returns the record with symbolic sizes.
     """
@@ -210,8 +210,8 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
 def _where_written(plan: Plan) -> dict[int, int] | None:
     """Return, for each step of a plan, the node in whose memory the result is written: the last node to overwrite it.
 
-    Return None if a step overwrites anything but the result of an earlier step, if the overwritten result is read afterwards, so that a
-    copy is written, or if it is larger than `LARGEST` bytes: then the write may be one of many that wait for each other.
+    Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
+    that a copy is written; or the result is larger than `LARGEST` bytes, since the write may then be one of many pending writes.
     """
     where: dict[int, int] = {}
     for step in plan.steps:
@@ -256,9 +256,9 @@ def _is_much(node: Node, target: Target) -> bool:
 
 
 def _update(pattern: Pattern) -> tuple[bytes, Plan]:
-    """Return the launch record of an update, in the layout of a single node's, and the plan with its kernel.
+    """Return the launch record of an update, in the layout of a single node's, and the plan with the kernel.
 
-    Pending sources are inlined, even those with other references.
+    Pending sources are inlined, even with other references.
     """
     return written(pattern, numbered(pattern.nodes) | numbered(pattern.scalars), list(range(len(pattern.offsets) - 1)), most_in_place())
 

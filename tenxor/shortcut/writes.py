@@ -67,15 +67,15 @@ def compute_if_small(storage: Storage) -> None:
     """Compute the content of a small storage, so that writes over parts of the storage are done at once."""
     node = storage.node
     if node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
-        with suppress(MemoryError, IndexOutOfRange):  # the caller that asks for the values gets the error
+        with suppress(MemoryError, IndexOutOfRange):  # reported when values are asked for
             realize(node)
 
 
 def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: True) -> bool:
-    """Record how to write such a value over such a view, or that no launch record can do the write.
+    """Record how to write a value like `value` over a view like `view`, or that no launch record can do the write.
 
-    Such a record is for storages without other readers. Return whether the generated code may do the write now, by a new record. `may_be`
-    checks whether the value may be written over the view; if it returns False, nothing is recorded.
+    The record is for storages without other readers. Return whether the generated code may do the write now, by a new record. `may_be`
+    checks whether the value may be written over the view; if the check fails, nothing is recorded.
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
