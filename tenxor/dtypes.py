@@ -24,7 +24,7 @@ if "float32" in vars(sys.modules[__package__]):  # code compares dtypes by ident
     raise ImportError("tenxor.dtypes is loaded already, and there is one object for each dtype in a process; start Python anew")
 
 Number = bool | int | float | complex
-of_values: list[Callable[[Any, DType], Any]] = []  # one function, set by a higher layer: make a tensor of a dtype
+of_values: list[Callable[[Any, DType], Any]] = []  # a single function, set by a higher layer, to make a tensor of a dtype
 
 
 class DType:
@@ -107,9 +107,9 @@ class DType:
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
-        """The NumPy dtype, read by NumPy where it takes a dtype: `np.zeros(3, dtype=tx.int8)`.
+        """The NumPy dtype, read by NumPy from a dtype argument: `np.zeros(3, dtype=tx.int8)`.
 
-        For `bfloat16` it is the dtype of ml_dtypes, if that package is imported; otherwise raise UnknownAttribute.
+        For `bfloat16` this is the dtype of ml_dtypes if the package is imported; otherwise raise UnknownAttribute.
         """
         if self.name != "bfloat16":
             return self.numpy

@@ -1,9 +1,9 @@
 """Tasks that compute their tensors before they end.
 
-A pending tensor keeps its operands in memory. As the result of a task, a pending tensor would keep memory that Dask believes to be free.
-Dask's timing of the task would be wrong, and the first thread to read the tensor would compute it, perhaps while sending it. So the
-optimisation run first by Dask, `array_optimize` (and `delayed_optimize`), is Dask's own followed by one step: tasks become `Computed`. By
-then Dask has fused the tasks, so a chain of operations on chunks is one expression, computed by few kernels.
+A pending tensor keeps operands in memory. As the result of a task, a pending tensor would keep memory that Dask believes to be free. Dask's
+timing of the task would be wrong, and the first reader of the tensor would compute it, perhaps while sending it. So the optimisation run
+first by Dask, `array_optimize` (and `delayed_optimize`), is Dask's own followed by one step: tasks become `Computed`. By then Dask has
+fused the tasks, so a chain of operations on chunks is one expression, computed by few kernels.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def optimize(graph: Any, keys: Any, **options: Any) -> Any:
 
 def _shuffled(graph: Any, ours: Iterable[str]) -> Any:
     """Return the graph with layers for tensors in place of P2P rechunking (`shuffles.py`); `ours` are the layers with tensors as chunks."""
-    if "distributed.shuffle._rechunk" not in sys.modules:  # then the graph has no such layers
+    if "distributed.shuffle._rechunk" not in sys.modules:  # then the graph does not rechunk by P2P
         return graph
     from .shuffles import exchanged
 
@@ -128,9 +128,9 @@ def _tasks(graph: Mapping[Any, Any], every: Iterable[Any]) -> dict[Any, Any]:
 
 
 def _one(node: Any) -> Any:
-    """Return a task as a `Computed` task, and any other node as it is.
+    """Return a task as a `Computed` task, and a node of a different type unchanged.
 
-    A subclass of Task, such as in a shuffle, is left alone too, since Dask recognises these tasks by type.
+    A subclass of Task, as used in a shuffle, is unchanged too, since Dask recognises such tasks by type.
     """
     if type(node) is not Task:
         return node

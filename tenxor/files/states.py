@@ -31,7 +31,7 @@ __all__ = ["load_state", "save_state"]
 
 OUTLINE = "tenxor"  # the name of the outline in the file
 MAX_STATE_LEVELS = 100
-MAX_NAME_LENGTH = 1000  # characters of a tensor's name, its path in the state
+MAX_NAME_LENGTH = 1000  # characters of a tensor's name, a path in the state
 _NPZ_MAGIC = b"PK\x03\x04"
 _OTHER_PACKAGE = "a path that ends in .npz needs no other package"
 
@@ -40,9 +40,9 @@ _OTHER_PACKAGE = "a path that ends in .npz needs no other package"
 def save_state(path: Place, state: Any) -> None:
     """Write nested dicts, lists and tuples of tensors, numbers and texts to a file, for `load_state`.
 
-    A path ending in .npz is written as an npz file. Every other path is written as a safetensors file, which needs the package safetensors.
-    Raises ArgumentError for any other object in the state, for keys of dicts other than texts, numbers and None, and for more than 100
-    levels; ModuleNotFoundError; OSError.
+    A path ending in .npz is written as an npz file. Any other path is written as a safetensors file, for which the package safetensors is
+    needed. Raises ArgumentError if the state has other objects, a dict key that is not a text, a number or None, or more than 100 levels;
+    ModuleNotFoundError; OSError.
 
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +66,7 @@ def save_state(path: Place, state: Any) -> None:
 
 @checked
 def load_state(path: Place) -> Any:
-    """Return the state that `save_state` wrote to a file. Raises FileError for any other file, and FileNotFoundError."""
+    """Return the state written to a file by `save_state`. Raises FileError if the file was not written so, and FileNotFoundError."""
     with Path(path).open("rb") as file:
         is_npz = file.read(len(_NPZ_MAGIC)) == _NPZ_MAGIC
     text: str | bytes | None

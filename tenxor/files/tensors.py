@@ -34,7 +34,8 @@ _KINDS = {
 
 
 def _library(op: str, otherwise: str) -> Any:
-    """Return the package safetensors. If it is not installed, raise ModuleNotFoundError with advice to install it, or do `otherwise`."""
+    """Return the package safetensors. If the package is missing, raise ModuleNotFoundError with advice to install it, or to do `otherwise`.
+    """
     try:
         import safetensors.numpy
     except ImportError:
@@ -114,7 +115,7 @@ def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dic
 
     If `mapped`, elements stay in the file until they are read.
     """
-    with Path(path).open("rb"):  # raises an error with the path if there is no such file
+    with Path(path).open("rb"):  # raises an error with the path if the file does not exist
         pass
     library = _library(op, "")
     where = f"{os.fspath(path)!r}"
@@ -140,7 +141,7 @@ def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dic
 
 
 def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return these tensors as memory-mapped, from a file with a header that the package has accepted."""
+    """Return tensors by name as memory-mapped, from a file with a header accepted by the package."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))

@@ -17,7 +17,7 @@ Place = str | os.PathLike[str]
 def check_shape(what: str, shape: tuple[int, ...]) -> None:
     """Raise FileError for a shape too large for a tensor, in a message beginning with `what`.
 
-    Axes of size 0 count as 1, since NumPy rejects such an array even if it is empty.
+    Axes of size 0 count as 1, since NumPy rejects large shapes even without elements.
     """
     if any(n < 0 for n in shape) or prod([n or 1 for n in shape]) >= MAX_SIZE:
         raise FileError(f"{what} has shape {shape}, which no tensor has")
@@ -25,9 +25,9 @@ def check_shape(what: str, shape: tuple[int, ...]) -> None:
 
 @contextmanager
 def replaced(path: Place) -> Iterator[Path]:
-    """Yield a temporary path; when the context ends, the file written there replaces `path` atomically.
+    """Yield a temporary path; when the context ends, its file replaces `path` atomically.
 
-    If the context ends with an error, the temporary file is deleted and `path` stays as it is.
+    If the context ends with an error, the temporary file is deleted and `path` is unchanged.
     """
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")

@@ -54,7 +54,7 @@ def inv(x: Operand, /) -> Tensor:
 def solve(x1: Operand, x2: Operand, /) -> Tensor:
     """New tensor: the solution `x` of `x1 @ x == x2` for each square matrix `x1`.
 
-    If `x2` has one axis, it is one right-hand side for every matrix. With more axes, its last two are matrices with right-hand sides as
+    An `x2` of one axis is a right-hand side for every matrix. With more axes, the last two axes are matrices with right-hand sides as
     columns, and the axes before broadcast with those of `x1`. Dtypes promote. Raises ShapeError, and LinearAlgebraError for a singular
     matrix. (Array API 2025.12, `linalg.solve`.)
 
@@ -112,7 +112,7 @@ def _share(x: Tensor, rtol: Any) -> Any:
 def _pseudo_inverse(x: Tensor, share: Any, hermitian: bool = False) -> Tensor:
     """Return the pseudo-inverses of matrices, with singular values up to `share` times the largest counted as 0.
 
-    The derivative is that for constant rank. It does not use singular vectors, so it exists even if singular values are equal.
+    The derivative assumes constant rank. Its formula does not use singular vectors, so equal singular values are allowed.
     """
 
     def call(x: Tensor, share: Any) -> Tensor:
@@ -188,7 +188,7 @@ def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Oper
 
 
 def _is_share(rtol: Any) -> bool:
-    """Return whether `rtol` is a Python number of 0 or more, so that it is the same for every matrix."""
+    """Return whether `rtol` is a Python number of 0 or more, the same for every matrix."""
     return isinstance(rtol, (int, float)) and rtol >= 0
 
 

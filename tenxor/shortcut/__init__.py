@@ -43,10 +43,10 @@ SOON = 1 if WANTED == "1" else 16  # the number of the request for values that b
 _asked = 0
 _leaving: list[object] = []  # one entry for each open `aside` context
 _left = 0  # `aside` contexts opened so far
-_making = reentrant()  # held by the thread that builds the fast path; other threads never wait for this lock
+_making = reentrant()  # held by the thread that builds the fast path; never waited for
 _deciding = reentrant()  # held, with signals deferred, while methods are installed or removed
 state = "not made yet"  # or the reason why the fast path is off, or "on"
-made: ShortWay | None = None  # kept for good, even when off: its code frees the memory blocks that it allocated
+made: ShortWay | None = None  # kept for good, even when off: memory blocks in use are freed by its code
 
 
 def _reason() -> str:

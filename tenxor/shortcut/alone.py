@@ -33,9 +33,9 @@ def have_framed(node: Node) -> None:
 
 
 def _alone(node: Node) -> Pattern:
-    """Return the graph signature (`Pattern`) of a node, or of a sum together with its product.
+    """Return the graph signature (`Pattern`) of a node, or of a sum together with the product inside.
 
-    The signature has sources of its own, so it is independent of the rest of the graph.
+    The signature has new sources, so the rest of the graph does not matter.
     """
     product = product_in(node)
     reads, summed = (node, None) if product is None else (product, product.recipe)

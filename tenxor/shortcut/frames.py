@@ -48,15 +48,15 @@ MOST = 128  # arguments
 MAX_FRAMES = 1 << 14  # records of recipes; when exceeded, they are dropped together
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
-NEVER = b""  # stands for a launch record where none can be used
+NEVER = b""  # in place of a launch record, for a node run without one
 # Recipes with a launch record, or with records of sums over them; before each, the plan with the kernel, to keep it in memory.
 with_frames: list[Recipe | Plan] = []
 
 
 class Shared(bytes):
-    """A launch record shared by recipes of all sizes made by one size-generic template (`Rule`).
+    """A launch record shared by recipes of different sizes from one size-generic template (`Rule`).
 
-    It refers to the plan with its kernel, so the kernel stays in memory. The record is dropped together with the template and the recipes.
+    The record refers to the plan, so the kernel stays in memory. The record is dropped together with the template and the recipes.
     """
 
     plan: Plan
@@ -185,9 +185,9 @@ def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
 
 
 class Alone(NamedTuple):
-    """A node computed by a launch record: its `recipe`, or a sum `recipe` over a `product`.
+    """A node computed by a launch record: a `recipe`, or a sum `recipe` over a `product`.
 
-    `memory` has, for each operand, the recipe of its data in memory, or None for a scalar.
+    `memory` has, for each operand, the recipe of the data in memory, or None for a scalar.
     """
 
     recipe: Recipe
@@ -402,9 +402,9 @@ def rows_of(step: Step, out: int = MEMORY, threads: int = 1) -> list[tuple[int, 
 
 
 def is_brief(call: Call, target: Target, most: int) -> bool:
-    """Return whether generated code may run a kernel without other threads.
+    """Return whether generated code may run a kernel without the worker threads.
 
-    With several threads the work must be below the threshold from which they share a kernel; with one, below `most` additions.
+    With several threads the work must be below the threshold for sharing a kernel; with a single thread, below `most` additions.
     """
     sharing = target.sharing
     if target.threads == 1:

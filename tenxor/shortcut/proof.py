@@ -85,7 +85,7 @@ def prove_work() -> None:
     watched = (x.storage, x.spec, y.storage.node, x.storage.node, x.dtype)
     with uncollected():
         for make, wanted in programs:
-            for _ in range(3):  # the first calls of a kind run the fallback
+            for _ in range(3):  # the first calls run the fallback
                 make().tolist()
             before = [sys.getrefcount(w) for w in watched]
             for _ in range(ROUNDS):

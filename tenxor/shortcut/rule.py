@@ -140,8 +140,8 @@ class Rule(Program):
 
     `specs` are the dtype and number of axes of each new spec; specs are numbered, those of the `given` tensors first. The result has spec
     number `seen`. `parts` are the elements of a tuple, of type `kind`. A launch record in `frames` is a tuple: the number of its step, or
-    `OWN`, or `LOOP`; the number of the product that the step sums, or None; and the fields of `Frame`. A template with `is_single` set has
-    no steps but one recipe, for integer operands from `low` to `high`.
+    `OWN`, or `LOOP`; the number of the product that the step sums, or None; and the fields of `Frame`. A template with `is_single` set is a
+    single recipe instead of steps, and Python integers among its operands lie between `low` and `high`.
     """
 
     __slots__ = ("frames", "given", "high", "is_single", "kind", "low", "parts", "read", "reads", "seen", "specs", "steps")

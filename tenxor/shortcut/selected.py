@@ -12,7 +12,7 @@ from ..storage import Storage
 from ..tensor import Tensor
 
 LEAST = 1 << 16  # bytes of a tensor from which a selection stays pending
-finishers: list[Callable[[Node], bool]] = []  # the generated function to finish a selection, if any; it returns whether it succeeded
+finishers: list[Callable[[Node], bool]] = []  # empty, or the generated function to finish a selection, which returns its success
 
 
 class Selected:

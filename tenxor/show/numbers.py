@@ -44,10 +44,10 @@ def _writer(fmt: Format) -> Callable[[Any], str]:
 
 
 def write_numbers(values: Array, dtype: str) -> list[str]:
-    """Format the elements in row-major order, all in the same width.
+    """Format the elements in row-major order, in equal width.
 
-    Each float has the fewest digits that distinguish it from its neighbours in the dtype, with at most eight decimals, and decimal points
-    are aligned. If that precision is not enough, all floats are written with exponents.
+    Each float has the fewest digits needed to distinguish it from its neighbours in the dtype, with at most eight decimals, and decimal
+    points are aligned. If this precision is not enough, floats are written with exponents.
     """
     flat = values.ravel()
     if dtype == "bfloat16":
@@ -59,7 +59,7 @@ def write_numbers(values: Array, dtype: str) -> list[str]:
 
 
 def _write_floats(values: Array) -> list[str]:
-    """Format floats with aligned decimal points, or all with exponents if one magnitude is too large or too small."""
+    """Format floats with aligned decimal points, or with exponents if a magnitude is too large or too small."""
     finite = values[np.isfinite(values)]
     plain = [np.format_float_positional(value, _PRECISION, trim=".") for value in finite]
     decimals = _most_decimals(plain)

@@ -54,7 +54,7 @@ def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str
 
 
 def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
-    """Draw a tensor and, below it, its storage as a strip, with a line from each element to its cell.
+    """Draw a tensor above a strip of its storage, with a line from each element to its cell.
 
     An element and its cell have the same colour. Cells without a shown element are grey. Long axes and storages are shortened, and only the
     shown elements are read.
@@ -144,7 +144,7 @@ def _by_cell(elements: Elements, ramp: Ramp) -> Paint:
 
 
 def _titled(picture: Drawing, heading: str, remark: str) -> Drawing:
-    """Return a picture below its heading and remark."""
+    """Return a picture below a heading and a remark."""
     return _stacked([_heading(heading, remark), picture], 24)
 
 
