@@ -65,8 +65,9 @@ def ship(
 ) -> Iterator[tuple[Path, int]]:
     """Write the prebuilt file of each level into a folder, and yield its path and the number of objects in it.
 
-    A file holds the code to compute the tensors of `wanted`, which are pending; by default those of `sections`. `report` is called with a
-    line of text after each section. Finally the list of sources that the files were made from is written.
+    A file holds the code to compute the tensors of `wanted`, which are pending, by default those of `sections`; and the code of the fast
+    path, if this process can have it. `report` is called with a line of text after each section. Finally the list of sources that the files
+    were made from is written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     objects = objects_to_ship()

@@ -71,10 +71,10 @@ def _own(x: Any, found: list[Tensor]) -> Any:
 
 
 def keep_little(*tensors: Any) -> None:
-    """Return pooled memory to the system, except as much as tasks with such arguments and results need, if this process is a worker.
+    """Limit the pooled memory of this process to twice the size of the tensors among a task's arguments and result, if it is a worker.
 
-    A worker spills data and pauses by the memory of its process, including pooled memory: memory left in the pool by a spilled chunk would
-    cause the next chunk to be spilled.
+    The limit is at least `SPARE` bytes, and at most 1/`PART` of the worker's memory. A worker spills data and pauses by the memory of its
+    process, including pooled memory: memory left in the pool by a spilled chunk would cause the next chunk to be spilled.
     """
     try:
         worker = sys.modules["distributed.worker"].get_worker()
@@ -85,7 +85,10 @@ def keep_little(*tensors: Any) -> None:
 
 
 def optimize(graph: Any, keys: Any, **options: Any) -> Any:
-    """Return the graph of an array after Dask's optimisation; tasks that may give tensors compute them before they end."""
+    """Return the graph of an array after Dask's optimisation.
+
+    If tensors are among the chunks, each task computes the tensors in its result before it ends.
+    """
     layers = getattr(graph, "layers", None)
     if layers is None:
         return _computing(_optimized(graph, keys, **options))

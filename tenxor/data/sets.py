@@ -102,7 +102,8 @@ _WITH_THE_TEACHER = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20, 22)
 
 
 def karate_club() -> Graph:
-    """Return the social network of a karate club: 34 members, 78 pairs who met outside the club, and the side each took when it split.
+    """Return the social network of a karate club: 34 members, 78 pairs who met outside the club, and each member's side when the club
+    split.
 
     The classes are 0 for followers of the teacher (node 0), and 1 for followers of the officers (node 33). W. Zachary: An information flow
     model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977, pp. 452-473.

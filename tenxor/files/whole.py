@@ -15,7 +15,7 @@ Place = str | os.PathLike[str]
 
 
 def check_shape(what: str, shape: tuple[int, ...]) -> None:
-    """Raise FileError for a shape too large for a tensor, in a message beginning with `what`.
+    """Raise FileError for a shape that no tensor has, with a negative size or too many elements, in a message beginning with `what`.
 
     Axes of size 0 count as 1, since NumPy rejects large shapes even without elements.
     """

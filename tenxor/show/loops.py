@@ -17,7 +17,7 @@ OFTEN, DRAWN, SELDOM = 0.1, 1.0, 10.0  # seconds between updates of a bar, a pic
 
 
 class Progress(Generic[T]):
-    """An iterator over `items` with a display of the progress and the estimated time left.
+    """An iterable over `items` with a display of the progress and the estimated time left.
 
     In a terminal the display is a bar by `rich`, or else `tqdm`, if one of them is installed (`pip install rich`). In a notebook it is a
     picture of the numbers reported so far (`tx.show.curves`), redrawn every second. Elsewhere, such as in a file, it consists of plain

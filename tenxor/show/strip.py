@@ -81,7 +81,7 @@ class _Strip:
         return [end - (sum(sizes) - _SPACE) / 2 for end in [0.0, *accumulate(sizes)][:-1]]
 
     def _middle(self, direction: int) -> float:
-        """Return the height of the middle of a view's row; `direction` is -1 for above and 1 for below."""
+        """Return the vertical position of the middle of a view's row; `direction` is -1 for above and 1 for below."""
         return direction * (_CELL_HEIGHT / 2 + _FALL + _ENTRY_HEIGHT / 2)
 
     def _draw_lines(self, drawing: Drawing, view: Elements, middles: dict[int, float], direction: int) -> None:

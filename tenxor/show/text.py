@@ -26,7 +26,7 @@ def to_string(
 ) -> str:
     r"""Return the numbers of a tensor as text, its columns aligned.
 
-    Rows are lines; a line ``---`` separates matrices, ``===`` cubes, and blocks of higher rank ``***``,
+    Rows are lines; a line ``---`` separates matrices, ``===`` cubes, and blocks of higher rank are separated by ``***``,
     ``###``, ``+++``, ``~~~``, ``%%%``, ``@@@``, then the same marks twice, three times, … as long.
 
     Args:
