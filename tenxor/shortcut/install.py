@@ -378,7 +378,7 @@ class ShortWay:
         return ctypes.byref(found)
 
     def _function(self, name: str, kind: Kind) -> Any:
-        """Return a built-in function that calls the generated function `name`, by the calling convention `kind`."""
+        """Return a built-in function that calls the generated function `name`."""
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )
