@@ -1,14 +1,12 @@
-"""The element types, and the one promotion rule.
+"""The dtypes, and the rule of type promotion.
 
-A `DType` is one of fifteen constants (`float32`, `int64`, ...), compared by identity, and equal to whatever else
-names it. `float16` and `bfloat16` are storage types: every operation on them is computed in float32 and rounded once,
-at its end. An element of `complex64` is two of `float32` side by side, the real and the imaginary part, one of
-`complex128` two of `float64`.
+A `DType` is one of fifteen constants (`float32`, `int64`, ...), compared by identity, and equal to any other name of the same dtype.
+`float16` and `bfloat16` are storage types: every operation on them is computed in float32 and rounded once, at its end. An element of
+`complex64` is two of `float32` side by side, the real and the imaginary part; an element of `complex128` is two of `float64`.
 
-Promotion follows the Python array API standard where it says something (same kind: the wider; signed with unsigned: the
-next wider signed; real with complex: complex of the wider parts) and NumPy where the standard leaves it open (integers
-with floats or complex numbers). Python numbers are weak: they take the tensor's dtype if that can hold their kind. `int64`
-with `uint64` has no exact answer, so it is an error.
+Promotion follows the Python array API standard where the standard defines it (same kind: the wider; signed with unsigned: the next wider
+signed; real with complex: complex of the wider parts) and NumPy elsewhere (integers with floats or complex numbers). Python numbers are
+weak: they take the tensor's dtype if that can hold their kind. `int64` with `uint64` has no exact result, so it is an error.
 """
 
 from __future__ import annotations
@@ -22,22 +20,23 @@ import numpy as np
 
 from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute, described
 
-if "float32" in vars(sys.modules[__package__]):  # what compares them by identity would take these for others, and emit wrong kernels
+if "float32" in vars(sys.modules[__package__]):  # code compares dtypes by identity: a second set would lead to wrong kernels
     raise ImportError("tenxor.dtypes is loaded already, and there is one object for each dtype in a process; start Python anew")
 
 Number = bool | int | float | complex
-of_values: list[Callable[[Any, DType], Any]] = []  # one: how a tensor of a dtype is made, which those say who stand above
+of_values: list[Callable[[Any, DType], Any]] = []  # a single function, set by a higher layer, to make a tensor of a dtype
 
 
 class DType:
-    """One element type.
+    """An element type.
 
-    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float", "complex"); `itemsize` in bytes; `bits`; `numpy`,
-    the NumPy dtype of the same memory (`bfloat16` has none of its own: its memory is seen as `uint16`); `part`, the dtype
-    of a complex number's real and imaginary parts (of others itself); `lowest` and `highest` value, of a part.
+    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float", "complex"); `itemsize` in bytes; `bits`; `numpy`, the NumPy dtype of
+    the same memory (`uint16` for `bfloat16`, which NumPy does not have); `part`, the dtype of the real and imaginary parts of a complex
+    number (for other dtypes the dtype itself); `lowest` and `highest` value, of a part.
 
-    It equals whatever names it (`x.dtype == np.int8`, `x.dtype == "int8"`) and stands where NumPy's do (`np.zeros(3, dtype=x.dtype)`).
-    `np.dtype(x.dtype)` is NumPy's own, with its letter for the `kind` and all that is about memory; as a key of a dict it is another.
+    A dtype equals any name of it (`x.dtype == np.int8`, `x.dtype == "int8"`) and is accepted in place of NumPy's (`np.zeros(3,
+    dtype=x.dtype)`). `np.dtype(x.dtype)` is the NumPy dtype, with a letter as its `kind` and information about memory; as a key of a dict
+    it is a different key.
 
     >>> import tenxor as tx
     >>> tx.float32.itemsize, str(tx.float32), tx.int8.lowest
@@ -48,8 +47,8 @@ class DType:
 
     __slots__ = ("bits", "compute", "highest", "itemsize", "kind", "lowest", "name", "numpy", "part", "rank")
 
-    hasobject = False  # as libraries ask NumPy's dtypes before they copy elements byte by byte
-    highest: float  # of an integer an int
+    hasobject = False  # read by libraries, as on NumPy dtypes, before they copy elements byte by byte
+    highest: float  # an int for integer dtypes
     lowest: float
 
     def __init__(self, name: str, kind: str, itemsize: int, rank: int) -> None:
@@ -59,7 +58,7 @@ class DType:
         self.bits = itemsize * 8
         self.rank = rank  # position in the table below; also the order of kinds
         self.numpy: np.dtype[Any] = np.dtype("uint16" if name == "bfloat16" else name)
-        self.compute: DType = self  # the type its arithmetic happens in
+        self.compute: DType = self  # the dtype of its arithmetic
         self.part: DType = self
         if kind == "float" or kind == "complex":
             self.highest = float.fromhex("0x1.fep127") if name == "bfloat16" else float(np.finfo(name).max)
@@ -71,8 +70,9 @@ class DType:
             self.lowest, self.highest = int(info.min), int(info.max)
 
     def __call__(self, value: Any = 0) -> Any:
-        """New tensor of this dtype with the elements of `value`, truncated or rounded as `astype` does: a number, nested lists, an array,
-        a tensor. NumPy's way to write an element of a given type.
+        """New tensor of this dtype with the elements of `value`, truncated or rounded as by `astype`.
+
+        `value` is a number, nested lists, an array or a tensor. NumPy's scalar types are called in the same way.
 
         >>> import tenxor as tx
         >>> tx.float32(0.1).dtype, tx.int8([1.5, -1.5]).tolist()
@@ -82,32 +82,35 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether this is a real floating-point type."""
+        """Whether this is a real floating-point dtype."""
         return self.kind == "float"
 
     @property
     def is_complex(self) -> bool:
-        """Whether its elements are complex numbers."""
+        """Whether elements are complex numbers."""
         return self.kind == "complex"
 
     @property
     def is_integer(self) -> bool:
-        """Whether this is a signed or unsigned integer type (not bool)."""
+        """Whether this is a signed or unsigned integer dtype (not bool)."""
         return self.kind == "int" or self.kind == "uint"
 
     @property
     def type(self) -> type[np.generic]:
-        """NumPy's type of one element."""
+        """The NumPy scalar type."""
         return self.__numpy_dtype__.type
 
     @property
     def char(self) -> str:
-        """NumPy's letter for it."""
+        """The NumPy letter of the dtype."""
         return self.__numpy_dtype__.char
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
-        """What NumPy takes this for: `np.zeros(3, dtype=tx.int8)`. For `bfloat16` it is that of ml_dtypes, if somebody has loaded it."""
+        """The NumPy dtype, read by NumPy from a dtype argument: `np.zeros(3, dtype=tx.int8)`.
+
+        For `bfloat16` this is the dtype of ml_dtypes if the package is imported; otherwise raise UnknownAttribute.
+        """
         if self.name != "bfloat16":
             return self.numpy
         found = getattr(sys.modules.get("ml_dtypes"), "bfloat16", None)
@@ -117,7 +120,7 @@ class DType:
         return its
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` is this dtype, or names it: `x.dtype == np.int8`, `x.dtype == "int8"`."""
+        """Return whether `other` is, or names, this dtype: `x.dtype == np.int8`, `x.dtype == "int8"`."""
         if self is other or isinstance(other, DType):
             return self is other
         try:
@@ -125,7 +128,7 @@ class DType:
         except DTypeError:
             return False
 
-    __hash__ = object.__hash__  # each is one object
+    __hash__ = object.__hash__  # a dtype is a single object
 
     def __repr__(self) -> str:
         return f"tenxor.{self.name}"
@@ -167,20 +170,21 @@ ALL = (
 )
 BY_NAME = {d.name: d for d in ALL}
 DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
-OF_NUMBERS: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # those of Python's that machine code knows
+OF_NUMBERS: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # Python types that generated code converts
 _OF_PARTS = {float32: complex64, float64: complex128}
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 OF_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
 _FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64, complex: complex128}
 
 
-_DEVICES = frozenset(("cpu", "cuda", "gpu", "hip", "hpu", "meta", "mps", "npu", "tpu", "xla", "xpu"))  # names elsewhere
-DTypeLike = DType | type[Any] | str | np.dtype[Any]  # what names one
+_DEVICES = frozenset(("cpu", "cuda", "gpu", "hip", "hpu", "meta", "mps", "npu", "tpu", "xla", "xpu"))  # names of devices in other libraries
+DTypeLike = DType | type[Any] | str | np.dtype[Any]  # the names of a dtype
 
 
 def dtype(spec: object) -> DType:
-    """The `DType` that `spec` names: a `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float,
-    complex.
+    """Return the `DType` named by `spec`: a `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float or complex.
+
+    Raises DTypeError for anything else.
 
     >>> import tenxor as tx, numpy as np
     >>> tx.dtype("int8") is tx.int8, tx.dtype(np.float32) is tx.float32, tx.dtype(float) is tx.float64
@@ -198,9 +202,9 @@ def dtype(spec: object) -> DType:
     if isinstance(spec, (str, type, np.dtype)):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the error will say it
+                warnings.simplefilter("ignore")  # the error below replaces the warning
                 its = np.dtype(spec)
-                found = bfloat16 if its.name == "bfloat16" else OF_NUMPY.get(its)  # which ml_dtypes gives NumPy
+                found = bfloat16 if its.name == "bfloat16" else OF_NUMPY.get(its)  # bfloat16 is a dtype of ml_dtypes
         except (TypeError, ValueError):
             found = None
     if found is None:
@@ -209,7 +213,7 @@ def dtype(spec: object) -> DType:
 
 
 def _instead_of_dtype(spec: object) -> str:
-    """Return what to write instead of a value that names no dtype."""
+    """Return advice for an error message on a value that does not name a dtype."""
     if is_device(spec):
         return "it names a device, and Tenxor computes on the CPU: remove it"
     there_are = f"there are: {', '.join(BY_NAME)}"
@@ -223,24 +227,24 @@ def _instead_of_dtype(spec: object) -> str:
 
 
 def is_device(spec: object) -> bool:
-    """Return whether a value is a device of PyTorch or JAX, or the name of such a device."""
+    """Return whether a value is a device of PyTorch or JAX, or a name of such a device."""
     return type(spec).__name__.lower() == "device" or (isinstance(spec, str) and spec.partition(":")[0] in _DEVICES)
 
 
 def _held_by(x: object) -> DType:
-    """The dtype of a tensor or an array, or the dtype that `x` names itself."""
+    """Return the dtype of a tensor or an array, or the dtype named by `x`."""
     return dtype(x if isinstance(x, type) else getattr(x, "dtype", x))
 
 
 def plain_number(value: Number) -> Number:
-    """A number of a derived type (an enumeration's, say) as Python's own bool, int, float or complex."""
+    """Return a number of a derived type, such as an enumeration, as Python's own bool, int, float or complex."""
     if isinstance(value, (int, float)):
         return bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
     return complex(value)
 
 
 def _promote_pair(a: DType, b: DType) -> DType | None:
-    """The dtype that both fit, or None. `a` comes before `b` in the table."""
+    """Return the dtype that holds values of both, or None. The rank of `a` must not exceed that of `b`."""
     if a is b or a.kind == "bool":
         return b
     if b.kind == "complex":
@@ -259,9 +263,10 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
 
 
 class _Promoted(dict[tuple[DType, DType], DType | None]):
-    """By pairs, of which few are ever met."""
+    """A cache of promoted dtypes by pair, filled on demand, since few pairs ever occur."""
 
     def __missing__(self, pair: tuple[DType, DType]) -> DType | None:
+        """Compute and store the dtype of a pair, or None."""
         found = self[pair] = _promote_pair(*sorted(pair, key=lambda d: d.rank))
         return found
 
@@ -270,7 +275,7 @@ _PROMOTED = _Promoted()
 
 
 def promote(a: DType, b: DType, op: str = "result_type") -> DType:
-    """The dtype of an operation on `a` and `b`; a DTypeError where there is none."""
+    """Return the dtype of an operation on `a` and `b`; raise DTypeError, beginning with `op`, if they have none."""
     found = _PROMOTED[a, b]
     if found is None:
         raise DTypeError(
@@ -281,7 +286,10 @@ def promote(a: DType, b: DType, op: str = "result_type") -> DType:
 
 
 def weak(value: Number, other: DType, op: str = "operand") -> DType:
-    """The dtype in which the Python number `value` meets a tensor of dtype `other`."""
+    """Return the dtype in which the Python number `value` is combined with a tensor of dtype `other`.
+
+    Raise OutOfBounds, beginning with `op`, for an integer out of range.
+    """
     if value is True or value is False:
         return other
     if other.kind == "complex":
@@ -299,14 +307,14 @@ def weak(value: Number, other: DType, op: str = "operand") -> DType:
 
 
 def shown_integer(value: Number) -> str:
-    """An integer as text; one so large that nobody would read it, by its length."""
+    """Return an integer as text for an error message; of a very large integer, only the number of bits."""
     if isinstance(value, int) and value.bit_length() > 400:
         return f"of {value.bit_length()} bits"
     return str(value)
 
 
 def check_fits(value: float, dtype: DType, op: str) -> None:
-    """Raise OutOfBounds unless the Python integer `value` is in the range of the dtype."""
+    """Raise OutOfBounds, beginning with `op`, unless the Python integer `value` is in the range of the dtype."""
     if not dtype.lowest <= value <= dtype.highest:
         raise OutOfBounds(
             f"{op}: Python integer {shown_integer(value)} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
@@ -315,19 +323,19 @@ def check_fits(value: float, dtype: DType, op: str) -> None:
 
 
 def of_number(value: Number) -> DType:
-    """The default dtype of a Python number on its own."""
+    """Return the default dtype of a Python number without a tensor."""
     if value is True or value is False:
         return boolean
     return DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_COMPLEX
 
 
 def complex_of(part: DType) -> DType:
-    """The complex dtype whose parts have this dtype, float32 or float64."""
+    """Return the complex dtype with parts of this dtype, float32 or float64."""
     return _OF_PARTS[part]
 
 
 def check_real(op: str, source: DType, target: DType) -> None:
-    """Raise DTypeError where complex elements would lose their imaginary parts."""
+    """Raise DTypeError, beginning with `op`, if a conversion would drop the imaginary parts of complex elements."""
     if source.kind == "complex" and target.kind not in ("complex", "bool"):
         raise DTypeError(
             f"{op}: {source} as {target} would drop the imaginary parts; take tx.real(x), tx.imag(x) or tx.abs(x) of it first"
@@ -335,7 +343,9 @@ def check_real(op: str, source: DType, target: DType) -> None:
 
 
 def result_type(*dtypes: object) -> DType:
-    """The dtype to which all of the given dtypes (or tensors, or Python numbers) promote.
+    """Return the dtype to which the given dtypes, tensors and Python numbers promote.
+
+    Raises ArgumentError without arguments, and DTypeError if they have no common dtype.
 
     >>> import tenxor as tx
     >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)
@@ -346,7 +356,7 @@ def result_type(*dtypes: object) -> DType:
     if not dtypes:
         raise ArgumentError("result_type: give at least one dtype, tensor or number")
     found: DType | None = None
-    for d in sorted(strong, key=lambda d: -d.rank):  # floats first: then the order given cannot matter
+    for d in sorted(strong, key=lambda d: -d.rank):  # floats first, so that the order of arguments does not matter
         found = d if found is None else promote(found, d)
     for number in numbers:
         found = of_number(number) if found is None else weak(number, found, "result_type")
@@ -355,10 +365,10 @@ def result_type(*dtypes: object) -> DType:
 
 
 def can_cast(source: object, target: object, casting: str = "safe") -> bool:
-    """Whether `source` (a dtype or a tensor) promotes to exactly `target`, so that casting loses no kind or range.
+    """Return whether `source` (a dtype or a tensor) promotes to exactly `target`, so that casting preserves kind and range.
 
-    With `casting="same_kind"` also where it loses range or digits, but no kind: to narrower numbers of a kind, and from
-    unsigned to signed integers; with "no" or "equiv" only to the same dtype, with "unsafe" to any. (NumPy's `can_cast`.)
+    With `casting="same_kind"`, a cast may also lose range or digits, but not the kind: to narrower numbers of the same kind, and from
+    unsigned to signed integers. With "no" or "equiv", only the same dtype is allowed, and with "unsafe" any. (NumPy's `can_cast`.)
 
     >>> import tenxor as tx
     >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32), tx.can_cast(tx.float64, tx.float32, "same_kind")
@@ -373,7 +383,7 @@ def can_cast(source: object, target: object, casting: str = "safe") -> bool:
 
 
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
-_LADDER = ("bool", "uint", "int", "float", "complex")  # each kind holds those before it, by and large
+_LADDER = ("bool", "uint", "int", "float", "complex")  # a kind holds the values of the kinds before, approximately
 
 
 _KINDS = {
@@ -391,7 +401,9 @@ _dtype_of = dtype
 
 
 def isdtype(dtype: object, kind: object) -> bool:
-    """Whether a dtype is of a kind: a dtype, one of the standard's kind names, or a tuple of those.
+    """Return whether a dtype is of a `kind`: a dtype, a kind name of the standard, or a tuple of these.
+
+    Raises ArgumentError for an unknown kind.
 
     >>> import tenxor as tx
     >>> tx.isdtype(tx.int8, "integral"), tx.isdtype(tx.float32, ("bool", tx.float32))
@@ -407,9 +419,9 @@ def isdtype(dtype: object, kind: object) -> bool:
 
 
 class finfo:
-    """The limits of a floating-point dtype: bits, eps, max, min, smallest_normal, as Python numbers, and dtype.
+    """The limits of a floating-point dtype: bits, eps, max, min and smallest_normal, as Python numbers, and dtype.
 
-    Those of a complex dtype are those of its parts.
+    For a complex dtype they are the limits of its parts.
 
     >>> import tenxor as tx
     >>> tx.finfo(tx.float32).bits, tx.finfo(tx.bfloat16).eps
@@ -431,7 +443,7 @@ class finfo:
 
     @property
     def tiny(self) -> float:
-        """NumPy's and PyTorch's name for `smallest_normal`."""
+        """The name of `smallest_normal` in NumPy and PyTorch."""
         return self.smallest_normal
 
     def __repr__(self) -> str:
@@ -440,7 +452,7 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer dtype: bits, max, min, as Python integers, and dtype.
+    """The limits of an integer dtype: bits, max and min, as Python integers, and dtype.
 
     >>> import tenxor as tx
     >>> tx.iinfo(tx.uint8).max
@@ -460,16 +472,16 @@ class iinfo:
 
 
 def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Elements as NumPy values: `bfloat16`, kept as its bits, as float32."""
+    """Return elements as NumPy values: `bfloat16`, stored as its bits, becomes float32."""
     if dtype is not bfloat16:
         return elements
     bits = elements.astype(np.uint32)
-    bits <<= 16  # in place: without axes, what operators give is no array
+    bits <<= 16  # in place, since operators return a scalar for an array without axes
     return bits.view(np.float32)
 
 
 def encoded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """NumPy values as elements in memory: for `bfloat16` the bits of the nearest, ties to even."""
+    """Return NumPy values as elements in memory: `bfloat16` is rounded to nearest, ties to even, and stored as its bits."""
     if dtype is not bfloat16:
         return values.astype(dtype.numpy)
     bits = values.astype(np.float32).view(np.uint32)

@@ -1,7 +1,8 @@
-"""Makes the machine code that is shipped (`backend/llvm/shipped.py`): of what programs do first, and most often.
+"""The builder of prebuilt machine code (`backend/llvm/shipped.py`): kernels and plans for the first and most frequent operations of
+programs.
 
-Nothing is computed for it: what would be computed is planned, for the plain machine of each level, and the kernels of these plans are
-compiled, whatever processor this is. Whatever else a program does is compiled when it is done.
+Nothing is computed here. The operations are planned for the generic machine of each level of x86-64, and the kernels of the plans are
+compiled, independently of the present processor. The remaining operations of a program are compiled when they first run.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from .shortcut.install import linked
 from .target import Caches
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
-SIZES = (12, 100, 1000, 100_000)  # of vectors: small, some vectors of registers, in a cache, and what threads share
-MANY = 1_000_000  # that are reduced: several rows at a time
-SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))  # of matrices: small
+SIZES = (12, 100, 1000, 100_000)  # elements of vectors: few, several registers, in a cache, and shared by threads
+MANY = 1_000_000  # elements of long reductions, with kernels that read several rows at a time
+SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))  # of small matrices
 MATRICES = (*SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
-SQUARE = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # of products
+SQUARE = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
 OTHERS = ((3, 4, 5), (20, 8, 10), (100, 50, 10), (30, 20, 40), (64, 20, 5), (300, 50, 100), (300, 5, 20), (20, 300, 5), (10, 100, 20))
 PRODUCTS = (*((n, n, n) for n in SQUARE), *OTHERS)
-CACHES = (Caches(), Caches(second=1 << 18, last=1 << 23))  # of machines that plans are made for, and with so many threads
-THREADS = (1, 8)
+CACHES = (Caches(), Caches(second=1 << 18, last=1 << 23))  # caches of the target machines
+THREADS = (1, 8)  # thread counts of the target machines
 LARGE = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
 
 UNARY = ("negative", "abs", "square", "sign")
@@ -62,22 +63,23 @@ def ship(
     levels: Iterable[Level] = LEVELS,
     report: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[Path, int]]:
-    """Write the file of each level into a folder, and yield its path and the number of its objects.
+    """Write the prebuilt file of each level into a folder, and yield its path and the number of objects in it.
 
-    A file holds what computes the `wanted` tensors, which are pending; by default those of `sections`. `report` is called with a line of
-    text after each section.
+    A file holds the code to compute the tensors of `wanted`, which are pending, by default those of `sections`; and the code of the fast
+    path, if this process can have it. `report` is called with a line of text after each section. Finally the list of sources that the files
+    were made from is written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     objects = objects_to_ship()
     for level in levels:
         maker, begin = Maker(level), time.monotonic()
-        forget()  # the plans and kernels of another machine
+        forget()  # plans and kernels of the machine before
         with maker.instead(), aside():
             plans, every = _Plans(), [("wanted", wanted)] if wanted else sections()
             for k, (title, tensors) in enumerate(every, 1):
                 for tensor in tensors():
                     plans.take(tensor)
-                    waiting.clear()  # lest it be computed when memory grows, by kernels that this machine may not have instructions for
+                    waiting.clear()  # under memory pressure it would be computed, by kernels for another processor
                 if report:
                     seconds = time.monotonic() - begin
                     report(f"{level.name}: {k} of {len(every)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")
@@ -95,23 +97,30 @@ def ship(
 
 
 class _Plans:
-    """What is shipped for plans, for the present target; their kernels are compiled as they are made."""
+    """A collection of prebuilt plans for the present compiler's target, and for several cache sizes and numbers of threads.
+
+    The kernels of a plan are compiled while it is made. `ready` has the contents for single operations, by text key; `general` has the
+    size-generic plans, by the text key of their structure.
+    """
 
     def __init__(self) -> None:
         plain = backend().target
         self.targets = [plain.with_caches(caches).shared_by(threads) for caches in CACHES for threads in THREADS]
-        self.ready: dict[str, bytes] = {}  # by their texts
-        self.general: dict[str, list[Shipped]] = {}  # by those of structures
+        self.ready: dict[str, bytes] = {}
+        self.general: dict[str, list[Shipped]] = {}
 
     def take(self, x: tx.Tensor) -> None:
-        """Plan what computes a tensor, whatever its sizes are, as a whole and by parts."""
+        """Plan the computation of a tensor for all sizes, as a whole and in parts."""
         root = x.storage.node
         for pattern in (structured([root]), *_parts(root)):
             if not (self._is_ready(pattern) or self._is_general(pattern)):
                 make_plan(pattern)
 
     def _is_ready(self, pattern: Pattern) -> bool:
-        """Whether a pattern is of one operation whose plans are soon said, and are what is planned."""
+        """Return whether a graph is a single operation with a compact plan (`plans/ready.py`); add a new plan to the collection.
+
+        Return False if the compact plan differs from the planner's plan.
+        """
         text = ready.text_of(pattern.nodes[-1]) if pattern.pending == 1 else None
         if text is None or text in self.ready:
             return text is not None
@@ -123,7 +132,10 @@ class _Plans:
         return True
 
     def _is_general(self, pattern: Pattern) -> bool:
-        """Whether there is a plan for whatever is of the structure of a pattern, of its numbers with each setting; now, at the latest."""
+        """Return whether size-generic plans exist for the structure of a graph and each target; make the missing ones.
+
+        Return False if a plan cannot be size-generic, or differs from the planner's plan.
+        """
         structure, others = taken_apart(pattern) or (None, ())
         text = None if structure is None else kept.text_of_structure(structure, KIND)
         if text is None:
@@ -142,13 +154,16 @@ class _Plans:
         return True
 
     def written(self) -> Iterator[tuple[str, bytes]]:
-        """Each text under which something is shipped, and what."""
+        """Yield the text key and the content of each prebuilt entry."""
         yield from self.ready.items()
         yield from ((text, written(plans)) for text, plans in self.general.items() if plans)
 
 
 def _parts(root: Node) -> Iterator[Pattern]:
-    """What is computed one after the other where a tensor is computed by parts, each of what is in memory then."""
+    """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts.
+
+    The operands of each are in memory. Yield nothing for a tensor that is not computed in parts.
+    """
     nodes, met = [root] if sources_first([root]) else [], set[Node]()
     while nodes:
         node = nodes.pop()
@@ -161,7 +176,7 @@ def _parts(root: Node) -> Iterator[Pattern]:
 
 
 def sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
-    """Return what is shipped, in sections with a title: functions that yield pending tensors."""
+    """Return the sections of the prebuilt code: a title and a function that yields pending tensors."""
     every: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("bool", _truths)]
     for dtype in DTYPES:
         every.append((f"{dtype} creation", partial(_new, dtype)))
@@ -174,22 +189,23 @@ def sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
 
 
 def _of_shapes(make: Callable[..., Iterator[tx.Tensor]], dtype: tx.DType, shapes: Iterable[tuple[int, ...]]) -> Iterator[tx.Tensor]:
-    """Yield the tensors that a function makes for each of some shapes."""
+    """Yield the tensors that `make` yields for a dtype and each shape."""
     for shape in shapes:
         yield from make(dtype, shape)
 
 
 def _there(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
-    """Something in memory, whatever it is."""
+    """Return an uninitialized tensor in memory."""
     return tx.empty(shape, dtype=dtype).realize()
 
 
 def _named(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
+    """Return an iterator over the functions of the package with these names."""
     return (getattr(tx, name) for name in names)
 
 
 def _new(dtype: tx.DType) -> Iterator[tx.Tensor]:
-    """What is made of numbers, alone and with a number more."""
+    """Yield tensors created from numbers, and arithmetic with them."""
     number = 2 if dtype.is_integer else 2.0
     for size in (12, 1000):
         steps = tx.arange(size, dtype=dtype), tx.arange(float(size), dtype=dtype), tx.linspace(0, 1, size).astype(dtype)
@@ -207,7 +223,7 @@ def _new(dtype: tx.DType) -> Iterator[tx.Tensor]:
 
 
 def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
-    """Operations of one and two operands and of numbers, some in a row, and what they are reduced to."""
+    """Yield elementwise operations on vectors and scalars, some of them nested, and their reductions."""
     number = 2 if dtype.is_integer else 2.0
     a, b, c = [_there((size,), dtype) for _ in range(3)]
     mask = _there((size,), tx.bool)
@@ -226,13 +242,13 @@ def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
 
 
 def _reduced(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
-    """Sums and the like."""
+    """Yield reductions of vectors and of simple expressions."""
     a, b = _there((size,), dtype), _there((size,), dtype)
     yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _named(REDUCTIONS))
 
 
 def _points(dtype: tx.DType) -> Iterator[tx.Tensor]:
-    """With what has no axes, as sums are."""
+    """Yield operations with 0-d tensors, such as the results of reductions."""
     number = 2 if dtype.is_integer else 2.0
     a, p, q = _there((1000,), dtype), _there((), dtype), _there((), dtype)
     for f in _named((*ARITHMETIC, "maximum", "minimum")):
@@ -242,7 +258,7 @@ def _points(dtype: tx.DType) -> Iterator[tx.Tensor]:
 
 
 def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
-    """With a row, a column, turned; sums of rows and columns; a softmax."""
+    """Yield operations on a matrix with a row, a column or its transpose, reductions along an axis, and a softmax."""
     a, b = _there(shape, dtype), _there(shape, dtype)
     row, column = _there(shape[1:], dtype), _there((shape[0], 1), dtype)
     yield from (f(a, other) for f in _named(ARITHMETIC) for other in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
@@ -258,7 +274,7 @@ def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
 
 
 def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tensor]:
-    """Of matrices with each other, and with vectors."""
+    """Yield products of matrices with matrices and vectors, some with a bias, a maximum or a sum."""
     m, k, n = shape
     a, b, c, d, e = [_there(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
     x, row = _there((k,), dtype), _there((n,), dtype)
@@ -269,7 +285,7 @@ def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tenso
 
 
 def _truths() -> Iterator[tx.Tensor]:
-    """Of truth values."""
+    """Yield operations on booleans."""
     for shape in (*((size,) for size in SIZES), (10, 100)):
         a, b = _there(shape, tx.bool), _there(shape, tx.bool)
         yield from (a & b, a | b, a ^ b, ~a)

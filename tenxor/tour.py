@@ -1,7 +1,6 @@
-"""The tour, `python -m tenxor`: views of one memory, laziness, fused kernels, figures; then real data.
+"""The tour, `python -m tenxor`: views of one storage, lazy evaluation, fused kernels and figures, then real data.
 
-Every line of code that it shows is run, and what stands below the line is what came out. The chapters are in
-`CHAPTERS`, to be read and changed.
+Every line of code shown is executed, and its output is printed below. The chapters are in `CHAPTERS`, to be read and changed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ DIGITS = EXAMPLES / "knn_digits.py"
 
 
 class Chapter(NamedTuple):
-    """A heading, what it is about, and a program. Blank lines in the program part what belongs together."""
+    """A chapter of the tour: a heading, a sentence on the subject, and a program. Blank lines separate groups of statements."""
 
     title: str
     about: str
@@ -132,7 +131,7 @@ tx.show.slider(t.T[::-1]).save(folder / "walk.html")
 
 
 def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
-    """Print a chapter, running its program with these names defined."""
+    """Print a chapter, and run its program with the variables `names`."""
     print(f"\n{styled(f'{number}. {chapter.title}', BOLD)}\n{styled(chapter.about, DIM)}\n")
     for block in chapter.program.strip().split("\n\n"):
         for statement, code in statements(block):
@@ -143,14 +142,14 @@ def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
 
 
 def statements(block: str) -> Iterator[tuple[ast.stmt, str]]:
-    """Each statement with its lines, the comments behind it included."""
+    """Yield each statement of a block of code, with its source lines and trailing comments."""
     lines = block.splitlines()
     for statement in ast.parse(block).body:
         yield statement, "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
 
 
 def run(statement: ast.stmt, names: dict[str, Any]) -> None:
-    """Run one statement and print its value, if it has one, or the error that Tenxor raised."""
+    """Run a statement, and print its value (unless None), or the message of a TenxorError."""
     try:
         if isinstance(statement, ast.Expr):
             value = eval(compile(ast.Expression(statement.value), "<tour>", "eval"), names)
@@ -166,7 +165,7 @@ BOLD, DIM, CODE, WARNING = "1", "2", "36", "33"
 
 
 def styled(text: str, style: str) -> str:
-    """The text in a style (an ANSI code) where there is a terminal that shows it."""
+    """Return a text in a style (an ANSI code); unchanged if the output is not a terminal, or NO_COLOR is set."""
     plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
     return text if plain else f"\x1b[{style}m{text}\x1b[0m"
 
@@ -175,7 +174,7 @@ def styled(text: str, style: str) -> str:
 
 
 def show_digits(number: int, program: Path = DIGITS) -> None:
-    """Run the example on the handwritten digits, if it is there, and list the kernels that it needed."""
+    """Run the example on handwritten digits, and list the kernels made for it; print a note if the example is not installed."""
     print(f"\n{styled(f'{number}. Handwritten digits', BOLD)}")
     if not program.is_file():
         print(NOT_HERE)
@@ -191,7 +190,7 @@ def show_digits(number: int, program: Path = DIGITS) -> None:
 
 
 def show_training(number: int, folder: Path, examples: Path = EXAMPLES) -> None:
-    """Train two networks, if the programs are there: one on the digits, and one on who met whom in a club."""
+    """Train two networks, on handwritten digits and on a social network; print a note if the examples are not installed."""
     print(f"\n{styled(f'{number}. Networks that learn', BOLD)}")
     programs = [examples / "digits_network.py", examples / "karate_club.py"]
     for program in programs:
@@ -208,13 +207,13 @@ NOT_HERE = "The examples are not part of the installed package: clone the reposi
 
 
 def first_line(program: Path) -> str:
-    """What a program says of itself in one line."""
+    """Return the first line of a program's docstring, or the program's name without one."""
     told = ast.get_docstring(ast.parse(program.read_text(encoding="utf-8")))
     return (told or program.stem).splitlines()[0]
 
 
 def load(program: Path) -> ModuleType:
-    """The module in a file that belongs to no package."""
+    """Execute a file outside any package, and return the module."""
     spec = importlib.util.spec_from_file_location(program.stem, program)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -223,12 +222,12 @@ def load(program: Path) -> ModuleType:
 
 
 def short(path: Path) -> str:
-    """The path as seen from here, if it is below."""
+    """Return a path, relative to the working directory if it is below."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def described(kernel: Kernel, compiled: Compiled) -> str:
-    """A kernel in one line: the operations fused in it, what it makes of what, and where it came from."""
+    """Return a line about a kernel: the operations fused in it, the dtypes of operands and result, and the origin of its code."""
     makes, *reads = sorted(kernel.operands, key=lambda operand: not operand.written)
     given = ", ".join(str(operand.dtype) for operand in reads) or "nothing"
     return f"{' → '.join(fused(kernel)) or 'copy'}  ({given} to {makes.dtype}, {ORIGINS[compiled.origin]})"
@@ -238,7 +237,7 @@ ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "shipped": "came
 
 
 def fused(kernel: Kernel) -> list[str]:
-    """The operations and reductions of a kernel, each once, in the order in which they are computed."""
+    """Return the names of the operations and reductions in a kernel, each once, in order of computation."""
     found: dict[str, None] = {}
 
     def collect(body: tuple[Statement, ...]) -> None:
@@ -258,7 +257,7 @@ def fused(kernel: Kernel) -> list[str]:
 
 
 def operations(e: Expr) -> Iterator[str]:
-    """The operations of an expression, innermost first, without those that take an element into a running state."""
+    """Yield the names of the operations in an expression, innermost first, except updates of a reduction's state."""
     for a in e.args:
         yield from operations(a)
     joins = any(isinstance(part, State) for part in walk(e))
@@ -270,9 +269,9 @@ def operations(e: Expr) -> Iterator[str]:
 
 
 def main() -> None:
-    """Give the whole tour."""
-    shortcut.start()  # now, so that what is compiled for it is not counted below
-    kept.stop()  # kernels are shown with what they do
+    """Run the complete tour."""
+    shortcut.start()  # now, so that compiling the fast path is not counted below
+    kept.stop()  # plans are made anew, so that kernels can be described
     start = perf_counter()
     print(styled(f"Tenxor {tx.__version__}", BOLD))
     folder = Path(tempfile.mkdtemp(prefix="tenxor-figures-"))

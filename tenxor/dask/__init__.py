@@ -1,7 +1,8 @@
-"""Dask arrays whose chunks are tensors: what is larger than memory, or than one machine, in the engine that Dask is.
+"""Dask arrays with tensors as chunks, for data larger than memory or than one machine.
 
-It needs Dask: `pip install '.[dask]'` in a clone of Tenxor. Importing this tells Dask about tensors, once and for good; then its arrays
-take them for chunks in all that they do, and what is computed in a task is one fused kernel where it can be. `docs/larger.md` is about it.
+Needs Dask: `pip install '.[dask]'` in a clone of Tenxor. Importing this module registers tensors with Dask, once and for good. Dask arrays
+then accept tensors as chunks in every operation, and the operations of a task become one fused kernel where possible. The guide is
+`docs/larger.md`.
 
 >>> import dask.array as da
 >>> import tenxor.dask

@@ -1,4 +1,4 @@
-"""Arrays of Dask's with tensors for chunks: made of what there is, or from nothing."""
+"""Dask arrays with tensors as chunks: conversion of existing arrays, and creation of new ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["TensorBackend", "asarray", "from_array"]
 
 
 def tensor(block: Any) -> Tensor:
-    """A chunk as a tensor, over the same memory: chunks are never written."""
+    """Return a chunk as a tensor over the same memory; Dask never writes to chunks."""
     if type(block) is Tensor:
         return block
     array = np.asarray(block)
@@ -28,8 +28,10 @@ def tensor(block: Any) -> Tensor:
 
 
 def lent(value: Any) -> Any:
-    """An argument of a task: of a tensor in memory that others may write (as what came over a wire may be written, for all we know) one
-    that counts on it that they do not. For so long as a task runs Dask promises that, and what reads it may be fused.
+    """Return an argument of a task; a tensor in externally shared memory becomes one over memory assumed to be constant.
+
+    A tensor received over a network may be stored in memory open to other writers, so operations on the tensor would not be fused. Dask
+    promises not to change the memory while the task runs.
     """
     if type(value) is not Tensor:
         return value
@@ -41,9 +43,10 @@ def lent(value: Any) -> Any:
 
 
 def asarray(x: Any, chunks: Any = "auto") -> Any:
-    """A Dask array whose chunks are tensors: of another Dask array, lazily, or of what `from_array` takes.
+    """Return a Dask array with tensors as chunks: of another Dask array, lazily, or of anything accepted by `from_array`.
 
-    Chunks of NumPy's are not copied: tensors see the same memory, and never write it. DTypeError for dtypes that Tenxor has not.
+    NumPy chunks are not copied: the tensors are views of the same memory, and never write to it. Raises DTypeError for a dtype missing in
+    Tenxor.
 
     >>> import dask.array as da, tenxor as tx, tenxor.dask
     >>> x = tenxor.dask.asarray(da.ones((4, 6), chunks=(2, 3)))
@@ -63,11 +66,11 @@ def asarray(x: Any, chunks: Any = "auto") -> Any:
 
 
 def from_array(x: Any, chunks: Any = "auto", **options: Any) -> Any:
-    """A Dask array, with tensors for chunks, of anything that `dask.array.from_array` takes - an array of NumPy's, a file mapped into
-    memory, a dataset of h5py or zarr - or of a tensor.
+    """Return a Dask array with tensors as chunks, of a tensor or of anything accepted by `dask.array.from_array`.
 
-    What is in memory is copied once, here; what is on disk is read when it is asked for, chunk by chunk. `chunks` and all other
-    arguments are Dask's. DTypeError for dtypes that Tenxor or Dask has not.
+    Examples are a NumPy array, a memory-mapped file, and a dataset of h5py or zarr. Data in memory is copied once, here. Data on disk is
+    read chunk by chunk when needed. `chunks` and the other arguments are those of Dask. Raises DTypeError for a dtype missing in Tenxor or
+    Dask.
 
     >>> import tenxor as tx, tenxor.dask
     >>> x = tenxor.dask.from_array(tx.arange(12).reshape(3, 4), chunks=(1, 4))
@@ -82,13 +85,13 @@ def from_array(x: Any, chunks: Any = "auto", **options: Any) -> Any:
 
 
 def _made(name: str, *args: Any, **options: Any) -> Any:
-    """What a function of Dask's makes, with tensors for chunks."""
+    """Return the Dask array created by the function `name` of dask.array, with tensors as chunks."""
     with config.set({"array.backend": "numpy"}):
         return asarray(getattr(da, name)(*args, **options))
 
 
 class TensorBackend(ArrayBackendEntrypoint):  # type: ignore[misc]  # Dask's types are not all written down
-    """Dask's back end of this name: `x.to_backend("tenxor")`, and what `da.ones` and its kin make with `array.backend` set so.
+    """The Dask back end "tenxor", for `x.to_backend("tenxor")`, and for `da.ones` and similar functions with this `array.backend`.
 
     >>> import dask, dask.array as da, tenxor.dask
     >>> with dask.config.set({"array.backend": "tenxor"}):
@@ -104,6 +107,7 @@ class TensorBackend(ArrayBackendEntrypoint):  # type: ignore[misc]  # Dask's typ
 
     @classmethod
     def to_backend(cls, data: Any, **options: Any) -> Any:
+        """Return a Dask array with tensors as chunks."""
         return asarray(data)
 
     ones = staticmethod(partial(_made, "ones"))

@@ -1,4 +1,4 @@
-"""Tensors as chunks: what Dask looks up by the type of a chunk."""
+"""Tensors as chunks: the functions that Dask dispatches by the type of a chunk."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ from .tasks import optimize, optimize_delayed
 
 
 def register() -> None:
-    """Tell Dask about tensors: as chunks, in its look-ups, and that tasks compute them. Importing `tenxor.dask` has done it.
+    """Register tensors with Dask: as chunks, in its dispatch tables, and in its optimisations. Importing `tenxor.dask` does this.
 
-    To do it again changes nothing. An optimisation that somebody has set (`array_optimize`, `delayed_optimize` in Dask's
-    configuration) stays.
+    Registering again changes nothing. An optimisation set by the user (`array_optimize`, `delayed_optimize` in Dask's configuration) stays.
 
     >>> import dask, tenxor.dask
     >>> tenxor.dask.register()
@@ -68,24 +67,24 @@ def register() -> None:
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """New tensor: chunks one after another; arrays of NumPy's may be among them."""
+    """New tensor: chunks joined along an axis; NumPy arrays may be among them."""
     return joining.concat([creation.asarray(array) for array in arrays], axis=axis)
 
 
 def divide(a: Any, b: Any, dtype: Any = None) -> Tensor:
-    """New tensor: the quotients of sums by counts, of which one may be of NumPy's."""
+    """New tensor: the quotients of sums by counts; one of the two may be a NumPy array."""
     found = elementwise.divide(creation.asarray(a), creation.asarray(b))
     return found if dtype is None else found.astype(dtype, copy=False)
 
 
 def einsum(subscripts: str, *operands: Any, dtype: Any = None, **layout_and_order: Any) -> Tensor:
-    """New tensor: Einstein's sum. Dask says what NumPy would be told about memory, too."""
+    """New tensor: Einstein summation. Options of NumPy about memory layout, which Dask passes too, are ignored."""
     given = [creation.asarray(x) for x in operands]
     return contraction.einsum(subscripts, *(given if dtype is None else [x.astype(dtype, copy=False) for x in given]))
 
 
 def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.float64, **rest: Any) -> Tensor:
-    """New tensor: how many elements a reduction over `axis` goes through."""
+    """New tensor: the number of elements in each reduction over `axis`."""
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
     reduced = {a % x.ndim for a in axes}
     kept = [1 if a in reduced else n for a, n in enumerate(x.shape) if keepdims or a not in reduced]
@@ -96,31 +95,32 @@ def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.f
 
 
 def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None, **rest: Any) -> Tensor:
-    """New tensor: how many numbers a reduction over `axis` goes through, leaving out NaN."""
+    """New tensor: the number of elements that are not NaN in each reduction over `axis`."""
     return (~elementwise.isnan(x)).sum(axis, keepdims=keepdims, dtype=dtype)
 
 
 def percentile(a: Tensor, q: Any, method: str = "linear") -> tuple[Any, int]:
-    """Percentiles of a chunk, and how many elements they stand for: of NumPy's, who joins them."""
+    """Return the percentiles of a chunk as a NumPy array, for Dask to merge, and the element count; None and 0 for an empty chunk."""
     if not a.size:
         return None, 0
     return np.percentile(np.asarray(a), q, method=method), a.size  # type: ignore[call-overload]
 
 
 def to_numpy(data: Tensor, **options: Any) -> np.ndarray[Any, Any]:
-    """The same memory as an array of NumPy's."""
+    """Return a NumPy array over the memory of a tensor."""
     return np.asarray(data)
 
 
 def nbytes(t: Tensor) -> int:
-    """The memory of a tensor in bytes. It is computed first: Dask asks for this when a task ends, and of what comes from no array, as of
-    `client.submit`, nobody has done so.
+    """Return the memory of a tensor in bytes, and compute the tensor first.
+
+    Dask calls this function at the end of a task. A tensor that is not in an array, as in `client.submit`, may still be pending then.
     """
     t.realize()
     return sys.getsizeof(t)
 
 
 def token(t: Tensor) -> tuple[Any, ...]:
-    """What tells one tensor from another with other elements."""
+    """Return a tuple that identifies the content of a tensor: shape, dtype and a hash of the elements."""
     elements = np.ascontiguousarray(np.asarray(t))
     return "tenxor.Tensor", t.shape, t.dtype.name, hash_buffer_hex(elements.reshape(-1).view(np.uint8))

@@ -1,9 +1,9 @@
-"""Tasks put together beyond what Dask does.
+"""Fusion of tasks beyond Dask's own.
 
-Dask fuses a chain of tasks as long as each has one to wait for, and a number, a row of means or some centres are tasks, too: what
-computes with them is a task apart, which asks the scheduler for its turn. Meanwhile a worker reads the next chunk, so it has more of
-them in memory than it works on, and no kernel goes across. So small constants become part of the tasks that read them; then there are
-more chains. And of each fused chain Dask leaves a task that only gives its result another name: who asked for that asks for the result.
+Dask fuses a chain of tasks if each task has a single dependency. But a number, a row of means or a few centres are tasks too, so a task
+that computes with them is scheduled separately. Meanwhile the worker reads the next chunks and holds more chunks in memory than it works
+on, and no kernel spans both tasks. So small constants are moved into the tasks that read them, which makes longer chains. After fusing a
+chain, Dask leaves a task that only renames the result; such tasks are removed.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ from dask.sizeof import sizeof
 from ..tensor import Tensor
 from .backend import lent
 
-LITTLE = 1 << 16  # bytes of a constant that each task may carry along: it is sent as often as it is read
+LITTLE = 1 << 16  # bytes of a constant to be moved into tasks; it is then sent with each of them
 
 
 def fused(graph: dict[Any, Any], keys: Any) -> dict[Any, Any]:
-    """Fewer tasks that give the same for some keys."""
+    """Return a graph with fewer tasks and the same results for `keys`."""
     asked = set(flatten(keys)) if isinstance(keys, list | set) else {keys}
     graph = _called_by_one_name(graph, asked)
     constants = {key: _carried(node) for key, node in graph.items() if key not in asked and _little(node)}
-    if not constants:  # so all chains are those that Dask saw
+    if not constants:  # so Dask has found the longest chains already
         return graph
     return _called_by_one_name(fuse_linear_task_spec(_with(graph, constants), asked), asked)
 
 
 def _little(node: Any) -> bool:
+    """Return whether a node is a constant of at most `LITTLE` bytes."""
     return type(node) is DataNode and sizeof(node.value) <= LITTLE
 
 
 def _carried(node: Any) -> Any:
-    """A constant as part of a task: what came over a wire may be written, for all a tensor knows, so tell it that nobody does."""
+    """Return a constant as part of another task: a tensor's memory is declared constant, see `backend.lent`."""
     return Task(node.key, lent, node.value) if type(node.value) is Tensor else node
 
 
 def _called_by_one_name(graph: dict[Any, Any], asked: set[Any]) -> dict[Any, Any]:
+    """Return the graph without tasks that merely rename another task, except for the keys in `asked`."""
     names = {key: node.target for key, node in graph.items() if type(node) is Alias and key not in asked and node.target in graph}
     for key, target in names.items():
         while target in names:
@@ -49,5 +51,5 @@ def _called_by_one_name(graph: dict[Any, Any], asked: set[Any]) -> dict[Any, Any
 
 
 def _with(graph: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    """The graph without some keys, each of which is another key, or a task, where it is asked for."""
+    """Return the graph with substitutions: `other` maps each key to be removed to another key, or to a task to be used instead."""
     return {key: node.substitute(other) for key, node in graph.items() if key not in other}

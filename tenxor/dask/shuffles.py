@@ -1,7 +1,7 @@
-"""Chunks that go from worker to worker all at once, to be cut otherwise.
+"""Rechunking by Dask's P2P shuffle, in which chunks are cut and sent from worker to worker.
 
-Dask's P2P rechunking takes NumPy's arrays, whose memory it cuts up and sends. So tensors go in as arrays over the same memory, and
-what comes out are tensors again.
+Dask's implementation takes NumPy arrays, cuts up their memory and sends it. So tensors go in as arrays over the same memory, and the
+results become tensors again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .backend import tensor
 
 
 def exchanged(layer: Any) -> Any:
-    """A layer, or one of ours in place of one that rechunks so."""
+    """Return a layer, with Dask's layer for P2P rechunking replaced by one for tensors."""
     if type(layer) is not P2PRechunkLayer:
         return layer
     found = _like(layer, layer.keepmap)
@@ -27,12 +27,13 @@ def exchanged(layer: Any) -> Any:
 
 
 def _like(layer: Any, keepmap: Any) -> TensorRechunkLayer:
+    """Return a layer for tensors with the attributes of another layer, which keeps the chunks in `keepmap`."""
     options = {name: getattr(layer, name) for name in ("name", "token", "chunks", "chunks_input", "name_input", "disk", "annotations")}
     return TensorRechunkLayer(keepmap=keepmap, **options)
 
 
 class TensorRechunkLayer(P2PRechunkLayer):  # type: ignore[misc]  # Dask's types are not all written down
-    """The layer of Dask's, for tensors."""
+    """Dask's layer for P2P rechunking, for tensors as chunks."""
 
     def _cull(self, keepmap: Any) -> TensorRechunkLayer:
         return _like(self, keepmap)
@@ -42,15 +43,16 @@ class TensorRechunkLayer(P2PRechunkLayer):  # type: ignore[misc]  # Dask's types
 
 
 def _one(node: Any) -> Any:
+    """Return a task of a P2P shuffle with functions for tensors; return other nodes as they are."""
     ours: dict[Any, Callable[..., Any]] = {rechunk_transfer: transfer, rechunk_unpack: unpack}
     return Task(node.key, ours[node.func], *node.args) if type(node) is Task and node.func in ours else node
 
 
 def transfer(chunk: Any, *options: Any) -> Any:
-    """Cut a chunk, and send its parts."""
+    """Cut a chunk and send its parts."""
     return rechunk_transfer(np.asarray(chunk), *options)
 
 
 def unpack(*options: Any) -> Tensor:
-    """A chunk of parts that were sent."""
+    """Return a chunk joined from received parts."""
     return tensor(rechunk_unpack(*options))

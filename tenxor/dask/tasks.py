@@ -1,9 +1,9 @@
-"""Tasks at whose end tensors are computed.
+"""Tasks that compute their tensors before they end.
 
-A pending tensor keeps what it is made of. As the result of a task it would keep memory that Dask believes to be free, take no time
-where Dask looks at the clock, and be computed by whoever asks first, maybe in the midst of sending it away. So the optimisation
-that Dask runs before anything else, `array_optimize` (and `delayed_optimize`), is its own followed by one step: tasks become
-`Computed`. Dask has fused them by then, so a chain of operations on chunks is one expression, and few kernels.
+A pending tensor keeps operands in memory. As the result of a task, a pending tensor would keep memory that Dask believes to be free. Dask's
+timing of the task would be wrong, and the first reader of the tensor would compute it, perhaps while sending it. So the optimisation run
+first by Dask, `array_optimize` (and `delayed_optimize`), is Dask's own followed by one step: tasks become `Computed`. By then Dask has
+fused the tasks, so a chain of operations on chunks is one expression, computed by few kernels.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ..tensor import Tensor
 from .backend import lent
 from .fusing import fused
 
-PART = 16  # of a worker's memory that may be pooled at the most is one of so many
-_KIND = typename(Tensor)  # how layers say what their chunks are
+PART = 16  # at most 1/PART of a worker's memory may be pooled
+_KIND = typename(Tensor)  # the annotation of layers with tensors as chunks
 
 
 class Computed(Task):  # type: ignore[misc]  # Dask's types are not all written down
-    """A task of Dask's, whose result is in memory when it ends."""
+    """A Dask task whose result is in memory when the task ends."""
 
     __slots__ = ()
 
@@ -42,9 +42,10 @@ class Computed(Task):  # type: ignore[misc]  # Dask's types are not all written 
 
 
 def computed(result: Any) -> Any:
-    """The result of a task, with the tensors in it, or in containers, in memory: computed together, and without what nobody will see.
+    """Return the result of a task with the tensors in it, also in containers, in memory.
 
-    A view of less than half of its memory becomes a tensor of its own, as in Dask a slice of an array does.
+    The tensors are computed together; intermediates without further readers are not stored. A view of less than half of a storage becomes a
+    tensor with a storage of its own, as a slice of an array does in Dask.
     """
     found: list[Tensor] = []
     result = _own(result, found)
@@ -54,6 +55,7 @@ def computed(result: Any) -> Any:
 
 
 def _own(x: Any, found: list[Tensor]) -> Any:
+    """Return a result with small views replaced by copies, and append the tensors in it to `found`."""
     kind = type(x)
     if kind is Tensor:
         own: Tensor = x.copy() if 2 * x.nbytes <= x.storage.nbytes else x
@@ -69,21 +71,24 @@ def _own(x: Any, found: list[Tensor]) -> Any:
 
 
 def keep_little(*tensors: Any) -> None:
-    """Let the system have memory for which tasks with such arguments and results have no use, if this is a worker's process.
+    """Limit the pooled memory of this process to twice the size of the tensors among a task's arguments and result, if it is a worker.
 
-    A worker spills and pauses by what its process has of the system's memory, and pooled memory counts: what a spilled chunk left there
-    would make it spill the next one.
+    The limit is at least `SPARE` bytes, and at most 1/`PART` of the worker's memory. A worker spills data and pauses by the memory of its
+    process, including pooled memory: memory left in the pool by a spilled chunk would cause the next chunk to be spilled.
     """
     try:
         worker = sys.modules["distributed.worker"].get_worker()
-    except ValueError:  # it is none
+    except ValueError:  # the process is not a worker
         return
     needed = 2 * sum([t.nbytes for t in tensors if type(t) is Tensor])
     pool.keep_at_most(min(max(SPARE, needed), (worker.memory_manager.memory_limit or memory_bytes()) // PART))
 
 
 def optimize(graph: Any, keys: Any, **options: Any) -> Any:
-    """Dask's optimisation of arrays, and tasks that compute what they give if there are tensors among the chunks."""
+    """Return the graph of an array after Dask's optimisation.
+
+    If tensors are among the chunks, each task computes the tensors in its result before it ends.
+    """
     layers = getattr(graph, "layers", None)
     if layers is None:
         return _computing(_optimized(graph, keys, **options))
@@ -91,12 +96,12 @@ def optimize(graph: Any, keys: Any, **options: Any) -> Any:
     if not ours:
         return _optimized(graph, keys, **options)
     optimized = _optimized(_shuffled(graph, ours), keys, **options)
-    return _computing(optimized if isinstance(optimized, HighLevelGraph) else fused(optimized, keys))  # which it is if nothing may be fused
+    return _computing(optimized if isinstance(optimized, HighLevelGraph) else fused(optimized, keys))  # a HighLevelGraph if fusing is off
 
 
 def _shuffled(graph: Any, ours: Iterable[str]) -> Any:
-    """The same graph, with layers of our own where chunks of ours go from worker to worker (`shuffles.py`)."""
-    if "distributed.shuffle._rechunk" not in sys.modules:  # so there are none
+    """Return the graph with layers for tensors in place of P2P rechunking (`shuffles.py`); `ours` are the layers with tensors as chunks."""
+    if "distributed.shuffle._rechunk" not in sys.modules:  # then the graph does not rechunk by P2P
         return graph
     from .shuffles import exchanged
 
@@ -104,12 +109,12 @@ def _shuffled(graph: Any, ours: Iterable[str]) -> Any:
 
 
 def optimize_delayed(graph: Any, keys: Any, **options: Any) -> Any:
-    """Dask's optimisation of delayed calls, any of which may give tensors, and tasks that compute what they give."""
+    """Return the graph of delayed calls after Dask's optimisation; its tasks compute tensors in results before they end."""
     return _computing(_delayed_optimized(graph, keys, **options))
 
 
 def _computing(graph: Any) -> Any:
-    """The same graph, of tasks that compute what they give; layers keep what was noted about them."""
+    """Return the graph with tasks that compute tensors in their results; the annotations of layers stay."""
     if not isinstance(graph, HighLevelGraph):
         return _tasks(graph, graph)
     every = ensure_dict(graph)
@@ -121,11 +126,15 @@ def _computing(graph: Any) -> Any:
 
 
 def _tasks(graph: Mapping[Any, Any], every: Iterable[Any]) -> dict[Any, Any]:
+    """Return a graph in Dask's new form with tasks that compute tensors in their results; `every` has the keys of the complete graph."""
     return {key: _one(node) for key, node in convert_legacy_graph(graph, every).items()}
 
 
 def _one(node: Any) -> Any:
-    """Tasks of other kinds, such as those of a shuffle, are known by their kind."""
+    """Return a task as a `Computed` task, and a node of a different type unchanged.
+
+    A subclass of Task, as used in a shuffle, is unchanged too, since Dask recognises such tasks by type.
+    """
     if type(node) is not Task:
         return node
     return Computed(node.key, node.func, *node.args, _data_producer=node.data_producer, **node.kwargs)

@@ -1,4 +1,4 @@
-"""Data to learn from: batches, small sets of points, handwritten digits, and a club that fell out."""
+"""Data for training: batches, small sets of points, handwritten digits, and the karate club graph."""
 
 from __future__ import annotations
 

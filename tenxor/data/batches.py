@@ -1,4 +1,4 @@
-"""Rows in batches, shuffled, and made ready ahead of time by threads."""
+"""Batches of rows, optionally shuffled, and prepared ahead of time by threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["Batches", "Dataset"]
 
 
 class Dataset:
-    """Tensors whose first axes are walked together; `dataset[indices]` gives a tuple of their rows, through `transform` if there is one.
+    """Tensors indexed together along their first axes.
+
+    `dataset[indices]` returns a tuple with the rows of each tensor, or the result of `transform` for these rows. Raises ArgumentError
+    without tensors, and ShapeError unless the first axes have the same size.
 
     >>> import tenxor as tx
     >>> rows, labels = tx.data.Dataset(tx.arange(6).reshape(3, 2), tx.asarray([7, 8, 9]))[[2, 0]]
@@ -45,12 +48,12 @@ class Dataset:
 
 
 class Batches:
-    """The rows of a dataset, `size` at a time; each walk through it is one epoch.
+    """An iterable over the rows of a dataset, `size` at a time; each iteration over it is one epoch.
 
-    `dataset` is anything that has a length and takes a tensor of indices. With `shuffle` each epoch has an order of its own, drawn
-    from `generator`, or without one from the generator that `tx.random.seed` seeds. The last batch may be smaller, unless `drop_last`.
-    With `workers` so many threads make batches ready ahead of time: for datasets that read files. A worker's error comes up where its
-    batch would.
+    `dataset` is an object with a length that can be indexed with a slice or a tensor of indices. With `shuffle`, each epoch has a new
+    random order, drawn from `generator`, or by default from the generator seeded by `tx.random.seed`. The last batch may be smaller, unless
+    `drop_last`. With `workers`, that many threads prepare batches ahead of time, for datasets that read files. An error in a thread is
+    raised when its batch is reached.
 
     >>> import tenxor as tx
     >>> batches = tx.data.Batches(tx.data.Dataset(tx.arange(5)), 2)
@@ -84,7 +87,7 @@ class Batches:
         return self._ahead(parts)
 
     def _parts(self) -> Sequence[Any]:
-        """The indices of each batch; slices, where they are in order."""
+        """Return the indices of each batch: slices, or tensors of indices if shuffled."""
         count = len(self.dataset)
         starts = [k * self.size for k in range(len(self))]
         if not self.shuffle:
@@ -93,6 +96,7 @@ class Batches:
         return [order[start : start + self.size] for start in starts]
 
     def _ahead(self, parts: Sequence[Any]) -> Iterator[Any]:
+        """Yield the batches in order, with up to twice as many as there are workers prepared ahead."""
         with ThreadPoolExecutor(self.workers, "tenxor-batches") as pool:
             waiting: deque[Any] = deque()
             try:

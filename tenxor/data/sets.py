@@ -1,4 +1,4 @@
-"""Small sets of data."""
+"""Small data sets: points in two classes, handwritten digits, and a social network."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _op = elementwise.FUNCTIONS
 
 
 def _square(x: Tensor) -> Any:
+    """Return the squared distance of a coordinate from the middle."""
     return (x - 0.5) ** 2
 
 
@@ -39,11 +40,10 @@ TOYS = (*_LABELS, "spiral")
 
 @checked
 def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Tensor]:
-    """Points in the unit square, (count, 2) float32, and the class of each, 0 or 1, (count,) int64: two classes that are parted
-    by a line ("simple", "diag"), by two ("split"), by a cross ("xor"), by a circle ("circle"), or that wind about each other
-    ("spiral").
+    """Return points in the unit square, (count, 2) float32, and the class of each, 0 or 1, (count,) int64.
 
-    These are the six sets of S. Rush's course MiniTorch. ArgumentError for another name.
+    The classes are separated by a line ("simple", "diag"), by two lines ("split"), by a cross ("xor") or by a circle ("circle"), or they
+    are intertwined spirals ("spiral"). These are the six sets of S. Rush's course MiniTorch. Raises ArgumentError for another name.
 
     >>> import tenxor as tx
     >>> points, classes = tx.data.toy("xor", 100, seed=1)
@@ -59,6 +59,7 @@ def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Te
 
 
 def _spiral(count: int) -> tuple[Tensor, Tensor]:
+    """Return two spiral arms of points, and their classes."""
     half = -(-count // 2)
     along: Any = linspace(0.0, 1.0, half, dtype=float32)
     turned, out = along * (2.5 * pi), along * 0.45 + 0.02
@@ -68,11 +69,10 @@ def _spiral(count: int) -> tuple[Tensor, Tensor]:
 
 
 def digits() -> tuple[Tensor, Tensor]:
-    """1,797 handwritten digits: images, (1797, 64) float32, 8 x 8 pixels each from 0 (paper) to 16 (ink), and what they show,
-    (1797,) int64.
+    """Return 1,797 handwritten digits: images, (1797, 64) float32, and the digit shown by each, (1797,) int64.
 
-    E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, 1998, UCI Machine Learning Repository,
-    https://doi.org/10.24432/C50P49 (CC BY 4.0).
+    An image has 8 x 8 pixels from 0 (paper) to 16 (ink). E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, 1998, UCI
+    Machine Learning Repository, https://doi.org/10.24432/C50P49 (CC BY 4.0).
 
     >>> import tenxor as tx
     >>> images, labels = tx.data.digits()
@@ -85,14 +85,14 @@ def digits() -> tuple[Tensor, Tensor]:
 
 
 class Graph(NamedTuple):
-    """A graph: how many nodes it has, its edges (2, E), each in both directions, and the class of each node, (N,), all int64."""
+    """A graph: the number of nodes, the edges (2, E), each in both directions, and the class of each node (N,), as int64."""
 
     nodes: int
     edges: Tensor
     classes: Tensor
 
 
-# Who met whom outside the club, from 1 on.
+# Pairs of members who met outside the club; numbers begin at 1.
 _MET = """\
 2-1 3-1 3-2 4-1 4-2 4-3 5-1 6-1 7-1 7-5 7-6 8-1 8-2 8-3 8-4 9-1 9-3 10-3 11-1 11-5 11-6 12-1 13-1 13-4 14-1 14-2 14-3
 14-4 17-6 17-7 18-1 18-2 20-1 20-2 22-1 22-2 26-24 26-25 28-3 28-24 28-25 29-3 30-24 30-27 31-2 31-9 32-1 32-25 32-26
@@ -102,11 +102,11 @@ _WITH_THE_TEACHER = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20, 22)
 
 
 def karate_club() -> Graph:
-    """The 34 members of a karate club, the 78 pairs who met outside it, and whom each followed when it split: 0, the teacher
-    (node 0), or 1, the officers (node 33).
+    """Return the social network of a karate club: 34 members, 78 pairs who met outside the club, and each member's side when the club
+    split.
 
-    W. Zachary: An information flow model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977,
-    pp. 452-473.
+    The classes are 0 for followers of the teacher (node 0), and 1 for followers of the officers (node 33). W. Zachary: An information flow
+    model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977, pp. 452-473.
 
     >>> import tenxor as tx
     >>> club = tx.data.karate_club()

@@ -1,8 +1,8 @@
-"""Tensors in files: safetensors, NumPy's npy and npz, CSV, and GGUF to read; and states of trainings, in npz or safetensors files.
+"""Tensors in files: safetensors, NumPy's npy and npz, CSV, and GGUF (read only); and training states, in npz or safetensors files.
 
-safetensors files need the package safetensors, and bfloat16 in them ml_dtypes to be written; all else needs no other package.
-A file is replaced whole or not at all. What is in one is checked before memory is asked for, so a damaged file is a `FileError`; and
-reading runs nothing of it.
+safetensors files need the package safetensors, and ml_dtypes to write bfloat16; the other formats need no further package. A file is
+replaced as a whole or not at all. Sizes in a file are checked before memory is allocated, so a damaged file raises `FileError`. Reading
+never runs code from a file.
 """
 
 from typing import TYPE_CHECKING

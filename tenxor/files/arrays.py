@@ -1,6 +1,6 @@
-"""NumPy's files: npy with one tensor, npz with several by name. (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html)
+"""NumPy's files: npy with one tensor, npz with several by name (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 
-Elements may stay in the file, memory-mapped, until they are read. What a header says is held against the size of the file first.
+Elements may stay in the file, memory-mapped, until they are read. The sizes in a header are checked against the size of the file first.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .whole import Place, check_shape, replaced
 
 __all__ = ["load_npy", "load_npz", "save_npy", "save_npz"]
 
-MAX_NAME_BYTES = 65_535 - len(".npy")  # whose length an archive tells in 16 bits
-ALIGNMENT = 64  # bytes, at which elements begin in files of ours, so that they can be read where they lie
-_MOST_DEFLATED = 1032  # times as large as before becomes what has been deflated, at the most
+MAX_NAME_BYTES = 65_535 - len(".npy")  # a zip archive stores the length of a name in 16 bits
+ALIGNMENT = 64  # bytes: elements in a written file are aligned, so that they can be used without a copy
+_MOST_DEFLATED = 1032  # the largest compression ratio of deflate
 
 
 @checked
 def save_npy(path: Place, x: Operand) -> None:
-    """Write one tensor to an npy file. DTypeError for bfloat16, which NumPy has not; OSError.
+    """Write a tensor to an npy file. Raises DTypeError for bfloat16, which NumPy does not have, and OSError.
 
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -49,9 +49,9 @@ def save_npy(path: Place, x: Operand) -> None:
 
 @checked
 def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
-    """The tensor in an npy file. `mapped`: its elements stay in the file until they are read, and are never written there.
+    """Return the tensor in an npy file. If `mapped`, its elements stay in the file until they are read, and the file is never written to.
 
-    Raises FileError for a file that is none or is damaged, FileNotFoundError, DTypeError for elements that are no numbers.
+    Raises FileError if the file is not an npy file or is damaged, FileNotFoundError, and DTypeError if the elements are not numbers.
     """
     with Path(path).open("rb") as file:
         found = _read(f"load_npy: {os.fspath(path)!r}", file, os.fstat(file.fileno()).st_size, path if mapped else None, 0)
@@ -60,9 +60,10 @@ def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
 
 @checked
 def save_npz(path: Place, /, **tensors: Operand) -> None:
-    """Write tensors to an npz file, by name, uncompressed and aligned, so that `load_npz(mapped=True)` reads them where they lie.
+    """Write tensors to an npz file, by name, uncompressed and aligned, so that `load_npz(mapped=True)` reads them without a copy.
 
-    ArgumentError for a name with a NUL, or of more than 65,531 bytes; DTypeError for bfloat16, which NumPy has not; OSError.
+    Raises ArgumentError for a name with a NUL or of more than 65,531 bytes, DTypeError for bfloat16, which NumPy does not have, and
+    OSError.
 
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +75,7 @@ def save_npz(path: Place, /, **tensors: Operand) -> None:
 
 
 def write_npz(op: str, path: Place, tensors: Mapping[str, Operand]) -> None:
-    """Write tensors to an npz file, by name, as `save_npz` does; errors speak of `op`."""
+    """Write tensors to an npz file, by name, uncompressed and aligned; error messages begin with `op`."""
     for name in tensors:
         _check_name(op, name)
     arrays = {name: _array(op, name, x) for name, x in tensors.items()}
@@ -85,23 +86,26 @@ def write_npz(op: str, path: Place, tensors: Mapping[str, Operand]) -> None:
             before = archive.fp.tell() + 30 + len(info.filename.encode()) + 4  # type: ignore[union-attr]  # a header's length
             space = -before % ALIGNMENT
             info.extra = b"\x00\x00" + space.to_bytes(2, "little") + bytes(space)
-            info.file_size = array.nbytes + 1024  # so that it is told whether 64-bit sizes are needed
+            info.file_size = array.nbytes + 1024  # decides whether the archive needs 64-bit sizes
             with archive.open(info, "w", force_zip64=False) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 @checked
 def load_npz(path: Place, *, mapped: bool = False) -> dict[str, Tensor]:
-    """The tensors in an npz file, by name. `mapped`: those that are not compressed stay in the file until they are read.
+    """Return the tensors in an npz file, by name. If `mapped`, uncompressed tensors stay in the file until they are read.
 
-    They take at most 1,032 times as many bytes as the file, the most that its compression can gain. Raises FileError for a file that is
-    none or is damaged, FileNotFoundError, DTypeError for elements that are no numbers.
+    The tensors take at most 1,032 times as many bytes as the file, the largest possible compression ratio. Raises FileError if the file is
+    not an npz file or is damaged, FileNotFoundError, and DTypeError if elements are not numbers.
     """
     return read_npz("load_npz", path, mapped=mapped)
 
 
 def read_npz(op: str, path: Place, *, mapped: bool = False) -> dict[str, Tensor]:
-    """Read the tensors in an npz file, by name, as `load_npz` does; errors speak of `op`."""
+    """Return the tensors in an npz file, by name; error messages begin with `op`.
+
+    If `mapped`, uncompressed tensors stay in the file until they are read.
+    """
     found: dict[str, Tensor] = {}
     with Path(path).open("rb") as file:
         size = left = os.fstat(file.fileno()).st_size
@@ -112,7 +116,7 @@ def read_npz(op: str, path: Place, *, mapped: bool = False) -> dict[str, Tensor]
                     what = f"{op}: {name!r} in {os.fspath(path)!r}"
                     if name in found:
                         raise FileError(f"{what} is there twice")
-                    left -= info.compress_size  # members may share bytes of the file
+                    left -= info.compress_size  # counted down, since damaged members may claim the same bytes
                     if left < 0 or info.file_size > info.compress_size * _MOST_DEFLATED + 64:
                         raise FileError(f"{what} says it has {info.file_size} bytes, which this file of {size} cannot hold")
                     with archive.open(info) as member:
@@ -120,21 +124,21 @@ def read_npz(op: str, path: Place, *, mapped: bool = False) -> dict[str, Tensor]
                         found[name] = _read(what, member, info.file_size, path if stored else None, _begin(path, info))
         except (FileError, DTypeError, MemoryError):
             raise
-        except Exception as error:  # what archives and decompressors say of damaged bytes has no common name
+        except Exception as error:  # errors about damaged bytes have no common type
             raise FileError(f"{op}: {os.fspath(path)!r} is no npz file that can be read: {error}") from error
     return found
 
 
 def _archive(file: BinaryIO) -> zipfile.ZipFile:
-    """Open an archive."""
+    """Open a zip archive for reading; raise BadZipFile if its directory claims to be larger than memory."""
     try:
         return zipfile.ZipFile(file)
-    except MemoryError as error:  # damaged sizes of its directory
+    except MemoryError as error:  # the sizes in the directory are damaged
         raise zipfile.BadZipFile("its directory is larger than memory") from error
 
 
 def _check_name(op: str, name: str) -> None:
-    """Raise ArgumentError for a name that an archive cannot hold."""
+    """Raise ArgumentError for a name that an archive cannot hold: with a NUL, too long, or not Unicode."""
     encoded = name.encode(errors="replace")
     if "\0" in name or len(encoded) > MAX_NAME_BYTES or name != encoded.decode():
         raise ArgumentError(
@@ -144,7 +148,7 @@ def _check_name(op: str, name: str) -> None:
 
 
 def _begin(path: Place, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a member begin in an archive."""
+    """Return the position in an archive, in bytes, at which the content of a member begins."""
     with Path(path).open("rb") as file:
         file.seek(info.header_offset)
         header = file.read(30)
@@ -152,6 +156,7 @@ def _begin(path: Place, info: zipfile.ZipInfo) -> int:
 
 
 def _array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
+    """Return a tensor as a NumPy array; raise DTypeError for bfloat16."""
     own = asarray(x)
     if own.dtype is bfloat16:
         raise DTypeError(
@@ -163,7 +168,10 @@ def _array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
 
 
 def _read(what: str, file: IO[bytes], size: int, mapped: Place | None, begin: int) -> Tensor:
-    """The tensor in an npy file of so many bytes, which begins there in the file that is mapped."""
+    """Return the tensor in an npy file of `size` bytes, open as `file`.
+
+    If `mapped` is a path, the elements stay in that file, in which the npy file begins at byte `begin`. Error messages begin with `what`.
+    """
     try:
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
@@ -172,7 +180,7 @@ def _read(what: str, file: IO[bytes], size: int, mapped: Place | None, begin: in
         shape, fortran, dtype = read_header(file)
     except FileError:
         raise
-    except Exception as error:  # the header is Python's text: whatever its parser says, it is none
+    except Exception as error:  # the header is parsed as Python text, which raises errors of many types
         raise FileError(f"{what} is no npy file that can be read: {error}") from error
     if dtype.hasobject:
         raise FileError(f"{what} has objects in it, which would run code when they are read")

@@ -1,4 +1,4 @@
-"""Text that may be compressed, as the end of a file's name says (.gz, .bz2, .xz, .lzma), read up to a limit."""
+"""Text files that may be compressed, as the suffix of the name says (.gz, .bz2, .xz, .lzma), read up to a size limit."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from typing import Any, BinaryIO
 from ..errors import FileError
 from .whole import Place
 
-TEXT_LIMIT_BYTES = 1 << 30  # that a compressed file expands to, unless the caller gives another limit
+TEXT_LIMIT_BYTES = 1 << 30  # default limit on the decompressed size
 
 
 def _gzip(file: BinaryIO, mode: str) -> Any:
+    """Return a file object that compresses to, or decompresses from, a gzip file."""
     from gzip import GzipFile
 
     return GzipFile("", mode, fileobj=file)
 
 
 def _bz2(file: BinaryIO, mode: str) -> Any:
+    """Return a file object that compresses to, or decompresses from, a bzip2 file."""
     from bz2 import BZ2File
 
     return BZ2File(file, mode)  # type: ignore[call-overload]
 
 
 def _xz(file: BinaryIO, mode: str) -> Any:
+    """Return a file object that compresses to, or decompresses from, an xz or lzma file."""
     from lzma import LZMAFile
 
     return LZMAFile(file, mode)
@@ -36,26 +39,29 @@ _OPENERS = {".gz": _gzip, ".bz2": _bz2, ".xz": _xz, ".lzma": _xz}
 
 
 def is_compressed(path: Place) -> bool:
-    """Return whether the name of a file says that it is compressed."""
+    """Return whether the suffix of a file's name is that of a compressed format."""
     return Path(path).suffix in _OPENERS
 
 
 @contextmanager
 def expanded(path: Place, what: str, limit: int | None) -> Iterator[io.TextIOWrapper]:
-    """Open the text in a compressed file. Reading raises FileError if the file is damaged, or has more than `limit` bytes of text."""
+    """Open a compressed file as text.
+
+    Reading raises FileError, beginning with `what`, if the file is damaged, or has more than `limit` bytes of text (None: no limit).
+    """
     with Path(path).open("rb") as file, _OPENERS[Path(path).suffix](file, "rb") as content:
         yield io.TextIOWrapper(io.BufferedReader(_Limited(content, what, limit), 1 << 16), encoding="utf-8-sig")
 
 
 @contextmanager
 def compressing(path: Path, suffix: str) -> Iterator[io.TextIOWrapper]:
-    """Open a file to write text to, which is compressed as the `suffix` says."""
+    """Open a file to write text to, compressed in the format of the `suffix`."""
     with path.open("wb") as file, _OPENERS[suffix](file, "wb") as content, io.TextIOWrapper(content, encoding="utf-8") as text:
         yield text
 
 
 class _Limited(io.RawIOBase):
-    """The bytes that a compressed file expands to, up to a limit."""
+    """The decompressed bytes of a file; reading beyond a limit raises FileError."""
 
     def __init__(self, content: Any, what: str, limit: int | None) -> None:
         self._content, self._what, self._limit, self._count = content, what, limit, 0
@@ -67,7 +73,7 @@ class _Limited(io.RawIOBase):
         try:
             count: int = self._content.readinto(buffer)
         except Exception as error:  # decompressors raise errors of many types about damaged bytes
-            if isinstance(error, OSError) and error.errno is not None:  # the system cannot read the file
+            if isinstance(error, OSError) and error.errno is not None:  # an error of the system, not of the content
                 raise
             raise FileError(f"{self._what} is no compressed file that can be read: {error}") from error
         self._count += count

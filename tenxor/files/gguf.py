@@ -1,7 +1,6 @@
-"""GGUF files, in which language models come, to read: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""Reader of GGUF files, a format for language models: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
-Tensors stay in the file until one is asked for. Those of plain numbers are read where they lie; those in blocks of few bits become
-float32.
+A tensor stays in the file until it is read. Tensors of plain numbers are memory-mapped. Quantized tensors are decoded to float32.
 """
 
 from __future__ import annotations
@@ -26,14 +25,17 @@ from .whole import Place, check_shape
 __all__ = ["Gguf", "load_gguf"]
 
 Array = np.ndarray[Any, Any]
-_DEEPEST = 8  # arrays in arrays
-# By the number of their type.
+_DEEPEST = 8  # nesting depth of arrays
+# The `struct` format of scalars, by type number.
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _TEXT, _ARRAY = 8, 9
 
 
 class _Blocks(NamedTuple):
-    """How elements of a type lie: so many in a block of so many bytes, and what they are of blocks."""
+    """The storage format of a tensor type: `length` elements in a block of `nbytes` bytes.
+
+    `decoded` is a function from blocks to numbers, or the name of a NumPy dtype for plain numbers.
+    """
 
     name: str
     length: int
@@ -42,42 +44,51 @@ class _Blocks(NamedTuple):
 
 
 def _halves(blocks: Array, at: int) -> Array:
-    """A float16 in each block, as a column."""
+    """Return the float16 at byte `at` of each block, as a column of float32."""
     return blocks[:, at : at + 2].copy().view(np.float16).astype(np.float32)
 
 
 def _nibbles(blocks: Array) -> Array:
-    """16 bytes as 32 numbers below 16: the low halves, then the high ones."""
+    """Return the 4-bit integers in 16 bytes of each block: 32 integers, the low halves of the bytes first."""
     return np.concatenate([blocks & 15, blocks >> 4], axis=1)
 
 
 def _fifth_bits(blocks: Array) -> Array:
-    """4 bytes as 32 numbers that are 0 or 16."""
+    """Return the fifth bits, as 0 or 16, of the 32 integers of each block, from 4 bytes."""
     return np.unpackbits(blocks, axis=1, bitorder="little") << 4
 
 
 def _q4_0(b: Array) -> Array:
+    """Decode blocks of 4-bit integers minus 8, times a scale."""
     return (_nibbles(b[:, 2:]).astype(np.float32) - 8) * _halves(b, 0)
 
 
 def _q4_1(b: Array) -> Array:
+    """Decode blocks of 4-bit integers, times a scale plus a minimum."""
     return _nibbles(b[:, 4:]) * _halves(b, 0) + _halves(b, 2)
 
 
 def _q5_0(b: Array) -> Array:
+    """Decode blocks of 5-bit integers minus 16, times a scale."""
     return ((_nibbles(b[:, 6:]) | _fifth_bits(b[:, 2:6])).astype(np.float32) - 16) * _halves(b, 0)
 
 
 def _q5_1(b: Array) -> Array:
+    """Decode blocks of 5-bit integers, times a scale plus a minimum."""
     return (_nibbles(b[:, 8:]) | _fifth_bits(b[:, 4:8])) * _halves(b, 0) + _halves(b, 2)
 
 
 def _q8_0(b: Array) -> Array:
+    """Decode blocks of 8-bit integers, times a scale."""
     return b[:, 2:].view(np.int8) * _halves(b, 0)
 
 
 def _q6_k(b: Array) -> Array:
-    """256 numbers of 6 bits less 32: low halves of 128 bytes, pairs of bits of 64, a factor for each 16, and one for all."""
+    """Decode blocks of 256 6-bit integers minus 32, times two scales.
+
+    A block has 128 bytes of low halves, 64 bytes of upper bit pairs, an 8-bit scale for each 16 integers, and a float16 scale for the
+    block.
+    """
     low = b[:, :128].reshape(-1, 2, 1, 64) >> np.array([0, 4], np.uint8)[:, None] & 15
     high = b[:, 128:192].reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
     numbers = (low.reshape(-1, 256) | high.reshape(-1, 256) << 4).astype(np.float32) - 32
@@ -95,7 +106,7 @@ _TYPES = {
 
 
 class _Entry(NamedTuple):
-    """A tensor in the file: its shape, the number of its type, and where its bytes begin."""
+    """A tensor in the file: its shape, the number of its type, and the byte at which it begins."""
 
     shape: tuple[int, ...]
     type: int
@@ -103,31 +114,35 @@ class _Entry(NamedTuple):
 
 
 class _Reader:
-    """Takes values from bytes, and never beyond their end."""
+    """A cursor over the bytes of a file, whose methods raise FileError instead of reading past the end."""
 
     def __init__(self, what: str, content: Array) -> None:
         self.what, self.content, self.at = what, content, 0
 
     def take(self, count: int) -> bytes:
+        """Return the next `count` bytes."""
         if count > self.content.size - self.at:
             raise FileError(f"{self.what} is cut short: {count} bytes are to follow at {self.at}, and it ends at {self.content.size}")
         self.at += count
         return self.content[self.at - count : self.at].tobytes()
 
     def number(self, form: str) -> Any:
+        """Return the next number, in a format of `struct`."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def count(self, least: int) -> int:
-        """How many things follow, each of which takes `least` bytes at least."""
+        """Return a count of items that follow; raise FileError if not even `least` bytes are left for each."""
         found: int = self.number("<Q")
         if found * least > self.content.size - self.at:
             raise FileError(f"{self.what} says that {found} things follow at {self.at}, and ends at {self.content.size}")
         return found
 
     def text(self) -> str:
+        """Return the next text, after its length."""
         return self.take(self.count(1)).decode("utf-8", "replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:
+        """Return the next value of type number `kind`, which may be an array nested `depth` levels deep."""
         if kind == _TEXT:
             return self.text()
         if kind == _ARRAY and depth < _DEEPEST:
@@ -143,8 +158,9 @@ class _Reader:
 
 
 class Gguf(Mapping[str, Tensor]):
-    """The tensors of a GGUF file, by name, each read when it is asked for, and its `metadata`. Shapes are those of rows of numbers
-    next to one another, so the last axis is the file's first.
+    """The tensors of a GGUF file as a mapping from names, each read at its look-up, and the file's `metadata`.
+
+    Shapes have the axes in reverse order of the file, so that rows along the last axis are contiguous.
     """
 
     @checked
@@ -172,6 +188,7 @@ class Gguf(Mapping[str, Tensor]):
 
     @staticmethod
     def _entry(reader: _Reader) -> tuple[str, _Entry]:
+        """Return the name and the entry of the next tensor in the header."""
         name, axes = reader.text(), reader.number("<I")
         if axes > 64:
             raise FileError(f"{reader.what} says that {name!r} has {axes} axes")
@@ -193,7 +210,7 @@ class Gguf(Mapping[str, Tensor]):
         if not callable(blocks.decoded):
             found = asarray(content.view(blocks.decoded).reshape(shape))
             return found.view(bfloat16) if blocks.name == "BF16" else found
-        with np.errstate(invalid="ignore", over="ignore"):  # factors may be infinite
+        with np.errstate(invalid="ignore", over="ignore"):  # scales may be infinite
             numbers = blocks.decoded(np.asarray(content).reshape(-1, blocks.nbytes))
         return asarray(numbers.astype(np.float32, copy=False).reshape(shape))
 
@@ -206,9 +223,9 @@ class Gguf(Mapping[str, Tensor]):
 
 @checked
 def load_gguf(path: Place) -> Gguf:
-    """The tensors in a GGUF file: a mapping by their names, with the file's `metadata`. It stays open as long as one of them is there.
+    """Return the tensors in a GGUF file: a mapping from names, with the file's `metadata`.
 
-    Raises FileError for a file that is none or is damaged, and when a tensor is asked for that is not all there; DTypeError for one
-    in blocks of another kind; FileNotFoundError.
+    The file stays open as long as the mapping, or a tensor read from it, exists. Raises FileError if the file is not a GGUF file or is
+    damaged, and FileNotFoundError. Looking up a tensor raises FileError if it is cut short, and DTypeError if its type is not supported.
     """
     return Gguf(path)

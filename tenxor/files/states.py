@@ -1,7 +1,7 @@
-"""States of trainings in files: nested dicts, lists and tuples of tensors, numbers and texts.
+"""Training states in files: nested dicts, lists and tuples of tensors, numbers and texts.
 
-Tensors are kept by name, and how they are nested as JSON text beside them: in the metadata of a safetensors file, or in an array of bytes
-in an npz file, which needs no package but NumPy.
+Tensors are stored by name. The nesting is stored as JSON text: in the metadata of a safetensors file, or in an array of bytes in an npz
+file, which needs only NumPy.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from .whole import Place
 
 __all__ = ["load_state", "save_state"]
 
-OUTLINE = "tenxor"  # the name of the text that says how tensors are nested
+OUTLINE = "tenxor"  # the name of the outline in the file
 MAX_STATE_LEVELS = 100
-MAX_NAME_LENGTH = 1000  # of a tensor, which tells where it is in the state
+MAX_NAME_LENGTH = 1000  # characters of a tensor's name, a path in the state
 _NPZ_MAGIC = b"PK\x03\x04"
 _OTHER_PACKAGE = "a path that ends in .npz needs no other package"
 
 
 @checked
 def save_state(path: Place, state: Any) -> None:
-    """Write nested dicts, lists and tuples of tensors, numbers and texts to one file: what `load_state` gives again.
+    """Write nested dicts, lists and tuples of tensors, numbers and texts to a file, for `load_state`.
 
-    A path that ends in .npz is an npz file. Every other path is a safetensors file, which needs the package safetensors. Raises
-    ArgumentError for anything else in the state, keys of dicts that are no texts, numbers or None, and more than 100 levels;
+    A path ending in .npz is written as an npz file. Any other path is written as a safetensors file, for which the package safetensors is
+    needed. Raises ArgumentError if the state has other objects, a dict key that is not a text, a number or None, or more than 100 levels;
     ModuleNotFoundError; OSError.
 
     >>> import tempfile, tenxor as tx
@@ -66,7 +66,7 @@ def save_state(path: Place, state: Any) -> None:
 
 @checked
 def load_state(path: Place) -> Any:
-    """Return what `save_state` wrote. FileError for any other file; FileNotFoundError."""
+    """Return the state written to a file by `save_state`. Raises FileError if the file was not written so, and FileNotFoundError."""
     with Path(path).open("rb") as file:
         is_npz = file.read(len(_NPZ_MAGIC)) == _NPZ_MAGIC
     text: str | bytes | None
@@ -85,23 +85,26 @@ def load_state(path: Place) -> Any:
 
 
 def _for_npz(x: Tensor) -> tuple[str, Tensor]:
-    """A tensor as an npz file can hold it, and what it is then."""
+    """Return a tensor in a form that an npz file can hold, and the name of this form: bfloat16 is stored as uint16."""
     return ("bfloat16", x.copy().view(uint16)) if x.dtype is bfloat16 else ("tensor", x)
 
 
 def _for_safetensors(x: Tensor) -> tuple[str, Tensor]:
-    """A tensor as a safetensors file can hold it, and what it is then."""
+    """Return a tensor in a form that a safetensors file can hold, and the name of this form: complex is stored as two parts."""
     return ("complex", stack([x.real, x.imag])) if x.dtype.is_complex else ("tensor", x)
 
 
 class _Outliner:
-    """Puts the tensors of a state aside, by name, each `encoded`, and tells how they are nested."""
+    """A traversal of a state: tensors are collected by name, each `encoded`, and the nesting becomes an outline for JSON."""
 
     def __init__(self, tensors: dict[str, Tensor], encoded: Callable[[Tensor], tuple[str, Tensor]]) -> None:
         self.tensors, self.encoded = tensors, encoded
 
     def outline(self, x: Any, name: str, level: int) -> dict[str, Any]:
-        """What is left of a part of a state, which has a `name` and is at a `level`, without its tensors."""
+        """Return the outline of a part of a state, and collect its tensors.
+
+        `name` is the path to the part, and `level` its depth. Raise ArgumentError for an unsupported object or too many levels.
+        """
         if isinstance(x, Tensor):
             kind, stored = self.encoded(x)
             free = self._free(name)
@@ -126,7 +129,10 @@ class _Outliner:
         return {kind: [self.outline(v, f"{within}{k}", level + 1) for k, v in enumerate(x)]}
 
     def _free(self, name: str) -> str:
-        """A name for a tensor that no other one has, nor anything else in a file; "a/b" is also what "a" has by the name of "b"."""
+        """Return a tensor name derived from `name` and unused in the file.
+
+        Paths can coincide: "a/b" is both a key and the path to key "b" in "a".
+        """
         name = name.encode(errors="replace").decode().replace("\0", "?")[:MAX_NAME_LENGTH]
         while name in self.tensors or name in (OUTLINE, "__metadata__"):
             name += "'"
@@ -134,7 +140,7 @@ class _Outliner:
 
 
 def _text_of(key: Any, name: str) -> str:
-    """A key of a dict of this name as text. ArgumentError for one that JSON does not give back."""
+    """Return a key of the dict at path `name` as text. Raise ArgumentError for a key that JSON cannot restore."""
     if key is None or isinstance(key, (bool, int, float, str)):
         with suppress(ValueError):  # an integer of too many digits
             return str(key)
@@ -146,7 +152,7 @@ def _text_of(key: Any, name: str) -> str:
 
 
 def _filled(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """The state of which this is the outline."""
+    """Return the state with this outline, with the tensors put in."""
     ((kind, value),) = outline.items()
     if kind == "tensor":
         return tensors[value]

@@ -1,4 +1,4 @@
-"""Tables of numbers as text, which may be compressed, by NumPy's reader and writer."""
+"""Tables of numbers as text files, possibly compressed, by NumPy's reader and writer."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def load_csv(
     columns: Sequence[int] | None = None,
     max_bytes: int | None = TEXT_LIMIT_BYTES,
 ) -> Tensor:
-    """The numbers in a text file, a row for each line: a 2-D tensor, float64 unless a dtype is given.
+    r"""Return the numbers in a text file as a 2-D tensor, a row for each line, float64 unless a dtype is given.
 
-    The first `skip` lines are left out, such as one of names, and what follows `#`; numbers may stand in double quotes; `columns` are
-    those that are wanted, all by default. A file whose name ends in .gz, .bz2, .xz or .lzma is expanded, to at most `max_bytes` of text:
-    1 GiB by default, no limit for None. Raises FileError for a line with something else in it, another number of columns, a file that
-    is damaged or expands to more; FileNotFoundError.
+    The first `skip` lines are skipped, such as a line of names, and so is text after `#`. Numbers may be in double quotes. `columns`
+    selects columns; by default every column is read. A file with a name ending in .gz, .bz2, .xz or .lzma is decompressed, to at most
+    `max_bytes` of text: 1 GiB by default, no limit for None. Raises FileError for a line with anything but numbers or with another number
+    of columns, and for a file that is damaged or too large; FileNotFoundError.
 
     >>> import pathlib, tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "x.csv")
-    ...     _ = path.write_text("a,b\\n1,2.5\\n3,4\\n")
+    ...     _ = path.write_text("a,b\n1,2.5\n3,4\n")
     ...     tx.files.load_csv(path, skip=1).tolist()
     [[1.0, 2.5], [3.0, 4.0]]
     """
@@ -55,14 +55,14 @@ def load_csv(
         raise ArgumentError(f"load_csv: skip is a number of lines, not {skip!r}")
     if max_bytes is not None and max_bytes < 1:
         raise ArgumentError(f"load_csv: max_bytes is {max_bytes}; it must be 1 or more, or None for no limit")
-    Path(path).stat()  # what is not there is told by its name
+    Path(path).stat()  # raises FileNotFoundError with the path
     what = f"load_csv: {os.fspath(path)!r}"
     try:
         with warnings.catch_warnings(), expanded(path, what, max_bytes) if is_compressed(path) else nullcontext(path) as source:
-            warnings.simplefilter("ignore")  # of a file without numbers
+            warnings.simplefilter("ignore")  # NumPy warns about a file without numbers
             read = d.numpy if d.name != "bfloat16" else np.float32
             form: Any = {"delimiter": delimiter, "skiprows": skip, "usecols": columns, "ndmin": 2, "quotechar": '"'}
-            found = np.loadtxt(source, read, encoding="utf-8-sig", **form)  # which some tables of UTF-8 begin by saying
+            found = np.loadtxt(source, read, encoding="utf-8-sig", **form)  # skips a byte order mark
     except FileError:
         raise
     except (ValueError, TypeError, OverflowError, IndexError) as error:
@@ -72,10 +72,10 @@ def load_csv(
 
 @checked
 def save_csv(path: Place, x: Operand, *, delimiter: str = ",", header: str = "") -> None:
-    """Write a tensor of one or two axes to a text file, a row on each line, with as many digits as it takes to read the same numbers again.
+    """Write a tensor of one or two axes to a text file, a row on each line, with enough digits to read the same numbers again.
 
-    A `header` is the first line. A file whose name ends in .gz, .bz2, .xz or .lzma is compressed. Raises ShapeError, DTypeError for complex
-    numbers, OSError.
+    A `header` becomes the first line. A file with a name ending in .gz, .bz2, .xz or .lzma is compressed. Raises ShapeError, DTypeError for
+    complex numbers, and OSError.
     """
     own = asarray(x)
     if own.ndim not in (1, 2):

@@ -1,4 +1,4 @@
-"""safetensors files, by the library of those who made the format (the extra `files`)."""
+"""safetensors files, read and written by the package of that name (the extra `files`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .whole import Place, check_shape, replaced
 __all__ = ["load", "save"]
 
 
-# What the format calls dtypes; bfloat16 as the words that hold it.
+# Dtypes by their name in the format; bfloat16 is read as uint16.
 _KINDS = {
     **{f"{letter}{8 * size}": dtype_of(f"{word}{8 * size}") for letter, word in (("I", "int"), ("U", "uint")) for size in (1, 2, 4, 8)},
     **{f"F{8 * size}": dtype_of(f"float{8 * size}") for size in (2, 4, 8)},
@@ -34,7 +34,8 @@ _KINDS = {
 
 
 def _library(op: str, otherwise: str) -> Any:
-    """The library; ModuleNotFoundError if it is not installed, which says how to install it, or do `otherwise`."""
+    """Return the package safetensors. If the package is missing, raise ModuleNotFoundError with advice to install it, or to do `otherwise`.
+    """
     try:
         import safetensors.numpy
     except ImportError:
@@ -44,16 +45,16 @@ def _library(op: str, otherwise: str) -> Any:
 
 @checked
 def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
-    """Write tensors to a safetensors file, by name, and texts that belong to them. The file is replaced when all of it is there.
+    """Write tensors to a safetensors file, by name, with texts as metadata. The file is replaced as a whole when it is complete.
 
-    Needs the package safetensors, and ml_dtypes for bfloat16; `save_npz` needs none. DTypeError for complex tensors, which the format has
-    not; ArgumentError for the name "__metadata__", which the format reserves; OSError where the file cannot be written.
+    Needs the package safetensors, and ml_dtypes for bfloat16; `save_npz` needs neither. Raises DTypeError for complex tensors, which the
+    format does not have, ArgumentError for the name "__metadata__", which the format reserves, and OSError if the file cannot be written.
     """
     write_safetensors("save", path, tensors, metadata or {}, "tx.files.save_npz needs no other package")
 
 
 def write_safetensors(op: str, path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str], otherwise: str) -> None:
-    """Write tensors and texts to a safetensors file, as `save` does; errors speak of `op`, and say what to do `otherwise`."""
+    """Write tensors and texts to a safetensors file. Error messages begin with `op`, and advise to do `otherwise` without the package."""
     library = _library(op, otherwise)
     arrays = {}
     for name, text in metadata.items():
@@ -70,21 +71,22 @@ def write_safetensors(op: str, path: Place, tensors: Mapping[str, Any], metadata
             raise DTypeError(f"{op}: {name!r} is {own.dtype}, which safetensors files have not; save its real and imag")
         arrays[name] = own.copy().view(uint16).to_numpy().view(_ml_bfloat16(op)) if own.dtype is bfloat16 else own.to_numpy()
     with replaced(path) as unfinished:
-        unfinished.touch()  # the system says best what is in its way
+        unfinished.touch()  # raises the system's error if the file cannot be created
         try:
-            library.numpy.save_file(arrays, unfinished, dict(metadata) or None)  # of none it reads none, where there are no tensors
+            library.numpy.save_file(arrays, unfinished, dict(metadata) or None)  # an empty dict makes a file without tensors unreadable
         except library.SafetensorError as error:
             raise OSError(f"{op}: {os.fspath(path)!r} cannot be written: {error}") from error
 
 
 def _check_text(op: str, *texts: str) -> None:
-    """Raise ArgumentError for a text that no file can hold."""
+    """Raise ArgumentError for a text with lone surrogates, which no file can hold."""
     for text in texts:
         if text != text.encode(errors="replace").decode():
             raise ArgumentError(f"{op}: the text {short(text)} is no Unicode; a name, and a text in metadata, must have no lone surrogates")
 
 
 def _ml_bfloat16(op: str) -> Any:
+    """Return the NumPy dtype of ml_dtypes for bfloat16. Raise ModuleNotFoundError if the package is not installed."""
     try:
         import ml_dtypes
     except ImportError:
@@ -94,8 +96,9 @@ def _ml_bfloat16(op: str) -> Any:
 
 @checked
 def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors in a safetensors file, by name, and the texts that belong to them. `mapped`: elements stay in the file until they
-    are read, and are never written there. FileError for a file that is none, or is damaged; FileNotFoundError.
+    """Return the tensors in a safetensors file, by name, and its texts. If `mapped`, elements stay in the file until they are read.
+
+    A mapped file is never written to. Raises FileError if the file is not a safetensors file or is damaged, and FileNotFoundError.
 
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -108,8 +111,11 @@ def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[
 
 
 def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors in a safetensors file, by name, and its texts, as `load` does; errors speak of `op`."""
-    with Path(path).open("rb"):  # what is not there, or no file, is told by its name
+    """Return the tensors in a safetensors file, by name, and its texts; error messages begin with `op`.
+
+    If `mapped`, elements stay in the file until they are read.
+    """
+    with Path(path).open("rb"):  # raises an error with the path if the file does not exist
         pass
     library = _library(op, "")
     where = f"{os.fspath(path)!r}"
@@ -125,7 +131,7 @@ def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dic
                 check_shape(f"{op}: {name!r} in {where}", tuple(part.get_shape()))
             if mapped:
                 return _mapped(path, names), texts
-            # NumPy has no bfloat16 until ml_dtypes is imported, which need not be installed
+            # NumPy has no bfloat16 until ml_dtypes is imported, and that package may be missing.
             ours = _mapped(path, [name for name, kind in kinds.items() if kind == "BF16"])
             return {name: ours[name].copy().realize() if name in ours else asarray(file.get_tensor(name)) for name in names}, texts
     except FileError:
@@ -135,7 +141,7 @@ def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dic
 
 
 def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
-    """The tensors where they lie, in a file of which the library has read the header."""
+    """Return tensors by name as memory-mapped, from a file with a header accepted by the package."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))

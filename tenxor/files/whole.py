@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all; and shapes that files give."""
+"""Atomic replacement of files, and a check of shapes read from files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ Place = str | os.PathLike[str]
 
 
 def check_shape(what: str, shape: tuple[int, ...]) -> None:
-    """Raise FileError for a shape that no tensor has. NumPy has no such array either, though it have no elements."""
+    """Raise FileError for a shape that no tensor has, with a negative size or too many elements, in a message beginning with `what`.
+
+    Axes of size 0 count as 1, since NumPy rejects large shapes even without elements.
+    """
     if any(n < 0 for n in shape) or prod([n or 1 for n in shape]) >= MAX_SIZE:
         raise FileError(f"{what} has shape {shape}, which no tensor has")
 
 
 @contextmanager
 def replaced(path: Place) -> Iterator[Path]:
-    """Where to write what becomes the file, all at once, when it is there; nothing does if it is not."""
+    """Yield a temporary path; when the context ends, its file replaces `path` atomically.
+
+    If the context ends with an error, the temporary file is deleted and `path` is unchanged.
+    """
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:

@@ -1,13 +1,13 @@
-"""Linear algebra: the extension `linalg` of the Python array API standard 2025.12, and what NumPy, SciPy and PyTorch have beside it.
+"""Linear algebra: the extension `linalg` of the Python array API standard 2025.12, and further functions of NumPy, SciPy and PyTorch.
 
-All functions take stacks of matrices: the last two axes are a matrix, those before a batch. They compute in float32, float64,
-complex64 and complex128: integers and bools become float64; float16 and bfloat16 are computed in float32, and rounded once.
-Decompositions are LAPACK's, by way of NumPy, on our memory; products and norms are kernels.
+Every function takes stacks of matrices: the last two axes are a matrix, the axes before are a batch. Functions compute in float32, float64,
+complex64 and complex128: integers and bools become float64; float16 and bfloat16 are computed in float32, and rounded once. Decompositions
+run LAPACK, through NumPy, directly on the tensors' memory; products and norms are compiled kernels.
 """
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
+if TYPE_CHECKING:  # for type checkers; at run time a module is loaded at the first use of a name
     from ..functions.contraction import outer as outer
     from ..functions.contraction import tensordot as tensordot
     from ..functions.contraction import vecdot as vecdot

@@ -1,4 +1,4 @@
-"""Matrices as users give them, and the dtypes that they are computed in."""
+"""Conversion of matrix arguments, and the dtypes for computation and results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tensor.core import Operand
 
 
 def matrices(op: str, given: Operand) -> Tensor:
-    """A tensor of at least two axes; ShapeError for others."""
+    """Return a tensor of at least two axes. Raise MatrixShapeError, beginning with `op`, for fewer axes."""
     x = asarray(given)
     if x.ndim < 2:
         raise MatrixShapeError(
@@ -22,7 +22,7 @@ def matrices(op: str, given: Operand) -> Tensor:
 
 
 def square(op: str, given: Operand) -> Tensor:
-    """A tensor of square matrices; ShapeError for others."""
+    """Return a tensor of square matrices. Raise MatrixShapeError, beginning with `op`, for other shapes."""
     x = matrices(op, given)
     rows, columns = x.shape[-2:]
     if rows != columns:
@@ -33,11 +33,11 @@ def square(op: str, given: Operand) -> Tensor:
 
 
 def result_of(dtype: DType) -> DType:
-    """The dtype of results for matrices of this one."""
+    """Return the dtype of results for matrices of this dtype: floats and complex numbers keep theirs, and other dtypes become float64."""
     return dtype if dtype.is_float or dtype.is_complex else DEFAULT_FLOAT
 
 
 def computed(x: Tensor) -> Tensor:
-    """The same in a dtype that LAPACK has."""
+    """Return a tensor in a dtype that LAPACK supports: float32, float64, complex64 or complex128."""
     dtype = result_of(x.dtype)
     return as_dtype(x, float32 if dtype.is_float and dtype.bits < 32 else dtype)

@@ -1,4 +1,4 @@
-"""Matrices as products of simpler ones."""
+"""Decompositions of matrices into products of simpler matrices, and eigenvalues."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .lapack import hosted
 
 
 class Eigen(NamedTuple):
-    """The `eigenvalues` of each matrix, and its `eigenvectors`, the columns in the same order."""
+    """The `eigenvalues` of each matrix, and its `eigenvectors` as columns in the same order."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class LU(NamedTuple):
-    """`P`, a permutation of rows, `L`, which is unit lower triangular, and `U`, which is upper triangular."""
+    """`P`, a permutation of rows; `L`, unit lower triangular; and `U`, upper triangular."""
 
     P: Tensor
     L: Tensor
@@ -34,14 +34,14 @@ class LU(NamedTuple):
 
 
 class QR(NamedTuple):
-    """`Q`, whose columns are orthonormal, and `R`, which is upper triangular."""
+    """`Q`, with orthonormal columns, and `R`, upper triangular."""
 
     Q: Tensor
     R: Tensor
 
 
 class SVD(NamedTuple):
-    """`U`, whose columns are orthonormal, the singular values `S`, descending, and `Vh`, whose rows are orthonormal."""
+    """`U`, with orthonormal columns; the singular values `S`, descending; and `Vh`, with orthonormal rows."""
 
     U: Tensor
     S: Tensor
@@ -50,12 +50,11 @@ class SVD(NamedTuple):
 
 @called_again
 def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
-    """New tensor of `x`'s shape: lower triangular matrices `L` with `L @ L.mT.conj()` equal to `x`, or with `upper`
-    the upper triangular `L.mT.conj()`.
+    """New tensor of `x`'s shape: lower triangular matrices `L` with `L @ L.mT.conj()` equal to `x`, or with `upper` the upper triangular
+    `L.mT.conj()`.
 
-    Of each matrix, which is symmetric or Hermitian, and positive definite, only the triangle that is asked for is
-    read. Raises ShapeError, and LinearAlgebraError for one that is not positive definite. (Array API 2025.12,
-    `linalg.cholesky`.)
+    Each matrix must be symmetric or Hermitian, and positive definite; only the requested triangle is read. Raises ShapeError, and
+    LinearAlgebraError for a matrix that is not positive definite. (Array API 2025.12, `linalg.cholesky`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.cholesky(tx.asarray([[4.0, 2.0], [2.0, 5.0]])).tolist()
@@ -68,11 +67,11 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
 
 @called_again
 def eig(x: Operand, /) -> Eigen:
-    """New complex tensors, by the names `eigenvalues`, of shape `(..., n)`, and `eigenvectors`, of `x`'s shape:
-    numbers and columns with `x @ v == v * value`.
+    """New complex tensors, as `eigenvalues` of shape `(..., n)`, and `eigenvectors` of `x`'s shape: a column `v` of the latter, with its
+    eigenvalue, satisfies `x @ v == v * value`.
 
-    The columns have length 1; the order is LAPACK's. For symmetric and Hermitian matrices `eigh` is faster and more
-    exact. Raises ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.eig`.)
+    The columns have length 1; the order is LAPACK's. For symmetric and Hermitian matrices `eigh` is faster and more accurate. Raises
+    ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.eig`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.eig(tx.asarray([[0.0, -1.0], [1.0, 0.0]])).eigenvalues.tolist()
@@ -83,8 +82,9 @@ def eig(x: Operand, /) -> Eigen:
 
 @called_again
 def eigvals(x: Operand, /) -> Tensor:
-    """New complex tensor of shape `(..., n)`: the eigenvalues of each matrix, in LAPACK's order; errors as of `eig`.
-    (Array API 2025.12, `linalg.eigvals`.)
+    """New complex tensor of shape `(..., n)`: the eigenvalues of each matrix, in LAPACK's order.
+
+    Raises ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.eigvals`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.eigvals(tx.asarray([[2.0, 1.0], [0.0, 3.0]])).tolist()
@@ -95,11 +95,11 @@ def eigvals(x: Operand, /) -> Tensor:
 
 @called_again
 def eigh(x: Operand, /, UPLO: str = "L") -> Eigen:
-    """New tensors, by the names `eigenvalues`, real, ascending, of shape `(..., n)`, and `eigenvectors`, orthonormal
-    columns, of `x`'s shape and dtype.
+    """New tensors, as `eigenvalues`, real and ascending, of shape `(..., n)`, and `eigenvectors`, orthonormal columns, of `x`'s shape and
+    dtype.
 
-    Of each matrix, which is symmetric or Hermitian, only the lower triangle is read, or the upper one for `UPLO="U"`.
-    Raises ShapeError, ArgumentError, and LinearAlgebraError where LAPACK finds none. (Array API 2025.12, `linalg.eigh`.)
+    Each matrix must be symmetric or Hermitian; only the lower triangle is read, or the upper one for `UPLO="U"`. Raises ShapeError,
+    ArgumentError, and LinearAlgebraError if LAPACK does not converge. (Array API 2025.12, `linalg.eigh`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.eigh(tx.asarray([[2.0, 1.0], [1.0, 2.0]])).eigenvalues.tolist()
@@ -113,8 +113,10 @@ def eigh(x: Operand, /, UPLO: str = "L") -> Eigen:
 
 @called_again
 def eigvalsh(x: Operand, /, UPLO: str = "L") -> Tensor:
-    """New real tensor of shape `(..., n)`: the eigenvalues of symmetric or Hermitian matrices, ascending; otherwise as `eigh`.
-    (Array API 2025.12, `linalg.eigvalsh`.)
+    """New real tensor of shape `(..., n)`: the eigenvalues of symmetric or Hermitian matrices, ascending.
+
+    Only the lower triangle is read, or the upper one for `UPLO="U"`. Raises ShapeError, ArgumentError, and LinearAlgebraError if LAPACK
+    does not converge. (Array API 2025.12, `linalg.eigvalsh`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.eigvalsh(tx.asarray([[2.0, 1j], [-1j, 2.0]])).tolist()
@@ -125,7 +127,7 @@ def eigvalsh(x: Operand, /, UPLO: str = "L") -> Tensor:
 
 
 def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
-    """Matrices of which the lower triangle counts."""
+    """Return Hermitian matrices, given by the triangle "L" or "U", as matrices of which the lower triangle is valid."""
     lower = one_of(op, "UPLO", triangle.upper() if isinstance(triangle, str) else triangle, "L", "U") == "L"
     x = square(op, x)
     found: Tensor = x if lower else x.mT.conj()
@@ -134,11 +136,11 @@ def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
 
 @called_again
 def lu(x: Operand, /) -> LU:
-    """New tensors, by the names `P`, `L` and `U`, whose product `P @ L @ U` is `x`: LU factorization with partial pivoting.
+    """New tensors, as `P`, `L` and `U` with `P @ L @ U` equal to `x`: the LU factorization with partial pivoting.
 
-    Of matrices of `m` rows and `n` columns they are `(m, m)`, a permutation, `(m, k)`, unit lower triangular, and `(k, n)`, upper
-    triangular, with `k` the smaller of the two. Singular matrices have factors, too, but then no derivative. Raises ShapeError.
-    (SciPy, `linalg.lu`; PyTorch, `linalg.lu`.)
+    For matrices of `m` rows and `n` columns, with `k` the smaller of the two, `P` is a permutation of shape `(m, m)`, `L` is unit lower
+    triangular of shape `(m, k)`, and `U` is upper triangular of shape `(k, n)`. Singular matrices have factors too, but no derivative.
+    Raises ShapeError. (SciPy, `linalg.lu`; PyTorch, `linalg.lu`.)
 
     >>> import tenxor as tx
     >>> p, l, u = tx.linalg.lu(tx.asarray([[1.0, 2.0], [4.0, 6.0]]))
@@ -157,11 +159,10 @@ def lu(x: Operand, /) -> LU:
 
 @called_again
 def qr(x: Operand, /, mode: str = "reduced") -> QR:
-    """New tensors, by the names `Q`, with orthonormal columns, and `R`, upper triangular, whose product is `x`.
+    """New tensors, as `Q`, with orthonormal columns, and `R`, upper triangular, with `Q @ R` equal to `x`.
 
-    Of matrices of `m` rows and `n` columns they are `(m, k)` and `(k, n)`, with `k` the smaller of the two, or for
-    `mode="complete"` `(m, m)` and `(m, n)`.
-    Raises ShapeError and ArgumentError. (Array API 2025.12, `linalg.qr`.)
+    For matrices of `m` rows and `n` columns the shapes are `(m, k)` and `(k, n)`, with `k` the smaller of the two, or for `mode="complete"`
+    `(m, m)` and `(m, n)`. Raises ShapeError and ArgumentError. (Array API 2025.12, `linalg.qr`.)
 
     >>> import tenxor as tx
     >>> q, r = tx.linalg.qr(tx.asarray([[3.0, 1.0], [4.0, 2.0]]))
@@ -177,13 +178,12 @@ def qr(x: Operand, /, mode: str = "reduced") -> QR:
 
 @called_again
 def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -> SVD:
-    """New tensors, by the names `U`, `S` and `Vh`, with `(U * S) @ Vh` equal to `x` (of `U` and `Vh` the first `k`
-    columns and rows): the columns of `U` and the rows of `Vh` are orthonormal, and `S` is real and descending.
+    """New tensors, as `U`, `S` and `Vh`: `(U * S) @ Vh` equals `x`, for the first `k` columns of `U` and rows of `Vh`.
 
-    Of matrices of `m` rows and `n` columns, `k` the smaller of the two, they are `(m, m)`, `(k,)` and `(n, n)`, or
-    without `full_matrices` `(m, k)`, `(k,)` and `(k, n)`. With `hermitian` matrices are symmetric or Hermitian, of which the
-    lower triangle is read: `eigh` finds theirs sooner. Raises ShapeError, and LinearAlgebraError for NaN and
-    infinities. (Array API 2025.12, `linalg.svd`.)
+    The columns of `U` and the rows of `Vh` are orthonormal; `S` is real and descending. For matrices of `m` rows and `n` columns, with `k`
+    the smaller of the two, the shapes are `(m, m)`, `(k,)` and `(n, n)`, or without `full_matrices` `(m, k)`, `(k,)` and `(k, n)`. With
+    `hermitian`, matrices must be symmetric or Hermitian, and only the lower triangle is read: `eigh` then finds the result faster. Raises
+    ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.svd`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.svd(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).S.tolist()
@@ -202,7 +202,10 @@ def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -
 
 
 def _of_hermitian(op: str, x: Any) -> SVD:
-    """Singular values and vectors of Hermitian matrices: eigenvalues without their signs, which go into one side."""
+    """Return the singular value decomposition of Hermitian matrices.
+
+    Singular values are the absolute eigenvalues, in descending order; signs of negative eigenvalues go into `Vh`.
+    """
     values, vectors = eigh(square(op, x))
     order = argsort(abs(values), descending=True)
     values, u = take_along_axis(values, order), take_along_axis(vectors, order.expand_dims(-2))
@@ -212,8 +215,9 @@ def _of_hermitian(op: str, x: Any) -> SVD:
 
 @called_again
 def svdvals(x: Operand, /) -> Tensor:
-    """New real tensor of shape `(..., k)`, `k` the smaller side: the singular values of each matrix, descending; errors as of `svd`.
-    (Array API 2025.12, `linalg.svdvals`.)
+    """New real tensor of shape `(..., k)`, with `k` the smaller side: the singular values of each matrix, descending.
+
+    Raises ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.svdvals`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.svdvals(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).tolist()

@@ -1,8 +1,10 @@
-"""How cotangents go back through decompositions and solutions: a function for an operation of the host table has its name.
+"""Backward passes (VJPs) of decompositions and solutions; each function is named like its operation in the host table.
 
-Cotangents of complex matrices are those for which the value changes by the real part of `sum(conj(g) * dx)`. Formulas are those of
-M. Giles, An extended collection of matrix derivative results (2008), and of M. Seeger et al., Auto-differentiating linear algebra
-(2017). Where eigenvalues or singular values are equal, their vectors have no derivative, and infinities come out where it is asked for.
+Such a function takes the cotangents `g` of the results, the results `found`, the operands `given` and the options. It returns the
+cotangents of the operands. The cotangent of a complex matrix `x` is a `g` for which the value changes by the real part of `sum(conj(g) *
+dx)`. The formulas are from M. Giles, An extended collection of matrix derivative results (2008), and from M. Seeger et al.,
+Auto-differentiating linear algebra (2017). For equal eigenvalues or singular values, the vectors have no derivative; the result is infinite
+if it depends on one.
 """
 
 from __future__ import annotations
@@ -26,31 +28,34 @@ Options = Mapping[str, Any]
 
 
 def _conj(x: Any) -> Any:
+    """Return the complex conjugate; real tensors are returned as they are."""
     return x.conj() if x.dtype.is_complex else x
 
 
 def _h(x: Any) -> Any:
-    """The adjoint."""
+    """Return the adjoint matrices."""
     return _conj(x.mT)
 
 
 def _real(x: Any) -> Any:
-    """The real parts, as numbers of the same dtype."""
+    """Return the real parts in the same dtype."""
     return (x + x.conj()) / 2 if x.dtype.is_complex else x
 
 
 def _diagonal(x: Any) -> Any:
+    """Return the diagonals of matrices, as a view."""
     return x.diagonal(0, -2, -1)
 
 
 def _on_diagonal(values: Any, size: int) -> Any:
-    """Matrices with these diagonals."""
+    """Return matrices of this size with these diagonals."""
     return values.expand_dims(-2) * eye(size, dtype=values.dtype)
 
 
 def _over_gaps(numerators: Any, values: Any, conjugated: bool = False) -> Any:
-    """Return numbers for each pair of values over the difference of the two, and 0 on the diagonal, and where both are 0: vectors of
-    which nothing depends may belong to equal values.
+    """Return `numerators` over the differences of each pair of values, the result being 0 on the diagonal.
+
+    The result is also 0 where both numerator and difference are 0: vectors of equal values are allowed if no result depends on them.
     """
     gaps = values.expand_dims(-2) - values.expand_dims(-1)
     nothing = (eye(values.shape[-1]) != 0) | ((gaps == 0) & (numerators == 0))
@@ -59,7 +64,7 @@ def _over_gaps(numerators: Any, values: Any, conjugated: bool = False) -> Any:
 
 
 def _summed(g: Any, shape: tuple[int, ...]) -> Any:
-    """A cotangent summed over what a batch was repeated along."""
+    """Return a cotangent summed over the axes along which an operand of this shape was broadcast."""
     more = g.ndim - len(shape)
     if more:
         g = g.sum(tuple(range(more)))
@@ -68,26 +73,34 @@ def _summed(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def inv(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given that of their inverses."""
     h = _h(found[0])
     return (-(h @ g[0] @ h),)
 
 
 def solve(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangents of matrices and right-hand sides, given that of the solutions."""
     a, b = given
     right = hosted("solve", _h(a), g[0])[0]
     return _summed(-(right @ _h(found[0])), a.shape), _summed(right, b.shape)
 
 
 def det(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given that of their determinants."""
     return (g[0].expand_dims((-2, -1)) * _conj(hosted("cofactors", given[0])[0]),)
 
 
 def cofactors(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given that of their cofactors."""
     return (hosted("cofactor_cotangents", given[0], g[0])[0],)
 
 
 def cofactor_cotangents(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
-    """Second derivatives change with a matrix as its inverse says, so third ones are of matrices that have one."""
+    """Return the cotangents of the operands of `cofactor_cotangents`, for third derivatives of determinants.
+
+    The formula for the matrix uses its inverse, so third derivatives exist only for regular matrices. That cotangent is returned as a
+    function, computed only if needed.
+    """
     x, of_cofactors = given
 
     def by_inverse(x: Any) -> Any:
@@ -98,14 +111,16 @@ def cofactor_cotangents(g: Tensors, found: Tensors, given: Tensors, options: Opt
 
 
 def slogdet(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given those of the signs and of the logarithms of their determinants."""
     (of_sign, of_size), x = g, given[0]
     factor = of_size
     if x.dtype.is_complex:
-        factor = of_size - 1j * (of_sign.conj() * found[0]).imag  # a sign turns only
+        factor = of_size - 1j * (of_sign.conj() * found[0]).imag  # a change of the sign is a rotation
     return (factor.expand_dims((-2, -1)) * _h(hosted("inv", x)[0]),)
 
 
 def cholesky(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given that of their Cholesky factors."""
     lower, g_lower = (_h(found[0]), _h(g[0])) if options["upper"] else (found[0], g[0])
     size = lower.shape[-1]
     inner = tril(_h(lower) @ g_lower)
@@ -117,7 +132,7 @@ def cholesky(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Te
 
 
 def _real_diagonal(x: Any, size: int) -> Any:
-    """The same with the real parts alone on the diagonal."""
+    """Return matrices without the imaginary parts of their diagonals."""
     if not x.dtype.is_complex:
         return x
     own = _diagonal(x)
@@ -125,6 +140,7 @@ def _real_diagonal(x: Any, size: int) -> Any:
 
 
 def eigh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of Hermitian matrices, given those of their eigenvalues and eigenvectors."""
     (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
     inner = _over_gaps(_skew(_h(vectors) @ g_vectors) / 2, values) + _on_diagonal(g_values, size)
     outer = vectors @ inner @ _h(vectors)
@@ -132,11 +148,13 @@ def eigh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensor
 
 
 def eigvalsh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of Hermitian matrices, given that of their eigenvalues."""
     vectors = hosted("eigh", given[0])[1]
     return ((vectors * g[0].expand_dims(-2)) @ _h(vectors),)
 
 
 def eig(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given those of their eigenvalues and eigenvectors."""
     (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
     product = _h(vectors) @ g_vectors
     length = _h(vectors) @ (vectors * _real(_diagonal(product)).expand_dims(-2))
@@ -144,20 +162,24 @@ def eig(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors
 
 
 def eigvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given that of their eigenvalues."""
     return _back_from(given[0], hosted("eig", given[0])[1], _on_diagonal(g[0], given[0].shape[-1]))
 
 
 def _back_from(x: Any, vectors: Any, inner: Any) -> Tensors:
+    """Return the cotangent of matrices `x`, given their eigenvectors and the cotangent `inner` in the basis of these."""
     outer = hosted("solve", _h(vectors), inner @ _h(vectors))[0]
     return (outer if x.dtype.is_complex else outer.real,)
 
 
 def svdvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given that of their singular values."""
     u, _, vh = _thin(given[0])
     return ((u * g[0].expand_dims(-2)) @ vh,)
 
 
 def svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given those of their singular vectors and values."""
     (g_u, g_s, g_vh), (u, s, vh) = g, found
     rows, columns = given[0].shape[-2:]
     if options["full_matrices"] and rows != columns:
@@ -166,7 +188,7 @@ def svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors
     v, g_v, squares = _h(vh), _h(g_vh), s.square()
     left, right = _over_gaps(_skew(_h(u) @ g_u), squares), _over_gaps(_skew(vh @ g_v), squares)
     inner = left * s.expand_dims(-2) + s.expand_dims(-1) * right + _on_diagonal(g_s, size)
-    if given[0].dtype.is_complex:  # both sides may turn together, by numbers of size 1
+    if given[0].dtype.is_complex:  # u and v are defined up to common phases
         own = _diagonal(_h(u) @ g_u)
         inner = inner + _on_diagonal((own - _real(own)) / s, size)
     outer = u @ inner @ vh
@@ -180,10 +202,10 @@ def svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors
 
 
 def pseudo_inverse(g: Any, p: Any, x: Any, hermitian: bool) -> Any:
-    """Return the cotangent of matrices whose pseudo-inverses are `p`, where their rank is constant.
+    """Return the cotangent of matrices `x` of constant rank, given the cotangent `g` of their pseudo-inverses `p`.
 
-    G. Golub, V. Pereyra: The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate, 1973.
-    No product has more than the shorter side squared, or the two sides, for its shape.
+    G. Golub, V. Pereyra: The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate, 1973. Each
+    product has the shape of the shorter side squared, or of both sides, at most.
     """
     if hermitian:
         whole = tril(x) + _h(tril(x, k=-1))
@@ -197,8 +219,9 @@ def pseudo_inverse(g: Any, p: Any, x: Any, hermitian: bool) -> Any:
 
 
 def polar_factor(x: Any) -> Any:
-    """Return the unitary factors of polar decompositions, `u @ vh`. Their derivative divides by sums of singular values, so equal
-    singular values have one.
+    """Return the unitary factors `u @ vh` of the polar decompositions of matrices.
+
+    Their derivative divides by sums of singular values, so it exists even if singular values are equal.
     """
 
     def call(x: Any) -> Any:
@@ -221,17 +244,21 @@ def polar_factor(x: Any) -> Any:
 
 
 def _thin(x: Any) -> Tensors:
+    """Return the singular value decomposition without the vectors beyond the shorter side."""
     k = min(x.shape[-2:])
     return hosted("svd", x, sizes={"k": k, "p": k, "q": k}, full_matrices=False)
 
 
 def _skew(x: Any) -> Any:
+    """Return `x` minus its adjoint."""
     return x - _h(x)
 
 
 def lu(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
-    """Of a square matrix in the order of its pivots, `inv(L) @ dX @ inv(U)` is `inv(L) @ dL`, below the diagonal, plus `dU @ inv(U)`. The
-    columns of U, or the rows of L, beyond a square are solutions with the square factors.
+    """Return the cotangent of matrices, given those of their factors `L` and `U`.
+
+    For a square matrix with its rows in the order of the pivots, `inv(L) @ dX @ inv(U)` is `inv(L) @ dL`, below the diagonal, plus `dU @
+    inv(U)`. The columns of U, or the rows of L, beyond a square are solutions of systems with the square factors.
     """
     (g_l, g_u, _), (lower, upper, order), (x,) = g, found, given
     rows, columns = x.shape[-2:]
@@ -251,6 +278,7 @@ def _right(x: Any, u: Any) -> Any:
 
 
 def qr(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    """Return the cotangent of matrices, given those of their factors `Q` and `R`."""
     (g_q, g_r), (q, r), x = g, found, given[0]
     rows, columns = x.shape[-2:]
     if options["mode"] == "complete" and rows > columns:
@@ -263,6 +291,7 @@ def qr(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
 
 
 def _tall(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
+    """Return the cotangent of matrices with at least as many rows as columns, given those of their factors `q` and `r`."""
     size = r.shape[-1]
     inner = r @ _h(g_r) - _h(g_q) @ q
     lower = tril(inner, k=-1)

@@ -1,5 +1,6 @@
-"""What LAPACK computes for linear algebra, by way of NumPy: operations of the host table, and where it is known how cotangents go back
-through them, which is loaded when a derivative is first taken.
+"""Registration of the operations that LAPACK computes, through NumPy, with their backward passes.
+
+The module with the backward passes is loaded when a derivative is first taken.
 """
 
 from __future__ import annotations

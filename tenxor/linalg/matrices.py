@@ -1,4 +1,4 @@
-"""Functions of matrices and vectors that are products, or come from an elimination."""
+"""Functions of matrices and vectors by products or elimination: determinants, traces, powers and exponentials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .solving import inv
 
 
 class SignLog(NamedTuple):
-    """The `sign` of each determinant, and the logarithm of its size, `logabsdet`."""
+    """The `sign` of each determinant, and the logarithm `logabsdet` of its absolute value."""
 
     sign: Tensor
     logabsdet: Tensor
@@ -35,9 +35,9 @@ class SignLog(NamedTuple):
 
 @called_again
 def det(x: Operand, /) -> Tensor:
-    """New tensor of shape `(...)`: the determinant of each square matrix; of a matrix without elements 1. Raises ShapeError.
+    """New tensor of shape `(...)`: the determinant of each square matrix, 1 for a matrix without elements. Raises ShapeError.
 
-    Where it may be too large or too small for a float, use `slogdet`. (Array API 2025.12, `linalg.det`.)
+    If a determinant may overflow or underflow, use `slogdet`. (Array API 2025.12, `linalg.det`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.det(tx.asarray([[2.0, 0.0], [1.0, 4.0]])).round().item()
@@ -49,11 +49,10 @@ def det(x: Operand, /) -> Tensor:
 
 @called_again
 def slogdet(x: Operand, /) -> SignLog:
-    """New tensors of shape `(...)`, by the names `sign` and `logabsdet`: the determinant of each square matrix is
-    `sign * exp(logabsdet)`.
+    """New tensors of shape `(...)`, as `sign` and `logabsdet`: the determinant of each square matrix is `sign * exp(logabsdet)`.
 
-    The sign is 1, -1 or 0, or of complex matrices a number of size 1 or 0; the logarithm is real, and -inf where the
-    determinant is 0. Raises ShapeError. (Array API 2025.12, `linalg.slogdet`.)
+    The sign is 1, -1 or 0, or for complex matrices a number of absolute value 1 or 0. The logarithm is real, and -inf if the determinant is
+    0. Raises ShapeError. (Array API 2025.12, `linalg.slogdet`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.slogdet(tx.eye(3) * -1e200).sign.item()
@@ -66,8 +65,9 @@ def slogdet(x: Operand, /) -> SignLog:
 
 
 def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
-    """View of the diagonal of each matrix, the last axis of the result, `offset` columns to the right of the main one. Raises ShapeError.
-    (Array API 2025.12, `linalg.diagonal`; `tx.diagonal` takes any two axes.)
+    """View of the diagonal of each matrix, as the last axis of the result, `offset` columns to the right of the main one.
+
+    Raises ShapeError. (Array API 2025.12, `linalg.diagonal`; `tx.diagonal` takes any two axes.)
 
     >>> import tenxor as tx
     >>> tx.linalg.diagonal(tx.arange(6).reshape(2, 3), offset=1).tolist()
@@ -81,7 +81,7 @@ def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
 def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """New tensor of shape `(...)`: the sum of the diagonal of each matrix, `offset` columns to the right of the main one.
 
-    Integers add up in 64 bits, unless a dtype is given. With `out` the result is written into that tensor, which is given back. Raises
+    Integers are summed in 64 bits, unless a dtype is given. With `out` the result is written into that tensor, which is returned. Raises
     ShapeError. (Array API 2025.12, `linalg.trace`.)
 
     >>> import tenxor as tx
@@ -97,8 +97,8 @@ def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None, 
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New tensor: the cross products of vectors of 3 elements along `axis`; the other axes broadcast.
 
-    The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote.
-    Raises ShapeError, AxisError and DTypeError. (Array API 2025.12, `linalg.cross`.)
+    The axis refers to each tensor separately, so a negative axis is the same for both. Numeric dtypes promote. Raises ShapeError, AxisError
+    and DTypeError. (Array API 2025.12, `linalg.cross`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.cross(tx.asarray([1, 0, 0]), tx.asarray([0, 1, 0])).tolist()
@@ -121,11 +121,10 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None
 
 
 def matrix_power(x: Operand, n: int, /) -> Tensor:
-    """New tensor of `x`'s shape: each square matrix multiplied `n` times with itself; with `n` below 0 its inverse,
-    and for 0 the identity.
+    """New tensor of `x`'s shape: the product of `n` factors `x`; for a negative `n` the power of the inverse, and for 0 the identity.
 
-    Integers stay what they are for `n` from 0 on, modulo 2 to their width. Raises ShapeError, and LinearAlgebraError
-    for the inverse of a singular matrix. (Array API 2025.12, `linalg.matrix_power`.)
+    Integers keep their dtype for `n` from 0 on, and wrap around on overflow. Raises ShapeError, and LinearAlgebraError for the inverse of a
+    singular matrix. (Array API 2025.12, `linalg.matrix_power`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.matrix_power(tx.asarray([[1, 1], [1, 0]]), 10).tolist()
@@ -137,7 +136,7 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
         return eye(x.shape[-1], dtype=dtype).expand(x.shape).copy()
     factor = inv(computed(x)) if n < 0 else x if x.dtype.is_integer else computed(x)
     found = None
-    for bit in bin(abs(n))[:1:-1]:  # the lowest first
+    for bit in bin(abs(n))[:1:-1]:  # from the lowest bit on
         if bit == "1":
             found = factor if found is None else found @ factor
         factor = factor @ factor
@@ -147,10 +146,10 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
 
 @spelled
 def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Tensor:
-    """New tensor: the matrix product of all in a row, multiplied in the order that needs the fewest operations; the
-    first and the last may be 1-D. With `out` the result is written into that tensor, which is given back.
+    """New tensor: the matrix product of a sequence of tensors, multiplied in the order with the fewest operations.
 
-    Raises ShapeError and ArgumentError. (NumPy's and PyTorch's `linalg.multi_dot`.)
+    The first and the last tensor may be 1-D. With `out` the result is written into that tensor, which is returned. Raises ShapeError and
+    ArgumentError. (NumPy's and PyTorch's `linalg.multi_dot`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.multi_dot([tx.ones((2, 3)), tx.ones((3, 4)), tx.ones(4)]).tolist()
@@ -176,20 +175,19 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
     return einsum(*operands, result, out=out)
 
 
-# Padé's approximation of order 13: of the numerator, and with every other sign turned of the denominator (Higham 2005).
+# Coefficients of the numerator of the Padé approximant of order 13; the denominator has alternating signs (Higham 2005).
 _PADE = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0),
     *(670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
 )
-_NEAR = 5.371920351148152  # the 1-norm up to which it is as exact as float64
+_NEAR = 5.371920351148152  # the 1-norm up to which the approximant is exact to float64
 
 
 def expm(x: Operand, /) -> Tensor:
     """New tensor of `x`'s shape: the exponential of each square matrix, the sum of `x**k / k!`.
 
-    Each is scaled by a power of two, approximated, and squared as often (Higham, The scaling and squaring method for
-    the matrix exponential revisited, 2005). Raises ShapeError. (SciPy's `linalg.expm`, PyTorch's
-    `linalg.matrix_exp`.)
+    A matrix is scaled by a power of two, its exponential is approximated, and the result is squared as often (Higham, The scaling and
+    squaring method for the matrix exponential revisited, 2005). Raises ShapeError. (SciPy's `linalg.expm`, PyTorch's `linalg.matrix_exp`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.expm(tx.zeros((2, 2))).round().tolist()
@@ -197,7 +195,7 @@ def expm(x: Operand, /) -> Tensor:
     """
     x = square("expm", x)
     a, dtype = computed(x), result_of(x.dtype)
-    if a.node.traced:  # how often it is squared depends on values
+    if a.node.traced:  # the number of squarings depends on values
         return as_dtype(_expm_of_members(a), dtype)
     if x.size == 0:
         return a.astype(dtype)
@@ -218,8 +216,10 @@ def expm(x: Operand, /) -> Tensor:
 
 
 def _expm_of_members(x: Tensor) -> Tensor:
-    """The same in a function that is traced for a batch, as one step of a derivative: that along another matrix is a corner of the
-    exponential of both in one (Van Loan, Computing integrals involving the matrix exponential, 1978).
+    """Return matrix exponentials inside a function traced for a batch, as a single step of the backward pass.
+
+    The directional derivative along a matrix is a corner of the exponential of a block matrix of both (Van Loan, Computing integrals
+    involving the matrix exponential, 1978).
     """
     from ..functions.steps import custom_derivative
 

@@ -1,4 +1,4 @@
-"""How large vectors and matrices are."""
+"""Norms of vectors and matrices, rank, and condition number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
 
 Order = float | str | None
-_hosted = LateModule("tenxor.functions.hosted")  # most norms need nothing that LAPACK computes
+_hosted = LateModule("tenxor.functions.hosted")  # loaded late, since most norms need no LAPACK
 _decompositions, _matrices, _solving = (LateModule(f"tenxor.linalg.{name}") for name in ("decompositions", "matrices", "solving"))
 
 
@@ -35,11 +35,12 @@ def vector_norm(
     dim: Axes = None,
     keepdim: bool | None = None,
 ) -> Tensor:
-    """New real tensor: the norm of the vectors along `axis`, an int, a tuple of axes walked as one, or None for all elements.
+    """New real tensor: the norm of the vectors along `axis`, an int, a tuple of axes flattened to one, or None for all elements.
 
-    `ord` is any number: 2 is the length, 1 the sum of sizes, `inf` the largest and `-inf` the smallest of them, 0 how
-    many elements are not zero, and else the root of that order of the sum of powers. Integers become float64. Of nothing it is
-    0. Raises AxisError, and ShapeError for the smallest of nothing. (Array API 2025.12, `linalg.vector_norm`.)
+    `ord` is a number: 2 for the Euclidean length, 1 for the sum of absolute values, `inf` for the largest and `-inf` for the smallest
+    absolute value, 0 for the number of nonzero elements, and any other `p` for `sum(abs(x)**p)**(1/p)`. Integers become float64. The norm
+    of an empty vector is 0. Raises AxisError, and ShapeError for the smallest element of an empty vector. (Array API 2025.12,
+    `linalg.vector_norm`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.vector_norm(tx.asarray([[3.0, 4.0], [5.0, 12.0]]), axis=1).tolist()
@@ -50,6 +51,7 @@ def vector_norm(
 
 
 def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
+    """Return the norm of the vectors along `axis`. Raise ArgumentError, beginning with `op`, if the order is not a number."""
     number = _number(order)
     if number is None:
         raise ArgumentError(
@@ -69,7 +71,7 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
         found = sizes.sum(axis, keepdims=keepdims)
     elif order == 2:
         total = _squares(x).sum(axis, keepdims=keepdims)
-        found = Tensor._compute(OPS["deviation"], total)  # the root, of whose subgradients at 0 it takes 0
+        found = Tensor._compute(OPS["deviation"], total)  # the square root, with derivative 0 at 0
     else:
         total = _power(sizes, order, order < 1).sum(axis, keepdims=keepdims)
         found = _power(total, 1 / order, order > 0)
@@ -77,13 +79,16 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
 
 
 def _largest(sizes: Tensor, axis: Axes, keepdims: bool = False) -> Tensor:
-    """The largest of some numbers of 0 or more; of none of them 0, as their sum is."""
+    """Return the largest of nonnegative numbers along `axis`, and 0 if there are no numbers."""
     found: Tensor = sizes.max(axis, keepdims) if sizes.size else sizes.sum(axis, keepdims=keepdims)
     return found
 
 
 def _power(x: Tensor, order: float, flat: bool) -> Tensor:
-    """Numbers of 0 or more to a power; where they are 0 that has the derivative 0 if it is to be `flat` there, and else may have none."""
+    """Return nonnegative numbers to a power.
+
+    If `flat` is set, the derivative at 0 is 0; otherwise it may be infinite or NaN.
+    """
     if not flat or order < 0:
         return x**order
     none = x == 0
@@ -91,7 +96,7 @@ def _power(x: Tensor, order: float, flat: bool) -> Tensor:
 
 
 def _number(order: Any) -> float | None:
-    """The order of a norm as a number, if it is one."""
+    """Return the order of a norm as a float; None if it is not a number. Raise DerivativeError if derivatives follow it."""
     if isinstance(order, str):
         return None
     if isinstance(order, Tensor) and _hosted.has_past(order):
@@ -103,6 +108,7 @@ def _number(order: Any) -> float | None:
 
 
 def _squares(x: Tensor) -> Tensor:
+    """Return the squares of the absolute values."""
     if not x.dtype.is_complex:
         return x.square()
     return x.real.square() + x.imag.square()
@@ -113,10 +119,10 @@ def _squares(x: Tensor) -> Tensor:
 def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
     """New real tensor: the norm of each matrix.
 
-    `ord` is "fro" (or None) for the root of the sum of squares, "nuc" for the sum of the singular values, 2 and -2
-    for the largest and smallest of them, 1 and -1 for the largest and smallest sum of sizes in a column, `inf` and
-    `-inf` in a row. Of no elements the norm is 0. Raises ArgumentError, and ShapeError for the smallest of nothing.
-    (Array API 2025.12, `linalg.matrix_norm`.)
+    `ord` is "fro" (or None) for the root of the sum of squares, "nuc" for the sum of the singular values, 2 and -2 for the largest and
+    smallest singular value, 1 and -1 for the largest and smallest sum of absolute values in a column, and `inf` and `-inf` in a row. The
+    norm of a matrix without elements is 0. Raises ArgumentError, and ShapeError for the smallest value of an empty matrix. (Array API
+    2025.12, `linalg.matrix_norm`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.matrix_norm(tx.asarray([[1.0, -2.0], [3.0, 4.0]]), ord=1).item()
@@ -127,6 +133,7 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", ke
 
 
 def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
+    """Return the norm of each matrix. Raise ArgumentError, beginning with `op`, for an unknown order."""
     if order is None or (isinstance(order, str) and order == "fro"):
         return _of_vectors(op, x, (-2, -1), keepdims, 2)
     dtype = result_of(x.dtype).part
@@ -152,7 +159,10 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
 
 
 def _nuclear(x: Tensor) -> Tensor:
-    """Return the sums of the singular values; their derivative is the unitary polar factor, which equal singular values have, too."""
+    """Return the sums of the singular values.
+
+    Their derivative is the unitary polar factor, which exists even if singular values are equal.
+    """
 
     def total(x: Tensor) -> Tensor:
         found: Tensor = _decompositions.svdvals(x).sum(-1)
@@ -180,9 +190,8 @@ def norm(
 ) -> Tensor:
     """New real tensor: the norm of vectors along one axis, as `vector_norm`, or of matrices along two, as `matrix_norm`.
 
-    Without `axis` a tensor of one axis is a vector, and of two a matrix; without `ord` either, all elements are one
-    vector. Raises AxisError,
-    ShapeError and ArgumentError. (NumPy's `linalg.norm`.)
+    Without `axis`, a tensor of one axis is a vector, and of two axes a matrix. Without `axis` and `ord`, all elements are one vector.
+    Raises AxisError, ShapeError and ArgumentError. (NumPy's `linalg.norm`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.norm(tx.asarray([[3.0, 0.0], [0.0, 4.0]])).item(), tx.linalg.norm(tx.asarray([3.0, -4.0]), 1).item()
@@ -202,12 +211,11 @@ def norm(
 
 
 def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> Tensor:
-    """New int64 tensor: how many singular values of each matrix are not 0, that is, are more than `rtol` times the largest.
+    """New int64 tensor: the number of singular values of each matrix that are larger than `rtol` times the largest.
 
-    `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side; NumPy's
-    `tol` is a size itself, not a share of the largest. With `hermitian` matrices are symmetric or Hermitian, of which the lower
-    triangle is read. A tensor of less than two axes has rank 1, or 0 if all its elements are 0. Raises ShapeError.
-    (Array API 2025.12, `linalg.matrix_rank`.)
+    `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side. NumPy's `tol` is an
+    absolute bound instead. With `hermitian`, matrices must be symmetric or Hermitian, and only the lower triangle is read. A tensor of
+    fewer than two axes has rank 1, or 0 if its elements are all 0. Raises ShapeError. (Array API 2025.12, `linalg.matrix_rank`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.matrix_rank(tx.asarray([[1.0, 2.0], [2.0, 4.0]])).item()
@@ -228,11 +236,11 @@ def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = Fal
 
 
 def cond(x: Operand, /, p: Order = None) -> Tensor:
-    """New real tensor: how many times as large relative errors may become when equations with a matrix are solved:
-    its norm times that of its inverse.
+    """New real tensor: the condition number of each matrix, the norm of the matrix times the norm of its inverse.
 
-    `p` is the order of the norm, as of `matrix_norm`; None is 2. For 2 and -2 matrices need not be square. Of a
-    singular matrix it is inf. Raises ShapeError and ArgumentError. (NumPy's `linalg.cond`.)
+    It bounds the growth of relative errors when equations with the matrix are solved. `p` is the order of the norm, as in `matrix_norm`;
+    None means 2. For 2 and -2 matrices need not be square. The result is inf for a singular matrix. Raises ShapeError and ArgumentError.
+    (NumPy's `linalg.cond`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.cond(tx.asarray([[10.0, 0.0], [0.0, 2.0]])).item()
@@ -244,7 +252,7 @@ def cond(x: Operand, /, p: Order = None) -> Tensor:
         if 0 in x.shape[-2:]:
             raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements")
         found = s[..., -1] / s[..., 0] if _number(p) == -2 else s[..., 0] / s[..., -1]
-        found = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, found)  # of zeros alone, too
+        found = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, found)  # also for a matrix of zeros
         return as_dtype(found, result_of(x.dtype).part)
     x = square("cond", x)
     known, where = computed(x), OPS["where"]

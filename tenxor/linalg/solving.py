@@ -1,4 +1,4 @@
-"""Systems of linear equations, and inverses."""
+"""Solutions of systems of linear equations, inverses, and pseudo-inverses."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .arguments import computed, matrices, result_of, square
 from .decompositions import svd, svdvals
 from .lapack import hosted
 
-BLOCK = 64  # rows of a triangular matrix that are solved in one go
+BLOCK = 64  # rows of a triangular matrix solved by one call
 
 
 class LeastSquares(NamedTuple):
-    """The `solution`, the sums of squares of the `residuals`, the `rank` of each matrix and its `singular_values`."""
+    """The `solution`, the sums of squares of the `residuals`, the `rank` of each matrix, and its `singular_values`."""
 
     solution: Tensor
     residuals: Tensor
@@ -39,7 +39,7 @@ class LeastSquares(NamedTuple):
 def inv(x: Operand, /) -> Tensor:
     """New tensor of `x`'s shape: the inverse of each square matrix.
 
-    To solve equations use `solve`, which is faster and more exact. Raises ShapeError, and LinearAlgebraError for a singular matrix.
+    To solve equations use `solve`, which is faster and more accurate. Raises ShapeError, and LinearAlgebraError for a singular matrix.
     (Array API 2025.12, `linalg.inv`.)
 
     >>> import tenxor as tx
@@ -52,11 +52,11 @@ def inv(x: Operand, /) -> Tensor:
 
 @called_again
 def solve(x1: Operand, x2: Operand, /) -> Tensor:
-    """New tensor: the `x` for which `x1 @ x` equals `x2`, for each square matrix.
+    """New tensor: the solution `x` of `x1 @ x == x2` for each square matrix `x1`.
 
-    `x2` of one axis is one right-hand side for all matrices; with more axes its last two are matrices, whose columns
-    are right-hand sides, and those before broadcast with those of `x1`. Dtypes promote. Raises ShapeError, and
-    LinearAlgebraError for a singular matrix. (Array API 2025.12, `linalg.solve`.)
+    An `x2` of one axis is a right-hand side for every matrix. With more axes, the last two axes are matrices with right-hand sides as
+    columns, and the axes before broadcast with those of `x1`. Dtypes promote. Raises ShapeError, and LinearAlgebraError for a singular
+    matrix. (Array API 2025.12, `linalg.solve`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.solve(tx.asarray([[2.0, 1.0], [0.0, 4.0]]), tx.asarray([4.0, 8.0])).tolist()
@@ -69,7 +69,10 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
-    """Matrices and right-hand sides that fit, in one dtype to compute in, and the dtype of the result."""
+    """Return matrices and right-hand sides in one dtype for computation, and the dtype of the result.
+
+    Raise MatrixShapeError, beginning with `op`, if their shapes do not fit.
+    """
     if b.ndim == 0:
         raise MatrixShapeError(
             f"{op}: the right-hand side has no axes; give one number for each of the {a.shape[-2]} rows of shape {a.shape}"
@@ -86,12 +89,11 @@ def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
 
 @spelled
 def pinv(x: Operand, /, rtol: Operand | None = None, hermitian: bool = False, *, rcond: Operand | None = None) -> Tensor:
-    """New tensor of shape `(..., n, m)`: the pseudo-inverse of each matrix of `m` rows and `n` columns (Moore and Penrose's).
+    """New tensor of shape `(..., n, m)`: the Moore-Penrose pseudo-inverse of each matrix of `m` rows and `n` columns.
 
-    Singular values up to `rtol` times the largest count as 0; `rtol` is a number or a tensor that broadcasts with the
-    batch, by default the dtype's eps times the longer side (NumPy's name for it is `rcond`). With `hermitian` matrices are
-    symmetric or Hermitian, of which the lower triangle is read. Raises ShapeError, and LinearAlgebraError for NaN and
-    infinities. (Array API 2025.12, `linalg.pinv`.)
+    Singular values up to `rtol` times the largest count as 0. `rtol` is a number or a tensor that broadcasts with the batch, by default the
+    dtype's eps times the longer side (NumPy's name for it is `rcond`). With `hermitian`, matrices must be symmetric or Hermitian, and only
+    the lower triangle is read. Raises ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.pinv`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.pinv(tx.asarray([[2.0, 0.0], [0.0, 0.0]])).tolist()
@@ -108,8 +110,9 @@ def _share(x: Tensor, rtol: Any) -> Any:
 
 
 def _pseudo_inverse(x: Tensor, share: Any, hermitian: bool = False) -> Tensor:
-    """Return the pseudo-inverses of matrices, whose derivative is that of a constant rank, in which no singular vectors occur: equal
-    singular values have a derivative, too.
+    """Return the pseudo-inverses of matrices, with singular values up to `share` times the largest counted as 0.
+
+    The derivative assumes constant rank. Its formula does not use singular vectors, so equal singular values are allowed.
     """
 
     def call(x: Tensor, share: Any) -> Tensor:
@@ -131,7 +134,10 @@ def _pseudo_inverse(x: Tensor, share: Any, hermitian: bool = False) -> Tensor:
 
 
 def cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
-    """The size up to which singular values of a matrix count as 0, with an axis of size 1 for them."""
+    """Return the bound up to which singular values count as 0: `rtol` times the largest, with a last axis of size 1.
+
+    `s` are the singular values of `x`, descending.
+    """
     rtol = _share(x, rtol)
     share: Any = rtol if isinstance(rtol, (int, float)) else as_dtype(asarray(rtol), s.dtype).expand_dims(-1)
     largest = s[..., :1] if s.shape[-1] else s.sum(-1, keepdims=True)
@@ -140,7 +146,7 @@ def cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
 
 
 def inverted(s: Tensor, least: Tensor) -> Tensor:
-    """1 / s, and 0 where it is no larger than `least`."""
+    """Return `1 / s`, with 0 for each value of at most `least`."""
     kept = s > least
     return Tensor._compute(OPS["where"], kept, 1 / Tensor._compute(OPS["where"], kept, s, 1.0), 0.0)
 
@@ -148,13 +154,13 @@ def inverted(s: Tensor, least: Tensor) -> Tensor:
 @called_again
 @spelled
 def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Operand | None = None) -> LeastSquares:
-    """New tensors: by the name `solution` the `x` for which `a @ x` comes closest to `b`, in the sum of squares; of several the shortest.
+    """New tensors, as `solution`, `residuals`, `rank` and `singular_values`: the `x` with the least sum of squares of `a @ x - b`, the
+    shortest if there are several.
 
-    Matrices have shape `(..., m, n)`, and `b` is `(m,)` or `(..., m, k)`, as for `solve`; the solution is `(n,)` or
-    `(..., n, k)`. Further `residuals`, the sum of squares that is left for each right-hand side, the `rank` of each
-    matrix, as int64, and its `singular_values`, descending. Those up to `rtol` times the largest count as 0 (as
-    of `pinv`; NumPy's and PyTorch's name for it is `rcond`). Raises ShapeError and LinearAlgebraError.
-    (NumPy's and PyTorch's `linalg.lstsq`; residuals are never left out.)
+    Matrices have shape `(..., m, n)`, and `b` is `(m,)` or `(..., m, k)`, as for `solve`; the solution is `(n,)` or `(..., n, k)`.
+    `residuals` are the remaining sums of squares for each right-hand side, `rank` is the rank of each matrix, as int64, and
+    `singular_values` are descending. Singular values up to `rtol` times the largest count as 0 (as in `pinv`; NumPy's and PyTorch's name
+    for it is `rcond`). Raises ShapeError and LinearAlgebraError. (NumPy's and PyTorch's `linalg.lstsq`; residuals are never left out.)
 
     >>> import tenxor as tx
     >>> found = tx.linalg.lstsq(tx.asarray([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), tx.asarray([1.0, 3.0, 5.0]))
@@ -182,16 +188,15 @@ def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Oper
 
 
 def _is_share(rtol: Any) -> bool:
-    """Whether this is a number from 0 on, for all matrices."""
+    """Return whether `rtol` is a Python number of 0 or more, the same for every matrix."""
     return isinstance(rtol, (int, float)) and rtol >= 0
 
 
 def tensorinv(a: Operand, /, ind: int = 2) -> Tensor:
-    """New tensor of shape `a.shape[ind:] + a.shape[:ind]`: the inverse of a tensor as the matrix whose rows are its first
-    `ind` axes, and whose columns are the others.
+    """New tensor of shape `a.shape[ind:] + a.shape[:ind]`: the inverse of `a` as a linear map.
 
-    Raises ShapeError where that is not square, ArgumentError, and LinearAlgebraError where it is singular. (NumPy's and
-    PyTorch's `linalg.tensorinv`.)
+    The first `ind` axes are the rows of its matrix, and the remaining axes the columns. Raises ShapeError if the matrix is not square,
+    ArgumentError, and LinearAlgebraError if it is singular. (NumPy's and PyTorch's `linalg.tensorinv`.)
 
     >>> import tenxor as tx
     >>> a = tx.eye(24).reshape(4, 6, 8, 3)
@@ -215,10 +220,10 @@ def tensorinv(a: Operand, /, ind: int = 2) -> Tensor:
 def tensorsolve(
     a: Operand, b: Operand, /, axes: Sequence[int] | None = None, *, dims: Sequence[int] | None = None
 ) -> Tensor:
-    """New tensor: the `x` for which `tensordot(a, x, x.ndim)` equals `b`, of the shape of `a` behind its first `b.ndim` axes.
+    """New tensor: the solution `x` of `tensordot(a, x, x.ndim) == b`, of shape `a.shape[b.ndim:]`.
 
-    `axes` of `a` are moved to its end before. Raises ShapeError where sizes do not fit, AxisError, and LinearAlgebraError where
-    the equations have no one solution. (NumPy's and PyTorch's `linalg.tensorsolve`.)
+    The `axes` of `a` are moved to its end first. Raises ShapeError if sizes do not fit, AxisError, and LinearAlgebraError if the equations
+    have no unique solution. (NumPy's and PyTorch's `linalg.tensorsolve`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.tensorsolve(tx.eye(6).reshape(2, 3, 6) * 2.0, tx.ones((2, 3))).tolist()
@@ -238,11 +243,10 @@ def tensorsolve(
 
 
 def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """New tensor: the `x` for which `a @ x` equals `b` (`x @ a` if not `left`), where `a` is triangular: only its
-    `upper` or lower triangle is read.
+    """New tensor: the solution `x` of `a @ x == b` (`x @ a == b` if not `left`) for triangular matrices `a`.
 
-    Shapes and dtypes are as for `solve`; a `b` of one axis is one right-hand side. With `unitriangular` the diagonal
-    counts as ones. Raises ShapeError, and LinearAlgebraError where there is a 0 on the diagonal. (PyTorch's
+    Only the `upper` or the lower triangle is read. Shapes and dtypes are as in `solve`; a `b` of one axis is one right-hand side. With
+    `unitriangular` the diagonal counts as ones. Raises ShapeError, and LinearAlgebraError for a 0 on the diagonal. (PyTorch's
     `linalg.solve_triangular`.)
 
     >>> import tenxor as tx
@@ -259,14 +263,17 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
     if b.ndim == 1:
         columns = solve_triangular(a, b.expand_dims(1), upper=upper, unitriangular=unitriangular)
         return as_dtype(columns.squeeze(-1), dtype)
-    if not upper:  # seen from its end it is an upper one, whose equations LAPACK solves without exchanging rows
+    if not upper:  # reversed, the matrix is upper triangular, and LAPACK then solves it without exchanging rows
         a, b = a.flip((-2, -1)), b.flip(-2)
     found = _from_the_end(a, b, truth("solve_triangular", "unitriangular", unitriangular))
     return as_dtype(found if upper else found.flip(-2), dtype)
 
 
 def _from_the_end(a: Tensor, b: Tensor, ones: bool) -> Tensor:
-    """The solution for upper triangular matrices: block by block from the last, each put into the equations before it."""
+    """Return the solution for upper triangular matrices, block by block from the last rows on.
+
+    Each block of the solution is substituted into the equations above. With `ones` the diagonal counts as ones.
+    """
     size = a.shape[-1]
     try:
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -1,11 +1,15 @@
-"""The short way of small work: the methods of `Tensor` in machine code, made at run time.
+"""The fast path: the methods of `Tensor` as machine code, generated at run time with LLVM.
 
-Python's own methods are complete, and the oracle. What is plain, and most small work is, a method does without a frame of Python:
-it looks up what the operation makes of tensors like these, makes the objects, and when values are asked for runs a kernel by its
-frame. Whatever is not plain it leaves to Python's own method, before anything has been changed.
+The fallback in Python is complete, and serves as the reference for results. Most calls are simple, and for these the fast path needs no
+Python frame: it looks up the cached result template of the operation for the operands' specs and creates the result objects. When values
+are asked for, it runs a kernel by its launch record. The fast path declines every other call before it has changed anything, and the
+fallback then does the work.
 
-It is made when a process has computed a few things, or made many views, and only where what it takes for granted of the interpreter
-has been proved. The environment variable TENXOR_SHORT_WAY says "0" for never and "1" for at once; with `TENXOR_DEBUG` it is not made.
+A process builds the fast path after a few results or many views, and only if the assumptions about the interpreter have been proved
+(`proof.py`). The environment variable TENXOR_SHORT_WAY set to "0" means never, and "1" means at the first result. With `TENXOR_DEBUG` the
+fast path is not built.
+
+The variable `state` is "not made yet", the reason why the fast path is off, or "on".
 """
 
 from __future__ import annotations
@@ -30,23 +34,23 @@ if TYPE_CHECKING:
 
 
 def wanted() -> str:
-    """Return the value of `TENXOR_SHORT_WAY`: empty where it is not set."""
+    """Return the value of the environment variable `TENXOR_SHORT_WAY`, or an empty text if it is not set."""
     return environment.choice("TENXOR_SHORT_WAY", ("0", "1"), "machine code for small work is made after some results")
 
 
 WANTED = wanted()
-SOON = 1 if WANTED == "1" else 16  # times that values are asked for, until it is made
+SOON = 1 if WANTED == "1" else 16  # the number of the request for values that builds the fast path
 _asked = 0
-_leaving: list[object] = []  # one for each who wants Python's own methods for a while
-_left = 0  # how many have
-_making = reentrant()  # held by the thread that makes it; no other waits for it
-_deciding = reentrant()  # held while methods are put in place or taken out, undisturbed
-state = "not made yet"  # or why not, or "on"
-made: ShortWay | None = None  # once there is one it stays, also when it is off: blocks that it lent die by its code
+_leaving: list[object] = []  # one entry for each open `aside` context
+_left = 0  # `aside` contexts opened so far
+_making = reentrant()  # held by the thread that builds the fast path; never waited for
+_deciding = reentrant()  # held, with signals deferred, while methods are installed or removed
+state = "not made yet"  # or the reason why the fast path is off, or "on"
+made: ShortWay | None = None  # kept for good, even when off: memory blocks in use are freed by its code
 
 
 def _reason() -> str:
-    """Why there is none in this process; empty if there may be one."""
+    """Return the reason why this process cannot have the fast path, as a text for `state`; an empty text if it can."""
     if WANTED == "0":
         return "off: TENXOR_SHORT_WAY is 0"
     from ..plans.call import DEBUG
@@ -61,17 +65,25 @@ def _reason() -> str:
 
 
 def first(node: Node) -> bool:
-    """Make it, once values have been asked for a few times, and have it compute a node."""
+    """Compute a pending node by the fast path, and return whether the fast path did so.
+
+    This function is called for each request for values until the fast path is on. It counts the requests, and builds the fast path at
+    number `SOON`.
+    """
     return _is_time() and any([way(node) for way in short_ways[:1]])
 
 
 def first_of_several(node: Node) -> bool:
-    """The same of a node that is not alone, as what it has in common with others is computed once."""
+    """Compute one of several pending nodes by the fast path, and return whether the fast path did so.
+
+    Subgraphs shared by the nodes are computed once. This function is called until the fast path is on. It counts the requests for values,
+    and builds the fast path at number `SOON`.
+    """
     return _is_time() and any([way(node) for way in short_ways[-1:]])
 
 
 def _is_time() -> bool:
-    """Whether it is there now: values are asked for once more."""
+    """Count a request for values, build the fast path from request number `SOON` on, and return whether the fast path is on."""
     global _asked
     _asked += 1
     if _asked < SOON:
@@ -81,16 +93,23 @@ def _is_time() -> bool:
 
 
 def soon() -> None:
-    """Make it, if nobody has tried: though no values were asked for, there is much that it does."""
+    """Build the fast path unless an attempt was made before.
+
+    The package calls this function after many views, or many elements read or written. The fast path speeds up these too, even if no values
+    are asked for.
+    """
     if state == "not made yet":
         start()
 
 
 def start() -> None:
-    """Make it now, unless it is there, is to stay aside, or is being made: by another thread, or further up in this one. It is not made
-    while this thread holds the lock of those who compute, for which other threads would wait, but when it is asked for next.
+    """Build the fast path now and install it.
 
-    What a signal handler or a trace function computes meanwhile, and what other threads do, is done by Python's own methods.
+    Do nothing if the fast path is on or disabled by `aside`, or while another thread, or an outer call in this thread, is building it. Do
+    nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock; the next request tries
+    again.
+
+    During the build, other threads, signal handlers and trace functions use the fallback in Python.
     """
     if state == "on" or _leaving or is_owned(lock) or not taken_at_once(_making):
         return
@@ -102,7 +121,11 @@ def start() -> None:
 
 
 def _make() -> None:
-    """Make it aside, put it in place in one step, and try it out."""
+    """Build the fast path, install it in one step, and test it.
+
+    If an assumption about the interpreter turns out to be wrong, remove the fast path again and store the reason in `state`. If another
+    thread disabled the fast path during the test, the test proves nothing: `state` becomes "not made yet", and a later request tries again.
+    """
     global state
     reason = _reason()
     before = _left
@@ -124,13 +147,16 @@ def _make() -> None:
         with undisturbed(), _deciding:
             if made is not None and made.begun:
                 made.remove()
-            is_refuted = before == _left  # else it was taken out while it was tried out, and is tried out again
+            is_refuted = before == _left  # else `aside` removed the fast path during the test, so a later request tests again
             state = reason if is_refuted else "not made yet"
             short_ways[:] = [] if is_refuted else [first, first_of_several]
 
 
 def _put_in_place(new: ShortWay) -> bool:
-    """Have other modules use it from now on, unless somebody wants Python's own methods now: return whether they do."""
+    """Install the fast path for all modules and set `state` to "on".
+
+    Return False, and install nothing, while the fast path is disabled with `aside`.
+    """
     global state, made
     with undisturbed(), _deciding:
         if _leaving:
@@ -144,7 +170,10 @@ def _put_in_place(new: ShortWay) -> bool:
 
 
 def objects_to_ship() -> Objects | None:
-    """Return the objects that the machine code refers to, without making that code; None where this process can have none."""
+    """Return the Python objects that the generated code refers to, without generating code; None if this process cannot have the fast path.
+
+    The builder of prebuilt machine code (`shipping.py`) uses these objects.
+    """
     if _reason():
         return None
     from .install import ShortWay
@@ -158,15 +187,19 @@ def objects_to_ship() -> Objects | None:
 
 
 def _never_dies(x: object) -> None:
-    """Have an object outlive the interpreter: when that ends, it clears modules first and then objects whose last moments are
-    machine code.
+    """Add a permanent reference to `x`, so `x` outlives the interpreter.
+
+    At shutdown the interpreter clears modules first. Objects deallocated afterwards still need the generated deallocators.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Leave all to Python's own methods meanwhile: for those who want to see what these do. Before all of them have left, none is made."""
+    """Disable the fast path while the context is open: every method runs the fallback in Python.
+
+    Contexts may be nested and may be open in several threads. The fast path returns when the last one closes, and none is built before.
+    """
     global _left
     me = object()
     try:
@@ -187,12 +220,13 @@ def aside() -> Iterator[None]:
 
 
 def _forked() -> None:
-    """A thread that was making it is not in this process."""
+    """Replace the lock for building in a forked child, unless the forking thread holds it. No other holder of the lock exists in the child.
+    """
     global _making
     if not is_owned(_making):
         _making = reentrant()
 
 
-if hasattr(os, "register_at_fork"):  # a process is forked before methods are put in place, or after
+if hasattr(os, "register_at_fork"):  # so that no process is forked while methods are being installed or removed
     os.register_at_fork(before=_deciding.acquire, after_in_parent=_deciding.release, after_in_child=_deciding.release)
     os.register_at_fork(after_in_child=_forked)

@@ -1,4 +1,7 @@
-"""Frames of nodes that are computed alone, made when there are none: for one like it of other sizes machine code makes the next."""
+"""Launch records for nodes computed by a kernel of their own, built when the fast path finds none.
+
+After a few nodes of one signature, a record is traced with symbolic sizes, and the generated code then makes records for further sizes.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from .frames import SizedFrame, most_for, numbered, pattern_alone, written, writ
 
 
 def have_framed(node: Node) -> None:
-    """Make the frame by which a pending node can be computed now, if there is one; not while another thread computes. And sometimes look
-    what that of others would be.
+    """Build and store the launch record of a pending node, if the node can be computed now.
+
+    The fast path calls this function for a node whose recipe has no launch record yet. Do nothing if another thread holds the lock for
+    computing. After a few nodes of one signature, also trace a size-generic record.
     """
     if not taken_at_once(lock):
         return
@@ -28,14 +33,20 @@ def have_framed(node: Node) -> None:
 
 
 def _alone(node: Node) -> Pattern:
-    """The pattern of a node, or of the sum of a product, without what else there is."""
+    """Return the graph signature (`Pattern`) of a node, or of a sum together with the product inside.
+
+    The signature has new sources, so the rest of the graph does not matter.
+    """
     product = product_in(node)
     reads, summed = (node, None) if product is None else (product, product.recipe)
     return pattern_alone(node.recipe, summed, reads.sources, reads.offsets)[0]
 
 
 def _of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
-    """The words of a frame of such a pattern, with `Size`s in place of numbers, as `sized` has them; None if there is none for others."""
+    """Return a size-generic launch record for the graph signature `pattern`, as words and a plan; None if the record is not size-generic.
+
+    `sized` is the same signature with a symbolic `Size` for each number, and the words are expressed in these sizes.
+    """
     root = pattern.nodes[pattern.roots[0]]
     product = product_in(root)
     reads, summed = (root, None) if product is None else (product, product.recipe)

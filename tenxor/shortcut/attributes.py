@@ -1,8 +1,9 @@
-"""Attributes that tensors do not have, once there is machine code.
+"""Attributes that tensors do not have, and how access to them is reported while the fast path is on.
 
-A class with a `__getattr__`, which says what is found out when it is first asked for, or is elsewhere, is a slow one, also for all that
-is there: the interpreter calls no method of it without making an object of that first, and reads no slot by itself. So where machine code
-finds out the ones, descriptors say of the others what to write instead, and `__getattr__` goes meanwhile.
+`Tensor.__getattr__` serves lazily computed attributes, and raises the errors for foreign names, with advice what to write instead. But a
+class with a `__getattr__` is slow for every attribute: the interpreter then creates a bound method for each call, and does not specialise
+the access to slots. The fast path computes lazy attributes by itself. So while the fast path is installed, `__getattr__` is deleted from
+`Tensor`, and descriptors raise the errors for foreign names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _OWN = vars(Tensor)["__getattr__"]
 
 
 class Instead:
-    """An attribute that no tensor has."""
+    """A descriptor for a foreign name: access on a tensor raises an error with advice what to write instead."""
 
     __slots__ = ("name",)
 
@@ -26,7 +27,7 @@ class Instead:
         self.name = name
 
     def __get__(self, x: object, owner: type) -> Any:
-        if x is None:  # whoever goes through all of a class meets it, as all descriptors
+        if x is None:  # access on the class, as by tools that list attributes
             return self
         raise no_attribute(self.name)
 
@@ -35,16 +36,16 @@ class Instead:
 
 
 def tell() -> None:
-    """Have descriptors say what to use instead, for good."""
+    """Add an `Instead` descriptor to the class `Elsewhere` for each foreign name with advice. The descriptors are never removed."""
     for name in elsewhere():
         setattr(Elsewhere, name, Instead(name))
 
 
 def going() -> list[Callable[[], object]]:
-    """Return the C function that takes `__getattr__` away, if it is there."""
+    """Return a C function that deletes `Tensor.__getattr__`, in a list; an empty list if the class has none."""
     return [partial(delattr, Tensor, "__getattr__")] if "__getattr__" in vars(Tensor) else []
 
 
 def coming_back() -> list[Callable[[], object]]:
-    """Return the C function that puts it back."""
+    """Return a C function, in a list, to set `Tensor.__getattr__` to the original function."""
     return [partial(setattr, Tensor, "__getattr__", _OWN)]

@@ -1,13 +1,20 @@
-"""Frames: how small kernels are run, written down so that machine code can do it without Python.
+"""Launch records: descriptions of small kernel calls, packed as 64-bit integers, by which generated code launches kernels without Python.
 
-The frame of a node is a row of 64-bit integers: where its kernel is, the extent of its shared loop, how many arguments it takes, and
-whether it runs without Python's lock; then, for each argument, five more: what it is, of which source, beginning at which of the node's
-offsets, of elements of how many bytes, and so many bytes further on. Where all that depends on sizes is how many elements the recipe makes,
-or reads of some source, nodes of all sizes have one frame: a number is `SIZED` then, by 0 or from 1 on by the source, and the extent is as
-far below -1.
+The launch record of a single node is `HEAD` integers followed by `EACH` integers for each argument::
 
-Those of graphs are in `wholes.py`. That of a plan begins with where each step does (`code/running.py`); arguments are of its cells, offsets
-and scalars, as `plans/pattern.py` numbers them.
+    head     = kernel_address parallel_extent argument_count releases_gil
+    argument = kind source offset itemsize extra
+
+`kind` is one of the constants `LITERAL` to `SIZED`. `source` is an index among the node's sources. `offset` is an index among the node's
+offsets (-1 for none): the argument begins there, in elements of `itemsize` bytes, plus `extra` bytes. For a `LITERAL`, `extra` is the
+argument.
+
+A record may depend on sizes only through element counts: of the recipe, or of its operands as they are read. Then one record serves nodes
+of all sizes. Such a count is a `SIZED` argument, with `source` 0 for the recipe and k + 1 for operand k; as a `parallel_extent`, count
+number n is stored as -1 - n.
+
+Records of graphs are in `wholes.py`. The record of a plan begins with the byte position of each step (`code/running.py`); its arguments
+refer to the cells, offsets and scalars of the plan, as numbered by `plans/pattern.py`.
 """
 
 from __future__ import annotations
@@ -33,40 +40,46 @@ from ..sizes import Number, Size, terms_of
 from ..target import Target
 from .limits import LARGEST
 
-LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY, SIZED = range(10)
-# Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
+LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY, SIZED = range(10)  # argument kinds
+# Lengths in integers: the head of a node's kernel call, of one in a graph, and of one in a plan; an entry for a node whose references are
+# counted; an argument; and an extra output of a kernel.
 HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 7, 11, 3, 5, 3
 MOST = 128  # arguments
-MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
+MAX_FRAMES = 1 << 14  # records of recipes; when exceeded, they are dropped together
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
-NEVER = b""  # what is not run by a frame
-# Recipes that have a frame of their own, or are of products that are summed by one; before each, the plan that has the kernel in memory.
+NEVER = b""  # in place of a launch record, for a node run without one
+# Recipes with a launch record, or with records of sums over them; before each, the plan with the kernel, to keep it in memory.
 with_frames: list[Recipe | Plan] = []
 
 
 class Shared(bytes):
-    """A frame of recipes of all sizes, which a rule gives those that it makes: it keeps the plan that has the kernel in memory itself, and
-    is forgotten with the rule and them.
+    """A launch record shared by recipes of different sizes from one size-generic template (`Rule`).
+
+    The record refers to the plan, so the kernel stays in memory. The record is dropped together with the template and the recipes.
     """
 
     plan: Plan
 
 
 def _kind_of(dtype: DType, imag: bool) -> int:
-    """What a scalar of a kernel is, which may be the imaginary part of a number."""
+    """Return the argument kind of a scalar of `dtype`, or of its imaginary part if `imag` is set."""
     return IMAGINARY if imag else _KIND_OF.get(dtype.kind, SIGNED)
 
 
 def framed(node: Node) -> bytes | None:
-    """The frame by which a pending node can be computed now, made, if there was none; for whoever has the lock."""
+    """Build, store and return the launch record of a pending node; the caller holds the lock for computing.
+
+    The record of a sum over a product is stored with the product. Return `NEVER` if the node is not run by a launch record. Return None if
+    a record was stored before, or if the node cannot be computed now.
+    """
     product = product_in(node)
     if product is not None and any(node.offsets):
-        return None  # a part of it is summed
+        return None  # the sum reads only a part of the product
     reads = node if product is None else product
     recipe, reading, sources, offsets = node.recipe, reads.recipe, reads.sources, reads.offsets
     if node.buffer is not None or reads.buffer is not None:
-        return None  # computed meanwhile, so this is not what there was to compute
+        return None  # another thread or a signal handler computed the node meanwhile
     if not all([type(s) is not Node or s.buffer is not None for s in sources]):
         return None
     if product is None:
@@ -83,12 +96,12 @@ def framed(node: Node) -> bytes | None:
 
 
 def frames_of_sums(product: Recipe) -> dict[Recipe, bytes]:
-    """The frames of sums of a product."""
+    """Return the launch records of the sums over a product, as a dictionary by the recipe of the sum."""
     return dict([product.summed]) if type(product.summed) is tuple else product.summed or {}  # type: ignore[return-value]
 
 
 def forget() -> None:
-    """Forget all frames of recipes, but for those that rules give, and with them the kernels that nothing else has."""
+    """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records."""
     while with_frames:
         recipe = with_frames.pop()
         if isinstance(recipe, Recipe):
@@ -96,7 +109,10 @@ def forget() -> None:
 
 
 def forget_unless_busy() -> None:
-    """The same where too many are known; not while another thread computes, by a kernel that nothing else may have."""
+    """Drop the launch records of all recipes as `forget` does, unless another thread is computing.
+
+    The other thread may be running a kernel kept in memory only by a launch record.
+    """
     if taken_at_once(lock):
         try:
             forget()
@@ -105,7 +121,10 @@ def forget_unless_busy() -> None:
 
 
 def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
-    """The frame of a recipe, or of the sum of a product; of these sources, which are in memory."""
+    """Return the launch record of `recipe`, or of a sum `recipe` over a `product`; `NEVER` if no record can run it.
+
+    `sources` and `offsets` belong to the node, or to the product; the sources are in memory.
+    """
     if _has_none(recipe, product or recipe):
         return NEVER
     pattern, apart = pattern_alone(recipe, product, sources, offsets)
@@ -116,7 +135,11 @@ def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scala
 
 
 def _has_none(recipe: Recipe, reads: Recipe) -> bool:
-    """Whether there is no frame of a recipe, of the sources of one that reads."""
+    """Return whether a recipe is not run by a launch record.
+
+    `reads` is the recipe itself, or the product summed by it. Empty and large results, results in memory already, unfinished nodes, writes
+    and transient layouts have no record.
+    """
     if recipe.op in (DATA, UNFINISHED) or not recipe.size:
         return True
     return recipe.nbytes > ALONE or recipe.passing or recipe.target is not None or reads.passing
@@ -125,7 +148,10 @@ def _has_none(recipe: Recipe, reads: Recipe) -> bool:
 def pattern_alone(
     recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]
 ) -> tuple[Pattern, Sequence[Node | Scalar]]:
-    """The pattern of a recipe, or of the sum of a product, and the sources in it: no two are one, as they may not be the next time."""
+    """Return the graph signature of a recipe, or of a sum `recipe` over a `product`, and the sources in the signature.
+
+    Each source is a new node or scalar, so no two are the same: operands that coincide in one call may differ in the next.
+    """
     apart = tuple([Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in sources])  # type: ignore[union-attr]
     root = Node(product or recipe, apart, offsets)
     if product is not None:
@@ -134,33 +160,42 @@ def pattern_alone(
 
 
 def most_for(product: Recipe | None) -> int:
-    """As much work as no frame does."""
+    """Return the work, in additions, from which a node is not run by a launch record.
+
+    With one thread a sum over a product may do more.
+    """
     sharing = compiler().target.sharing
     return sharing.first if product is not None and num_threads() == 1 else sharing.share
 
 
 def most_in_place() -> int:
-    """As much as no frame does of an update."""
+    """Return the work, in additions, from which an update in place is not run by a launch record."""
     sharing = compiler().target.sharing
     return sharing.alone if num_threads() == 1 else sharing.share
 
 
 def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
-    """Keep the kernel of a frame in memory as long as there is that."""
+    """Keep the kernel of a launch record in memory for as long as the record is stored.
+
+    If `MAX_FRAMES` records are stored, drop them first.
+    """
     if len(with_frames) >= 2 * MAX_FRAMES:
         forget()
     with_frames.extend((plan, recipe if product is None else product))
 
 
 class Alone(NamedTuple):
-    """What is computed by a frame: a recipe, or the sum of a product, of such memory as these recipes have, or None for a number."""
+    """A node computed by a launch record: a `recipe`, or a sum `recipe` over a `product`.
+
+    `memory` has, for each operand, the recipe of the data in memory, or None for a scalar.
+    """
 
     recipe: Recipe
     product: Recipe | None
     memory: Sequence[Recipe | None]
 
     def pattern(self) -> tuple[Pattern, Sequence[Node | Scalar]]:
-        """Its pattern, and the sources in that."""
+        """Return the graph signature of the node, and the sources in the signature."""
         reads = self.product or self.recipe
         sources = [
             Scalar(0, dtype) if held is None else Node(held, buffer=NOWHERE)  # type: ignore[arg-type]
@@ -169,12 +204,14 @@ class Alone(NamedTuple):
         return pattern_alone(self.recipe, self.product, sources, (0,) * len(sources))
 
 
-SizedFrame = tuple[Sequence[Number], Plan]  # a frame for all sizes: its words, of which some are `Size`s, and the plan that has the kernel
+SizedFrame = tuple[Sequence[Number], Plan]  # a size-generic launch record: words, partly symbolic, and the plan with the kernel
 
 
 def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
-    """The frame of what was computed by one before, with `Size`s in place of its numbers, as `sized` has them; None if there is none, or
-    nothing like it was computed so.
+    """Return the size-generic launch record of a node, as words and plan.
+
+    `own` is the node with concrete sizes, and `sized` the same node with symbolic sizes. Return None if there is no launch record, or if
+    the planner has met no node of this structure.
     """
     if _has_none(sized.recipe, sized.product or sized.recipe):
         return None
@@ -186,7 +223,11 @@ def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
 
 
 def written_of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], object]) -> SizedFrame | None:
-    """What `written` gives, with `Size`s in place of numbers, as `sized` has them; `write` calls it where that was never done."""
+    """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
+
+    `sized` is `pattern` with a `Size` for each number. `most` is the limit on the work. `write` builds the record of `pattern`; this
+    function calls it if the template of the record does not exist yet.
+    """
     suited = general_of_sizes(pattern, sized)
     if suited is None:
         return None
@@ -198,7 +239,11 @@ def written_of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callabl
 
 
 def told_by_sizes(words: Sequence[Number], recipe: Recipe) -> list[Number]:
-    """The words of a frame in which numbers that are sizes of a recipe's are told by which (`SIZED`); the recipe is of those sources."""
+    """Return the words of a launch record with element counts replaced by `SIZED` references to them.
+
+    The words are symbolic. `recipe` is the recipe of the node, or of the product that the node sums; the counts of the recipe and of its
+    operands are replaced.
+    """
     sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
     which = {terms_of(size): k for k, size in enumerate(sizes) if isinstance(size, Size)}
     found = list(words)
@@ -213,24 +258,30 @@ def told_by_sizes(words: Sequence[Number], recipe: Recipe) -> list[Number]:
 
 
 def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> SizedFrame | None:
-    """The frame by which stores of values were done in place before, with `Size`s in place of numbers, as `sized` has them."""
+    """Return the size-generic launch record of a store in place, as words and plan; None if there is no record.
+
+    `store` is the node of the store, `value` the source to be written, and `sized` the same store with symbolic sizes.
+    """
     return written_of_sizes(pattern_of([store]), pattern_of([sized]), most_for(None), lambda: frame_of_write(store, value))
 
 
 def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
-    """The frame by which a store of a value is done in place, and the plan that has its kernel. It takes the value as its one source, and
-    two offsets: where that begins, and where it is written to. Nothing if there is no such frame.
+    """Return the launch record of a store in place, and the plan with its kernel; the record is empty if no record can run the store.
+
+    The record has one source, `value`, and two offsets: the beginning of the value, and of the destination.
     """
     pattern = pattern_of([store])
-    before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
+    before = len(pattern.offsets) - 1 - len(store.offsets)  # offsets of the node that casts a scalar value
     with lock:
         return written(pattern, {id(value): 0}, [*[-1] * (before + 1), 0, 1], most_for(None))
 
 
 def written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
-    """The frame by which a pattern is computed, nothing if that takes more than one kernel, or as much work as `most`; and the plan that
-    has the kernel. What it reads has the number that `number_of` says, by its `id`. `places` says which of the frame's own offsets those of
-    the pattern are, or -1 for one that it has not.
+    """Return the launch record of a graph signature, and the plan with its kernel.
+
+    The record is empty if the plan has more than one kernel, or if the work is `most` additions or more. `number_of` maps the `id` of each
+    source to its index in the record. `places` maps the offsets of `pattern` to offsets of the record, or to -1 if the record lacks the
+    offset.
     """
     suited = general_for(pattern)
     if suited is None:
@@ -246,19 +297,27 @@ def written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int
 
 
 class Template:
-    """What the frames of one small kernel have in common, whatever sizes there are: their words, but for sizes."""
+    """The launch record of a one-kernel plan without its sizes.
+
+    `words` are the words with 0 for each size. `first` is the position of the first size argument. `unknown` lists the offsets of the graph
+    signature missing from the record; they must be 0. `itemsizes` belong to the result and the sources.
+    """
 
     __slots__ = ("first", "itemsizes", "pack", "unknown", "words")
 
     def __init__(self, words: list[int], itemsizes: Sequence[int], first: int, unknown: list[int]) -> None:
         self.words, self.itemsizes = words, itemsizes
-        self.first = HEAD + EACH * first + EACH - 1  # where the first size is
-        self.unknown = unknown  # which of the pattern's offsets frames do not have: they must be 0
+        self.first = HEAD + EACH * first + EACH - 1  # the `extra` word of the first size argument
+        self.unknown = unknown
         self.pack = struct.Struct(f"={len(words)}q").pack
 
     @classmethod
     def of(cls, pattern: Pattern, number_of: Mapping[int, int], plan: Plan, places: Sequence[int]) -> Template | None:
-        """That of a plan for a pattern; None if that is more than one kernel, or reads tables. See `written`."""
+        """Return the template of a plan for `pattern`; None if the plan has more than one kernel, or reads offset tables.
+
+        `number_of` maps the `id` of each source to its index in the launch record. `places` maps the offsets of `pattern` to offsets of the
+        record, or to -1 if the record lacks the offset.
+        """
         call = plan.steps[0].filling if len(plan.steps) == 1 else None
         if not isinstance(call, Call) or call.flagged or plan.more:
             return None
@@ -267,7 +326,7 @@ class Template:
             return None
         itemsizes = kernel.itemsizes
         offsets = [own.out[0], *[at for _, at, _ in own.sources]]
-        place_of = [*places, *[-1] * (len(pattern.offsets) - len(places)), -1]  # the last one is that of none, -1
+        place_of = [*places, *[-1] * (len(pattern.offsets) - len(places)), -1]  # the last entry is for the index -1, no offset
         rows = [(RESULT, 0, place_of[offsets[0]], itemsizes[0], 0)]
         for (k, at, _), itemsize in zip(own.sources, itemsizes[1:], strict=True):
             if id(pattern.nodes[k]) not in number_of:
@@ -283,19 +342,22 @@ class Template:
         return cls(words, itemsizes, first, [at for at in offsets if at >= 0 > place_of[at]])
 
     def frame(self, pattern: Pattern, numbers: tuple[Any, ...], most: int) -> bytes:
-        """The frame with these numbers of a step; nothing if there is as much to do as `most`, or memory wanted for it."""
+        """Return the launch record with the numbers of a plan step; an empty record if `with_numbers` gives no words."""
         words = self.with_numbers(pattern, numbers, most)
         return self.pack(*words) if words else NEVER
 
     def with_numbers(self, pattern: Pattern, numbers: tuple[Any, ...], most: int) -> list[int]:
-        """The words of that frame."""
+        """Return the words of the launch record with the numbers of a plan step, which may be symbolic.
+
+        Return an empty list if the work is `most` additions or more, if the kernel needs scratch memory, or if an unknown offset is not 0.
+        """
         _, _, (out, sources, sizes, split, work, scratch) = numbers
         sharing = compiler().target.sharing
         if scratch or work >= most or any([pattern.offsets[at] for at in self.unknown]):
             return []
         words = self.words.copy()
         words[1], words[3] = split, most > sharing.share and work >= sharing.hold_lock
-        last = HEAD + EACH - 1  # of each argument's numbers
+        last = HEAD + EACH - 1  # the `extra` word of the first argument
         for more, itemsize in zip([out[1], *[more for _, _, more in sources]], self.itemsizes, strict=True):
             words[last] = more * itemsize
             last += EACH
@@ -307,12 +369,15 @@ class Template:
 
 
 def numbered(things: Sequence[object]) -> dict[int, int]:
-    """Their numbers by their `id`s."""
+    """Return a dictionary from the `id` of each object to its index."""
     return {id(x): k for k, x in enumerate(things)}
 
 
 def rows_of(step: Step, out: int = MEMORY, threads: int = 1) -> list[tuple[int, ...]] | None:
-    """The arguments of a step's kernel, with memory for so many threads; None if it is not run by a frame, whoever waits for it."""
+    """Return the arguments of a step's kernel as rows of a launch record; None if no launch record can run the step.
+
+    `out` is the kind of the result's argument. The scratch memory is for `threads` threads.
+    """
     call = step.filling
     if not isinstance(call, Call):
         return None
@@ -337,8 +402,9 @@ def rows_of(step: Step, out: int = MEMORY, threads: int = 1) -> list[tuple[int, 
 
 
 def is_brief(call: Call, target: Target, most: int) -> bool:
-    """Whether a kernel is done before helpers are asked, so machine code runs it alone; `most` is the work up to which it does if there
-    are none.
+    """Return whether generated code may run a kernel without the worker threads.
+
+    With several threads the work must be below the threshold for sharing a kernel; with a single thread, below `most` additions.
     """
     sharing = target.sharing
     if target.threads == 1:
@@ -347,14 +413,14 @@ def is_brief(call: Call, target: Target, most: int) -> bool:
 
 
 def frame_of_plan(plan: Plan) -> Short:
-    """How machine code runs steps of a plan."""
+    """Return the launch record of a plan, with the steps of the plan that generated code can run."""
     starts: list[int] = []
     words: list[int] = []
     for step in plan.steps:
         own = _words_of(step, plan.target)
         starts.append(8 * (len(plan.steps) + len(words)) if own else -1)
         words += own or ()
-    ends = [0] * (len(starts) + 1)  # of each run of those that it can
+    ends = [0] * (len(starts) + 1)  # for each step, the end of the uninterrupted run of generated steps from there on
     for k in reversed(range(len(starts))):
         ends[k] = 0 if starts[k] < 0 else ends[k + 1] or k + 1
     short = [(k, step) for k, step in enumerate(plan.steps) if starts[k] >= 0 and step.donors]
@@ -364,11 +430,11 @@ def frame_of_plan(plan: Plan) -> Short:
 
 
 def _words_of(step: Step, target: Target) -> list[int] | None:
-    """How machine code runs a step of a plan; None if that is left to Python."""
+    """Return the words of one step in the launch record of a plan; None if the step is left to Python."""
     call, over = step.filling, -1 if step.over is None else step.over
     if step.bytes_of is not None or (over < 0 and ((step.donors and not step.beside) or step.nbytes > LARGEST)):
         return None
-    if call is None:  # memory alone
+    if call is None:  # the step allocates memory and computes nothing
         return [0, 0, 0, step.number, step.nbytes, False, 0, over, -1, len(step.last), 0, *step.last] if over < 0 else None
     rows = rows_of(step, RESULT)
     if rows is None or not isinstance(call, Call) or not is_brief(call, target, target.sharing.first):

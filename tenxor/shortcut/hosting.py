@@ -1,4 +1,9 @@
-"""What was computed by NumPy, or told, while a function was learnt from: as what machine code makes where it lies."""
+"""Recording of calls that NumPy computed, as templates for direct calls.
+
+While a function is recorded, the package reports each result computed by NumPy. Often a C function of NumPy, or generated code, can compute
+the same directly on our memory, without arrays. This module turns such a report into a result template (`Made`) with a program
+(`programs.py`) for the generated code.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +25,15 @@ from ..spec import Made, Spec, spec_of
 from ..tensor import Tensor
 from .programs import program_of
 
-MOST_SIZES = 1 << 12  # of results that are found
+MOST_SIZES = 1 << 12  # templates per dtype for results with data-dependent sizes
 
 
 class Heard(NamedTuple):
-    """Some tensors of which others were made, these, what computes arrays of arrays like it, and what does so in place; and what tells
-    that of other operands, if it was told and not computed.
+    """A report of one external computation: the operand tensors, the result tensors, and how to compute the results again.
+
+    `compute` is a function of NumPy arrays with the elements of the operands; it returns arrays for the results. `how` describes a direct
+    call (`InPlace`). Either may be None. `how_of` returns the description for further operands; it is given if the computation was
+    announced by `tell` rather than performed by NumPy.
     """
 
     operands: Sequence[Tensor]
@@ -35,13 +43,16 @@ class Heard(NamedTuple):
     how_of: Callable[..., InPlace | None] | None = None
 
 
-_heard: dict[int, list[Heard]] = {}  # by thread, while it learns
-_OF_NUMBERS = (float64, float32, int64)  # in which machine code reads them
+_heard: dict[int, list[Heard]] = {}  # by id of the thread with an open `listening` context
+_OF_NUMBERS = (float64, float32, int64)  # dtypes that the generated code reads scalar arguments in
 
 
 @contextmanager
 def listening() -> Iterator[list[Heard]]:
-    """What NumPy computes in this thread meanwhile."""
+    """Collect the reports of external computations in this thread while the context is open, and yield them as a growing list.
+
+    Contexts may be nested: at its end, an inner context passes the reports on to the outer context.
+    """
     me, heard = get_ident(), list[Heard]()
     outer = _heard.get(me)
     _heard[me] = heard
@@ -56,7 +67,7 @@ def listening() -> Iterator[list[Heard]]:
 
 
 def hears(*heard: Any) -> None:
-    """NumPy computed some tensors, the second, of others, the first: so it does of arrays with the elements, and a loop in place."""
+    """Note a report of an external computation, if this thread has an open `listening` context. The arguments are the fields of `Heard`."""
     here = _heard.get(get_ident())
     if here is not None:
         here.append(Heard(*heard))
@@ -65,8 +76,11 @@ def hears(*heard: Any) -> None:
 def made_in_place(
     how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any, numbers: Sequence[Any] = ()
 ) -> Made | None:
-    """How the same is made where it lies; None if it is not, or what a function gave is not what was made so. What is looked for may be the
-    only one of some `numbers` among the arguments.
+    """Return the result template for a direct call; None if no direct call can compute the results.
+
+    `how` describes the computation of `results` from `operands`, `tensors` are the tensor arguments of the recorded call, and `found` is
+    its result: None is returned if `found` is anything but the results or views of all their elements. `numbers` are the scalar arguments
+    of the call; the value searched for by `searchsorted` may be the only one of them.
     """
     parts, lying = parts_of(found, results), how_they_lie(how, tensors, operands, numbers)
     if parts is None or lying is None:
@@ -85,8 +99,11 @@ def made_in_place(
 def how_they_lie(
     how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], numbers: Sequence[Any] = ()
 ) -> tuple[list[tuple[int, int, Seen]], DType | None] | None:
-    """Which of the tensors each operand is, from where on, and how it lies; and in which dtype the only number is read that is one of them.
-    None if operands are anything else, or not all is read.
+    """Return where the operands of a direct call are stored, and the dtype of the scalar argument among them.
+
+    An operand is given as the index of the tensor argument with the same storage, the offset from that tensor's first element in bytes, and
+    shape and strides. A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each
+    operand belongs to exactly one tensor, and every tensor is read.
     """
     read, seen, number = set[int](), list[tuple[int, int, Seen]](), None
     is_looked_for = isinstance(how, Order) and how.name == "searchsorted" and len(numbers) == 1 and is_number(operands[-1], numbers[0])
@@ -107,12 +124,15 @@ def how_they_lie(
 
 
 def floats_of(operands: Sequence[Tensor]) -> int:
-    """How many floats the first has."""
+    """Return the number of real floats in the first operand: a complex element counts as two."""
     return operands[0].size * (2 if operands[0].dtype.is_complex else 1)
 
 
 def parts_of(found: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """What a function gave, if it is what was made, or views of all of that."""
+    """Return the results of a recorded function as a tuple of tensors.
+
+    Return None unless each tensor corresponds to an item of `results`, as the result itself or a view of every element.
+    """
     parts = found if isinstance(found, tuple) else (found,)
     if len(parts) != len(results):
         return None
@@ -125,18 +145,22 @@ def parts_of(found: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None
 
 
 def made_parts(parts: Sequence[Tensor]) -> tuple[Made, ...]:
-    """The same, as it is written down."""
+    """Return the result templates of tensors that are stored in new memory, as views at their offsets."""
     return tuple([Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts])
 
 
 class Sized(dict[int, Made]):
-    """Tensors in a row, in memory, by how many elements of a dtype they have."""
+    """A cache of result templates for contiguous one-dimensional tensors in memory, by element count.
+
+    The generated code looks up the template after it has counted the elements of a result.
+    """
 
     def __init__(self, dtype: DType) -> None:
         super().__init__()
         self.dtype = dtype
 
     def __missing__(self, size: int) -> Made:
+        """Create, store and return the template for `size` elements; if the cache is full, clear it first."""
         if len(self) >= MOST_SIZES:
             self.clear()
         made = Made(spec_of(Layout.contiguous((size,)), self.dtype), recipe_of(DATA, (size,), self.dtype))
@@ -145,39 +169,48 @@ class Sized(dict[int, Made]):
 
 @cache
 def sized(dtype: DType) -> Sized:
-    """The only table of a dtype."""
+    """Return the cache of templates for one-dimensional tensors of `dtype`. The cache of a dtype is created once."""
     return Sized(dtype)
 
 
 def is_number(t: Tensor, number: Any) -> bool:
-    """Whether a tensor is a number, which was given as Python has it."""
+    """Return whether `t` is a 0-d tensor made from the Python scalar `number`.
+
+    The dtype must be one that generated code reads scalars in, and derivatives must not follow `t`.
+    """
     if t.shape or t.dtype not in _OF_NUMBERS or t.node.past is not None:
         return False
     try:
         return bool(t.item() == t.dtype.numpy.type(number))
-    except OverflowError:  # no such element has this value
+    except OverflowError:  # the dtype cannot represent the value
         return False
 
 
 def lies(t: Tensor) -> Seen:
-    """Shape, and strides in bytes."""
+    """Return the shape and the strides, in bytes, of a tensor."""
     return t.shape, tuple([s * t.dtype.itemsize for s in t.layout.strides])
 
 
 def kind_of(found: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """What makes of a tuple what a function gave; None for what is no tuple."""
+    """Return a function from a tuple of tensors to the type that a recorded function returned; None if `found` is a single tensor."""
     if not isinstance(found, tuple):
         return None
     return tuple if type(found) is tuple else partial(tuple.__new__, type(found))
 
 
 def turned(compute: Callable[..., Any], places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
-    """The same function of arrays in another order, or with other shapes."""
+    """Return `compute` as a function of arrays in another order and with other shapes.
+
+    Argument k of `compute` is array `places[k]`, reshaped to `shapes[k]`.
+    """
     return lambda *arrays: compute(*[arrays[k].reshape(shape) for k, shape in zip(places, shapes, strict=True)])
 
 
 def place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
-    """Which of some tensors has all the elements of one, in their order; None if there is not one, or are several."""
+    """Return the index of the only tensor in `tensors` with the same elements in memory as `x`, in the same order.
+
+    Return None if no tensor, or more than one, fits.
+    """
     if type(x) is not Tensor or not x.spec.gapless:
         return None
     places = [
@@ -189,11 +222,15 @@ def place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
 
 
 def numbers_of(given: Sequence[Any]) -> list[Any]:
+    """Return the Python floats and integers among some arguments, without booleans."""
     return [x for x in given if type(x) in (float, int)]
 
 
 def key_of_made(key: tuple[Any, ...], given: Sequence[Any], made: Made) -> tuple[Any, ...]:
-    """The key of what is made so whatever number is among the arguments, if it is made so."""
+    """Return the cache key for a result template, with the scalar argument replaced by its type if the template fits every scalar.
+
+    `key` is the key with the scalar itself, and `given` are the arguments after the first.
+    """
     if made.number is None:
         return key
     (at,) = [k for k, x in enumerate(given) if type(x) in (float, int)]
@@ -201,9 +238,10 @@ def key_of_made(key: tuple[Any, ...], given: Sequence[Any], made: Made) -> tuple
 
 
 def share(tensors: Sequence[Tensor]) -> bool:
-    """Whether some have the same storage: which of them is read must be told."""
+    """Return whether two of the tensors share a storage. Then a report does not tell from which argument an operand comes."""
     return len({id(t.storage) for t in tensors}) < len(tensors)
 
 
 def passes(spec: Spec) -> bool:
+    """Return whether a spec has a transient layout, whose large offset tables must not be kept by caches."""
     return bool(spec.form.passing)

@@ -1,4 +1,4 @@
-"""How the short way is made, proved, and put in the place of methods."""
+"""Building, linking and installing the fast path: `ShortWay` holds the generated code and swaps the methods of `Tensor`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ from .writes import as_number, compute_if_small, done_again, filling, learn_mask
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
-BY_NUMPY = (  # what is done in place of NumPy, for who calls that
+BY_NUMPY = (  # generated functions called where the package would call NumPy
     *[f"search_{dtype}" for dtype in SEARCHED],
     "interpolate",
     *[f"{name}_{kind}" for kind in IN_ORDER for name in ("distinct", "put")],
@@ -111,9 +111,9 @@ FUNCTIONS = (
 )
 DATA = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "stood_there")
 
-NUMBERS_LEFT = 1 << 14  # numbers that other threads may take while machine code begins to give them: those that it gives are higher
+NUMBERS_LEFT = 1 << 14  # numbers left for threads still using the old counter; the shared counter begins beyond
 
-stretch_found = Late("tenxor.shortcut.stretches").found  # with the first derivative of another size
+stretch_found = Late("tenxor.shortcut.stretches").found  # loaded with the first backward pass of another size
 
 
 class _MethodDef(ctypes.Structure):
@@ -151,7 +151,7 @@ _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.PO
 
 
 def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
-    """The machine code, and where it came from; it knows the interpreter by these objects."""
+    """Return the linked library of generated code for `objects`, and its origin as text. Emit code only on a cache miss."""
 
     def emitted() -> str:
         from ..backend.llvm.builder import Module
@@ -164,11 +164,9 @@ def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
 
 
 class ShortWay:
-    """The objects that the machine code refers to; and, once it is linked, that code with what it needs to live.
-
-    To make it changes nothing that others can see, so it can be broken off anywhere. Then `begin` tells other modules of it, once and for
-    good; and `install` and `remove` put its methods into the class and take them out, each in one step. `aside` has Python's own methods be
-    there for a while.
+    """The Python objects used by the generated code and, after `linked`, the code itself with everything kept alive for it. Building has no
+    effect outside this object, so a build may be abandoned. Then `begin` announces the code to other modules, for good; `install` puts
+    the generated methods into `Tensor`, and `remove` takes them out, each in a single step. `aside` disables them for a while.
     """
 
     def __init__(self) -> None:
@@ -279,12 +277,12 @@ class ShortWay:
             "Watched": Watched,
             "Cell": Cell,
             "DONE": DONE,
-            "Block": None,  # made by `link`
+            "Block": None,  # created by `linked`
         }
         self.named, self.objects = named, Objects(named)
 
     def linked(self, aside: Callable[[], AbstractContextManager[None]]) -> ShortWay:
-        """Make the machine code and the objects that call it, and return `self`. Nothing calls them before `install`."""
+        """Link the generated code, create the objects to call it, and return `self`. Nothing calls them before `install`."""
         named = self.named
         self.library, self.origin = linked(self.objects, compiler())
         self.block_type = named["Block"] = self._block_type()
@@ -316,8 +314,8 @@ class ShortWay:
         return self
 
     def begin(self) -> None:
-        """Tell other modules of it, for good, the first time: it must not die after that. LookupError if objects cannot die by its code;
-        then nothing has been told. No user code may run here. Other threads may: each step is complete by itself.
+        """Announce the generated code to other modules, once; `self` must never die afterwards. If deallocators cannot be replaced, raise
+        LookupError and change nothing. No user code may run meanwhile; other threads may, since each step is complete in itself.
         """
         if self.begun:
             return
@@ -326,7 +324,7 @@ class ShortWay:
         for kind, counter in (("node", "_number"), ("recipe", "_recipe_number")):
             first = getattr(nodes, counter)() + NUMBERS_LEFT
             ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = first
-            setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # from here on numbers are in order, whoever makes what
+            setattr(nodes, counter, self._function(f"{kind}_number", Kind.NOTHING))  # a counter shared by Python and generated code
         self._keep_specs()
         Program.worked_out = self._function("worked_out", Kind.SOME)
         attributes.tell()
@@ -334,7 +332,7 @@ class ShortWay:
         forgetting.extend((frames.forget, wholes.forget, likewise.forget, forget_made))
 
     def _own(self, method: Method) -> Any:
-        """Python's own of a method, which may also write down what it did."""
+        """Return the fallback of a method in Python, with recording of the results if the fast path can replay them."""
         own = self.replaced[method.name]
         name = method.name
         if method.in_place:
@@ -346,7 +344,7 @@ class ShortWay:
         return learning(name, own) if method.learns else own
 
     def _keep_specs(self) -> None:
-        """Have machine code keep all specs that it can, from now on."""
+        """Have the generated code store existing and future specs, and recipes of data in memory, for its own look-up."""
         forget, keep = self._function("forget_specs", Kind.NOTHING), self._function("spec_for_python", Kind.SOME)
 
         def keep_all() -> None:
@@ -355,7 +353,7 @@ class ShortWay:
                     if found.strides is not None:
                         keep(found.dtype, found.shape, found.strides, found)
 
-        spec.keepers[:] = [keep]  # first: a spec that another thread makes meanwhile is kept, too
+        spec.keepers[:] = [keep]  # first, so that a spec created meanwhile by another thread is stored too
         keep_all()
         forgotten.extend((forget, keep_all))
         has_data = self._function("data_for_python", Kind.SOME)
@@ -369,7 +367,7 @@ class ShortWay:
         slots = (_Slot * 3)(
             _Slot(dealloc, self.library["block_dies"]), _Slot(get_buffer, self.library["block_shows"]), _Slot(0, None)
         )
-        spec = _Spec(b"tenxor.Block", 64, 0, 1 << 7, slots)  # not to be made by others
+        spec = _Spec(b"tenxor.Block", 64, 0, 1 << 7, slots)  # Py_TPFLAGS_DISALLOW_INSTANTIATION
         self.kept += [slots, spec]
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Spec))(("PyType_FromSpec", ctypes.pythonapi))
         return make(ctypes.byref(spec))
@@ -380,6 +378,7 @@ class ShortWay:
         return ctypes.byref(found)
 
     def _function(self, name: str, kind: Kind) -> Any:
+        """Return a built-in function that calls the generated function `name`."""
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )
@@ -398,12 +397,12 @@ class ShortWay:
         return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
 
     def install(self) -> None:
-        """Put it in the place of Python's own, in one step: nobody finds a method without what it calls. No user code may run here."""
+        """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
         pool.small, pool.release_small = self.counts, self.release
         pool.relieved()
         hooks: tuple[tuple[list[Any], list[Any]], ...] = (
             (standing_in, [self.calling.stand_in]),
-            (changed, [likewise.forget, wholes.forget_at_once, forget_made]),  # rules first, as other threads may make frames by them
+            (changed, [likewise.forget, wholes.forget_at_once, forget_made]),  # rules first: other threads may make launch records by them
             (short_ways, self.computed),
             (finishers, [self.finish]),
             (short_runs, [(self.run_steps, frames.frame_of_plan)]),
@@ -425,10 +424,10 @@ class ShortWay:
             *self.calling.standing_in(functions),
             *self.operators.standing_in(),
         ))
-        at_once((*self.operators.standing_in(), *self.calling.standing_in(functions)))  # the first time; and functions that are new
+        at_once((*self.operators.standing_in(), *self.calling.standing_in(functions)))  # slots known only now; new functions
 
     def remove(self) -> None:
-        """Put Python's own back, in one step. Blocks that are lent stay so. No user code may run here."""
+        """Restore the fallback in one step. Memory blocks in use stay valid. No user code may run meanwhile."""
         hooks: tuple[list[Any], ...] = (changed, finishers, short_ways, short_runs, short_walks, short_looks, short_again)
         hooks += (copiers, callers, hearers, joiners, makers, standing_in)
         there = [name for name in self.methods if name in vars(Tensor)]
@@ -442,7 +441,9 @@ class ShortWay:
         ))
 
     def indexed(self, x: Tensor, key: Any) -> Any:
-        """Python's own `x[key]`, which is also written down where tensors or lists are in the key; NumPy's arrays are ours."""
+        """Return `x[key]` after the generated code has declined it. With NumPy arrays in `key`, call the generated code again with tensors;
+        else use the fallback, and record the call if `key` has tensors or lists.
+        """
         ours = key_of_ours(x, key)
         if ours is not key:
             return self.methods["__getitem__"](x, ours)
@@ -458,7 +459,7 @@ class ShortWay:
         return found
 
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
-        """Python's own `x[key] = value`, which is also written down if it is a write of a view; NumPy's arrays are ours."""
+        """Assign `x[key] = value` by the fallback, and record a write of a view. Convert NumPy arrays first."""
         ours = key_of_ours(x, key)
         if ours is not key or is_of_numpy(value):
             self.methods["__setitem__"](x, ours, Tensor._ours(value))
@@ -481,18 +482,18 @@ class ShortWay:
             learn_masked_write(x, key, value)
 
     def _learnt(self, x: Tensor, key: Any, value: Any) -> bool:
-        """Whether it was written down now how a value like this is written over such a view."""
+        """Return whether a write like this was recorded now, for the fast path to repeat."""
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:
-            view = self.methods["__getitem__"](x, key)  # with the spec that machine code finds
+            view = self.methods["__getitem__"](x, key)  # by generated code, to get the spec used there
             return view.storage is x.storage and learn_write(view, value, lambda: _may_be(view, value))
-        except TenxorError:  # which Python's own raises in its words
+        except TenxorError:  # raised by the fallback, with a better message
             return False
 
 
 def _may_be(view: Tensor, value: Any) -> bool:
-    """Whether a value may be written over a view, which has each element once. An error if it does not fit."""
+    """Return whether all indices of a view are distinct elements, so a value may be written; raise an error if the value does not fit."""
     if not view.layout.is_injective():
         return False
     view._source_of(value, "assignment")

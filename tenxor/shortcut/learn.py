@@ -1,4 +1,7 @@
-"""What a method made of a tensor, once it is known, as something that can be made again without it."""
+"""Recording of calls: the result of a method in Python is stored as a template, so that the generated code can replay the call.
+
+A template (`Made`) is stored with the spec of the first tensor argument, under the method's name and a key of the other arguments.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +56,10 @@ from .rule import LOOP, Rule
 from .writes import compute_if_small, done_again, is_part, learn_write
 
 own_copy = Late("tenxor.derivatives.leaves").own_copy
-MOST_FLOATS = 64  # floats that a method is given: more are no constants of a program
-_met: Remembered[tuple[int, ...]] = Remembered(1 << 10)  # the numbers of the first call with floats of a kind, which was not learnt from
-TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
-FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
+MOST_FLOATS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
+_met: Remembered[tuple[int, ...]] = Remembered(1 << 10)  # by signature: the numbers of the first call with floats, left unrecorded
+TRUE, FALSE = object(), object()  # stand for booleans in keys, where True would equal 1
+FOLLOWED = object()  # in keys: the next item is a bit mask of the arguments that derivatives follow
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
@@ -65,8 +68,10 @@ def learning(
     own: Callable[..., Any],
     words_of: Callable[..., Sequence[Number] | None] | None = None,
 ) -> Callable[..., Any]:
-    """Python's own method, which also writes down what it made, and sometimes what it makes of others of other sizes; with a frame of
-    words, unless there is none for these arguments.
+    """Return a method that calls the fallback `own` and records its result under `name`.
+
+    A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. `words_of` returns
+    words to store with the template, from the same arguments, or None to prevent recording.
     """
 
     def method(*args: Any, **named: Any) -> Any:
@@ -77,7 +82,7 @@ def learning(
             return own(*args, **named)
         if passes(x.spec) or _is_written(own, args, named) or (len(known) > MOST_FLOATS and float in map(type, given)):
             return own(*args, **named)
-        if any([type(t) is Tensor and t.storage.node.traced for t in (x, *given)]):  # without values it may be done otherwise
+        if any([type(t) is Tensor and t.storage.node.traced for t in (x, *given)]):  # results for tracers may differ
             return own(*args, **named)
         words = () if words_of is None else words_of(*args, **named)
         if words is None:
@@ -108,7 +113,11 @@ def learning(
 
 
 def telling(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's own function, of which is written down what it tells that machine code does in its place, if it tells just one thing."""
+    """Return a method that calls the fallback `own`, and records the direct call announced by `own`.
+
+    The result size of `own` may depend on values, so no template can describe the result. Instead `own` announces with
+    `functions.hosted.tell` how generated code can compute it. A call without exactly one announcement is recorded as impossible to replay.
+    """
 
     def method(*args: Any, **named: Any) -> Any:
         x, *given = (*args, *named.values())
@@ -123,7 +132,7 @@ def telling(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         if len(told) == 1 and not share(tensors):
             operands, results, _, how, how_of = told[0]
             made = how and made_in_place(how, tensors, operands, results, found, numbers_of(given))
-            is_of_sizes = made is not None and isinstance(how, Count) and int not in map(type, given)  # an integer may stand for a size
+            is_of_sizes = made is not None and isinstance(how, Count) and int not in map(type, given)  # an integer argument may be a size
             like = Call.of(name, (x, *given), tuple(named)) if is_of_sizes else None
             if made is not None and like is not None and how_of is not None:
                 like.learn_made(made, partial(_told_rule, made, like.numbers, tensors, operands, how_of))
@@ -136,7 +145,11 @@ def telling(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
 def _told_rule(
     made: Made, numbers: Sequence[int], tensors: Sequence[Tensor], operands: Sequence[Tensor], how_of: Callable[..., InPlace | None]
 ) -> Rule | None:
-    """How the same is found of other sizes, where it was `made` so of these operands, if each is one of the tensors as it is."""
+    """Return the size-generic template of an announced direct call; None if the call is not size-generic.
+
+    `made` is the template for these operands, `numbers` are the sizes to become symbolic, and `how_of` returns the description of the
+    direct call for symbolic operands. Each operand must be one of the tensors, read as it is.
+    """
     traced = Traced(numbers)
     sized, given = [stand_in(traced, t) for t in tensors], list[Tensor]()
     for t in operands:
@@ -148,7 +161,7 @@ def _told_rule(
 
 
 def _is_written(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> bool:
-    """Whether a call writes what it finds into another tensor, its argument `out`: that is no result to make again."""
+    """Return whether a call has an `out` argument, by name or by position. Such a call writes into another tensor, and is not replayed."""
     if named.get("out") is not None:
         return True
     by_place = _by_place(own)[: len(args)]
@@ -157,17 +170,21 @@ def _is_written(own: Callable[..., Any], args: Sequence[Any], named: dict[str, A
 
 @lru_cache(maxsize=1024)
 def _by_place(own: Callable[..., Any]) -> tuple[str, ...]:
-    """What a function calls the arguments that may be given by their places."""
+    """Return the names of a function's positional parameters."""
     return names_of(unwrap(own)).by_place
 
 
 def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], found: Any, heard: Sequence[Heard]) -> Made | None:
-    """What Python's own method found, if NumPy computed it at once; None if it did not."""
+    """Return the template of a result computed by NumPy at once, as reported in `heard`; None if NumPy did not compute the result.
+
+    The template holds a direct call if possible, and otherwise a function of NumPy arrays. If arguments share a storage, the call is
+    repeated with a storage for each, since a report does not tell them apart.
+    """
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
     if len(heard) == 1 and share(tensors):
         with listening() as heard:
             tensors, found, _ = _told_apart(own, args, named)
-    if len(heard) != 1:  # a function that it calls may have been learnt since, and machine code is not heard
+    if len(heard) != 1:  # an inner function may be replayed by now, and generated code sends no reports
         return None
     operands, results, compute, how, _ = heard[0]
     if how is not None:
@@ -179,7 +196,7 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
     parts = found if isinstance(found, tuple) else (found,)
     read, given_back = [place_of(t, tensors) for t in operands], [place_of(t, results) for t in parts]
     if set(read) != set(range(len(tensors))) or given_back != list(range(len(results))):
-        return None  # of a tensor that NumPy is not given it may be the value that matters
+        return None  # the result may depend on the values of a tensor that NumPy did not receive
     shapes = [t.shape for t in operands]
     if read != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
         compute = turned(compute, read, shapes)  # type: ignore[arg-type]
@@ -188,13 +205,17 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
 
 
 def _learn_hosted(made: Made, like: Call | None, own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
-    """Sometimes look how what was `made` in place is done with other sizes."""
+    """Trace the size-generic template of a direct call after a few calls of one signature; do nothing if `like` is None."""
     if like is not None:
         like.learn_made(made, lambda: _hosted_rule(made, like.numbers, own, args, named))
 
 
 def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> Rule | None:
-    """How the same is done in place with other sizes, where it was `made` of these."""
+    """Return the size-generic template of a direct call; None if the call is not size-generic.
+
+    `made` is the template for the concrete sizes. The fallback `own` runs once with placeholders of symbolic sizes, computes nothing, and
+    reports how it would call NumPy.
+    """
     traced, outer = Traced(numbers), list(hearers)
     given, by_name, tensors = stand_ins(traced, args, named)
     with likewise.machine[0].aside(), listening() as heard:
@@ -215,8 +236,10 @@ def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], ar
 
 
 def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
-    """What stands for the arguments of a call after the first, some of them by name, and for which of all of them derivatives follow, as
-    other steps may be made for these; None if something has no key.
+    """Return the cache key of the arguments after the first tensor `x`; None if no key can hold one of them.
+
+    Keyword names follow the arguments. If derivatives follow an argument, the key ends with `FOLLOWED` and a bit mask of such arguments,
+    since the method may then make different nodes.
     """
     keys = keys_of(given)
     if keys is None:
@@ -226,25 +249,27 @@ def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tupl
 
 
 def _followed_in(key: tuple[Any, ...]) -> int:
-    """Which arguments derivatives follow, as a key says."""
+    """Return the bit mask of the arguments that derivatives follow, as stored in a cache key."""
     return int(key[-1]) if FOLLOWED in key else 0
 
 
 def _has_past(x: Any) -> bool:
-    """Whether derivatives follow an argument. A number that was read is not made a node for that."""
+    """Return whether derivatives follow an argument. This creates no node for an element known as a number."""
     return type(x) is Tensor and x._has_past()
 
 
 def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """What stands for a call of a function of no tensors; None if something has no key."""
+    """Return the cache key of a call without tensor arguments; None if no key can hold one of the arguments."""
     given = (*args, *named.values())
     keys = None if any([isinstance(x, Tensor) for x in given]) else keys_of(given)
     return keys if keys is None else (name, *keys, tuple(named)) if named else (name, *keys)
 
 
 def comes_again(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Whether a call of a function of no tensors may come again. Floats may be others each time: one with any does if one of its kind came
-    before, or, where no rule is found for these, the very same.
+    """Return whether a call without tensor arguments is worth recording.
+
+    Each call may bring new floats. So a call with floats is recorded from the second of its signature on. If the signature can have no
+    size-generic template, only a repetition with the very same numbers is recorded.
     """
     given = (*args, *named.values())
     like = Call.of(name, given, tuple(named)) if float in map(type, given) else None
@@ -258,40 +283,49 @@ def comes_again(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> boo
 
 
 def learn_creation(name: str, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """A function of no tensors has `made` something: sometimes look what it would make of other sizes, if it comes with others."""
+    """Trace a size-generic template for a creation function after a few calls of one signature.
+
+    Do nothing if this call has the same numbers as the first call of its signature. `made` is the template recorded for this call, and
+    `own` is the fallback.
+    """
     like = Call.of(name, (*args, *named.values()), tuple(named))
     if like is not None and _met.get(like.kind) != like.numbers:
         like.learn(made, own, args, named)
 
 
 def keys_of(given: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What stands for some arguments in keys; None if something has no key."""
+    """Return the cache keys of the arguments as a tuple; None if no key can hold one of them."""
     keys = tuple([key_of(x) for x in given])
     return None if any([k is None and x is not None for k, x in zip(keys, given, strict=True)]) else keys
 
 
 def _is_pinned(x: Any) -> bool:
-    """Whether an argument is in memory that others may write, and is little enough for a copy to learn from."""
+    """Return whether an argument is a tensor in externally shared memory, and small enough to record the call with a copy of it."""
     return type(x) is Tensor and type(x.storage) is not Element and is_pinned(x.storage.node) and x.storage.node.recipe.nbytes <= LARGEST
 
 
 def _told_apart(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
-    """The tensors among some arguments, each with a storage of its own, what Python's own method makes of these, and when it began."""
+    """Call the fallback `own` with separate storages, so that no two tensor arguments share one (see `_apart`).
+
+    Return the tensors among the arguments, the result, and the number of the next node before the call.
+    """
     given, began = _apart((*args, *named.values())), next_number()
     found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
     return [t for t in given if type(t) is Tensor], found, began
 
 
 def _apart(given: Sequence[Any]) -> list[Any]:
-    """The same arguments, with content of its own for each tensor that shares a storage with one before, or is in memory that others may
-    write: what is made of that does not wait.
+    """Return the arguments with separate storages: new ones for shared storages, and for externally shared memory.
+
+    Contents are copied only from externally shared memory: a result computed from that memory is computed at once, so it would have no
+    recipe.
     """
     found, met = [], set[int]()
     for x in given:
         if type(x) is Tensor and (id(x.storage) in met or _is_pinned(x)):
             node = x.storage.node
             own = Node(node.recipe, node.sources, node.offsets)
-            if node.buffer is not None:  # asked last: it may be computed any time
+            if node.buffer is not None:  # read last, since another thread may compute the node at any time
                 own = own_copy(node) if node.buffer.pins else data(node.buffer, node.shape, node.dtype)
             own.past = node.past
             x = Tensor(Storage(own), x.layout, x.dtype)
@@ -311,8 +345,11 @@ def learn(
     began: int,
     frame: bytes = b"",
 ) -> None:
-    """Write down what Python's own method made of these arguments, the first of which is a tensor; None if it cannot be made again. Nodes
-    that it made have numbers from when it `began`.
+    """Record the result `found` of the fallback for these arguments, or record that the call cannot be replayed.
+
+    The first argument is a tensor. `began` is the number of the next node before the call: nodes with higher numbers belong to the result.
+    `frame` is stored with the template. If arguments share a storage, or lie in externally shared memory, the call is repeated with a
+    separate storage for each.
     """
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
     if share(tensors) or any(map(_is_pinned, tensors)):
@@ -328,29 +365,33 @@ def learn(
 
 
 def key_of(x: object) -> object:
-    """What stands for an argument in keys; None for what cannot, and for None."""
+    """Return the cache key of an argument; None for an argument that no key can hold, and for None itself.
+
+    The key of a tensor is its spec. Equal values that are different arguments get different keys: 1, True and 1.0, or zeros of both signs.
+    """
     if type(x) is Tensor:
         return x.spec
     if type(x) is bool:
         return TRUE if x else FALSE
     if type(x) is float:
-        return struct.pack("=d", x)  # two that are equal may be of other signs, or one an int
+        return struct.pack("=d", x)  # equal floats may be zeros of different signs, or equal an int
     if type(x) is Default:
-        return Default  # a function has one for an argument; it is not the number itself
+        return Default  # the default of an argument, which is not the same as the number itself
     if type(x) is tuple:
         return x if _is_of_integers(x) else None
     return x if type(x) in _PLAIN else None
 
 
 def _is_of_integers(x: tuple[Any, ...], depth: int = 0) -> bool:
-    """Whether a tuple consists of integers, or of tuples of these, within some others."""
+    """Return whether a tuple consists of integers, or of nested tuples of integers up to depth `MOST_DEPTH`."""
     nested = [k for k in x if type(k) is not int]
     return depth < MOST_DEPTH and all([type(k) is tuple and _is_of_integers(k, depth + 1) for k in nested])
 
 
 def learning_operation(op: Op, own: Callable[..., Any], comes_last: bool = False) -> Callable[..., Any]:
-    """Python's own method of an operation on a tensor and others or numbers, which writes down itself what it makes. It is found out what
-    it makes of others of other sizes, too.
+    """Return a method that applies `op` by the fallback `own`, and traces a size-generic template after a few calls of one signature.
+
+    If `comes_last`, the tensor is the last operand. `own` records the result for concrete sizes by itself.
     """
 
     def method(*args: Any) -> Any:
@@ -360,7 +401,10 @@ def learning_operation(op: Op, own: Callable[..., Any], comes_last: bool = False
 
 
 def learning_any_operation(own: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of the method that is told which operation."""
+    """Return a method `(x, op, *others)` that calls the fallback `own`, and traces a size-generic template after a few calls.
+
+    `own` applies the operation `op` to the operands, and records the result for concrete sizes by itself.
+    """
 
     def method(x: Any, op: Op, *others: Any) -> Any:
         return _operated(op, (x, *others), own, (x, op, *others))
@@ -369,6 +413,11 @@ def learning_any_operation(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Return the result of `op` on the operands, by the fallback `own(*args)`; after a few calls, also trace a size-generic template.
+
+    NumPy arrays among the operands become tensors, and the call is repeated. Nothing is recorded for operands other than tensors, floats
+    and integers.
+    """
     given, keys = list[object](), list[object]()
     for x in operands:
         kind = type(x)
@@ -392,15 +441,17 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
 
 
 def _key_of(x: Any) -> object:
-    """By what an operand is known in the tables of others."""
+    """Return the key of an operand in the tables of its neighbours: the spec of a tensor, or the type of a scalar."""
     if type(x) is not Tensor:
         return type(x)
     return of_known(x.spec) if is_known(x) else x.spec
 
 
 def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Python's own `x += y` and the like; or machine code `again`, once it is written down how a result like this is written over a
-    part like this.
+    """Return an in-place operator, such as `x += y`, by the fallback `own`, or by the generated code once the write is recorded.
+
+    If `x` is a part of a storage, up to `updates.LARGEST` bytes, record how a result of `op` is written over the part, and call `again`,
+    the generated method.
     """
 
     def method(x: Any, y: Any) -> Any:
@@ -416,17 +467,19 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
 
 
 def _learnt(op: Op, x: Tensor, y: Any) -> bool:
-    """Whether it was written down now how what an operation makes of these is written over the first."""
+    """Return whether a write of `op(x, y)` over `x` was recorded now, for generated code to repeat."""
     try:
         result = _operated(op, (x, y), partial(Tensor._compute, op), (x, y))
-    except TenxorError:  # which Python's own raises in its words
+    except TenxorError:  # raised by the fallback, with a better message
         return False
     return result.shape == x.shape and result.dtype is x.dtype and (x.spec.nbytes > LARGEST or learn_write(x, result))
 
 
 def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
-    """Whether machine code may write what an operation makes of these over the first, and it is not written down yet how, or that it is
-    not known: else to find out would take as long again as to do it. What is large it writes as an update alone, which it finds itself.
+    """Return whether the generated code may write `op(x, y)` over `x`, and the write is not recorded yet, not even as impossible.
+
+    Otherwise the check would cost as much as the operation. A large part is written as an update in one kernel, which the generated code
+    finds by itself.
     """
     node = x.storage.node
     if is_pinned(node) or node.past is not None or not x.layout.is_injective():
@@ -436,7 +489,7 @@ def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
 
 
 def is_computed(node: Node) -> bool:
-    """Whether a node could be computed now."""
-    with suppress(*EVALUATION_ERRORS):  # whoever asks for it will hear
+    """Compute a node if possible, and return whether it is in memory."""
+    with suppress(*EVALUATION_ERRORS):  # reported when values are asked for
         realize(node)
     return node.buffer is not None

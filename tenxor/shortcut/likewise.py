@@ -1,10 +1,10 @@
-"""What was made of tensors of some sizes is made of tensors of others, without Python's own method.
+"""Size-generic templates: calls recorded for some sizes are replayed for further sizes without the fallback.
 
-What a method makes is remembered by the specs of what it was given (`learn.py`). What is left of these and of the other arguments without
-their numbers, but for which of them are equal, 0 or 1, is the kind of a call (`code/kinds.py`). When a kind is met again and again,
-Python's own method is called with stand-ins, whose shapes and strides are `Size`s: they remember what was asked of them. So from then on
-it is known for which numbers the same is made, and what sizes that has: a rule, by which machine code makes it (`code/rules.py`). Nothing
-is guessed: numbers that give another answer to any question are learnt from for themselves.
+The result of a call is stored under the specs of its arguments (`learn.py`). The signature of a call (its kind, `code/kinds.py`) consists
+of the specs and arguments without their numbers, and of the information which numbers are equal, 0 or 1. After a few calls of one
+signature, the fallback runs once with placeholders, whose shapes and strides are symbolic `Size`s. Every comparison made with a `Size` is
+recorded as a guard. The result with its symbolic sizes becomes a size-generic template (`Rule`), used by the generated code to make results
+(`code/rules.py`). Nothing is guessed: numbers that fail a guard are recorded for their exact sizes.
 """
 
 from __future__ import annotations
@@ -37,19 +37,22 @@ from .madeof import several, steps_of, view_of
 from .rule import OWN, FrameRule, Program, Rule, Words
 
 MAX_KINDS = 1024
-MOST = 48  # rules of one kind
-FEW = 3  # calls of one kind that are learnt from before it is looked what holds for others: many programs have no more sizes
-MOST_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # in a process: there a class forgets how to be quick when it was changed often
+MOST = 48  # size-generic templates of one signature
+FEW = 3  # calls of one signature recorded for exact sizes before tracing: many programs have no more sizes
+MOST_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # per process; from 3.13 on, a class changed often gets slow for good
 _traces = 0
 NOTHING: Mapping[str, Any] = {}
 P = TypeVar("P", bound=Program)
 
 
 class Machine(NamedTuple):
-    """Machine code: the kind and the numbers of a call of this name, with these arguments, names of the last of them, more shapes, and
-    which arguments derivatives follow; the key, the kind and the numbers of a graph, whose frame belongs among these; and what a rule
-    makes of tensors with such numbers and specs; None if there is none. And what forgets the kinds that were met last, and what has
-    Python's own methods be there for a while.
+    """The generated functions for size-generic templates, and the switch that disables the fast path.
+
+    `kind_of(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names` belong to the
+    last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments that derivatives follow.
+    `kind_of_graph(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in `records`.
+    `made_by(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails. `forget_kinds()` clears the generated
+    code's cache of recent signatures. `aside()` is a context manager that disables the fast path.
     """
 
     kind_of: Callable[..., tuple[bytes, tuple[int, ...]] | None]
@@ -59,11 +62,14 @@ class Machine(NamedTuple):
     aside: Callable[[], AbstractContextManager[None]]
 
 
-machine: list[Machine] = []  # one, or none
+machine: list[Machine] = []  # empty until the fast path is installed, then a single item
 
 
 class Kind(Known[Program]):
-    """What is known of calls of a kind, or graphs, with the objects that words of the kind are of."""
+    """The size-generic templates of one signature of calls or graphs.
+
+    The signature refers to objects by address. `kept` holds these objects, so no new object gets an old address.
+    """
 
     __slots__ = ("kept",)
 
@@ -73,8 +79,9 @@ class Kind(Known[Program]):
 
 
 class Call(NamedTuple):
-    """A call of a method: of which kind it is, and the numbers that it has besides, each of them once. `kept` are the objects among its
-    arguments, and `specs` those of its tensors.
+    """A call of a method, split into a signature `kind` and the remaining `numbers`, each listed once.
+
+    `kept` are the objects among the arguments, and `specs` the specs of the tensors.
     """
 
     kind: Hashable
@@ -86,8 +93,11 @@ class Call(NamedTuple):
     def of(
         cls, name: object, given: Sequence[Any], names: Sequence[str] = (), more: Sequence[Shape] = (), followed: int = 0
     ) -> Call | None:
-        """That of a method with these arguments, of which the last may have names, and `more` shapes. Derivatives follow those whose bits
-        are set, if other steps are made for these. Of a number of which only the type matters that is given. None for what has yet more.
+        """Return the signature and the numbers of a call of `name`; None for arguments that no signature can hold.
+
+        `names` are the names of the last arguments `given`, and `more` are shapes with further numbers. `followed` is a bit mask of the
+        arguments followed by derivatives, if the method then makes different nodes. A scalar whose value does not matter is given as its
+        type.
         """
         found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more), followed)
         if found is None:
@@ -96,17 +106,17 @@ class Call(NamedTuple):
         return cls(*found, (name, *kept), tuple(specs))
 
     def rules(self) -> Sequence[Any]:
-        """Those of its kind."""
+        """Return the size-generic templates of this signature, most recently used first."""
         known = _known.get(self.kind)
         return () if known is None else known.general
 
     def may_have_rules(self) -> bool:
-        """Whether one may be found yet, or was: none is for a kind of which all are seen to for themselves."""
+        """Return whether this signature has, or may get, size-generic templates: no trace of this signature has failed."""
         known = _known.get(self.kind)
         return known is None or known.most > 0
 
     def made(self) -> Made | None:
-        """What such a method makes of such arguments; None if that is not known."""
+        """Return the result template for this call from a size-generic template; None if the guards fail in each."""
         for rule in self.rules():
             made: Made | None = machine[0].made_by(rule, self.numbers, self.specs)
             if made is not None:
@@ -121,14 +131,20 @@ class Call(NamedTuple):
         named: Mapping[str, Any] = NOTHING,
         words_of: Callable[..., Sequence[Number] | None] | None = None,
     ) -> None:
-        """Python's own method has `made` something of these arguments, for which nothing was known, maybe with a frame of words: sometimes
-        look what it would make of others.
+        """Trace a size-generic template from the fallback `own`, if it is time.
+
+        `made` is the template just recorded for the arguments; do nothing if `made` is None. `words_of` returns the words stored with the
+        template for given arguments.
         """
         if made is not None:
             self.learn_made(made, lambda: _traced(made, self.numbers, own, args, named, words_of))
 
     def learn_operation(self, made: Made | None, own: Callable[..., Any], args: Sequence[Any]) -> None:
-        """The same of an operation, for which numbers are no sizes, even if some tensor has the same."""
+        """Trace a size-generic template of an operation from the fallback `own`, if it is time.
+
+        `made` is the template just recorded for these arguments. Scalars are never symbolic here, even if a tensor has a size of the same
+        value.
+        """
         tensors = [x for x in args if is_sized(x)]
 
         def with_numbers(*given: Any) -> Any:
@@ -138,7 +154,9 @@ class Call(NamedTuple):
         self.learn(made, with_numbers, tensors)
 
     def learn_made(self, made: Made, look: Callable[[], Rule | None]) -> None:
-        """The same by another look."""
+        """Trace a size-generic template with `look`, if it is time; accept it only if the template gives `made` for the numbers of this
+        call.
+        """
 
         def is_right(rule: Rule) -> bool:
             again = machine[0].made_by(rule, self.numbers, self.specs)
@@ -149,8 +167,9 @@ class Call(NamedTuple):
     def learn_frame(
         self, frame: bytes, pattern_of: Callable[[], Pattern], of_sizes: Callable[[Pattern, Pattern], SizedFrame | None]
     ) -> None:
-        """Python has made the frame of a graph of this kind, with some pattern: sometimes look what those of others would be, `of_sizes`
-        that stand for the numbers of the pattern.
+        """Trace a size-generic launch record, if it is time; accept it only if the record gives `frame` for the numbers of this graph.
+
+        `pattern_of` returns the graph signature of the graph, and `of_sizes` the record for this signature with symbolic sizes.
         """
 
         def look() -> FrameRule | None:
@@ -162,13 +181,18 @@ class Call(NamedTuple):
         self.learn_by(look, lambda rule: rule.made(self.numbers) == frame)
 
     def learn_by(self, look: Callable[[], P | None], is_right: Callable[[P], bool]) -> None:
-        """Look for a rule, if it is time; it is believed if it says of these numbers what is known of them."""
+        """Trace a size-generic template with `look`, if it is time, and store it if `is_right` accepts it.
+
+        It is time after `FEW` calls of the signature, and later if templates of this signature turned out to fit single values only. If
+        tracing fails, the signature is marked, and later calls are not traced; after `MOST_TRACES` traces in a process each further trace
+        fails. While another thread is computing, tracing is postponed.
+        """
         global _traces
         known = _known.get(self.kind)
         if known is None:
             known = Kind(self.kept)
             _known.keep(self.kind, known)
-        if not known.is_due() or not taken_at_once(lock):  # frames are not made while others compute: it stays due
+        if not known.is_due() or not taken_at_once(lock):  # no records are built while others compute: the trace stays due
             return
         try:
             rule = None
@@ -176,19 +200,19 @@ class Call(NamedTuple):
                 _traces += 1
                 rule = look()
             known.take(rule if rule is not None and is_right(rule) else None, self.numbers)
-        except Exception:  # whatever does not know such numbers
+        except Exception:  # code without support for symbolic sizes
             known.take(None, self.numbers)
         finally:
             lock.release()
 
 
 def is_known(x: Tensor) -> bool:
-    """Whether a tensor is one element that is known as a number."""
+    """Return whether a tensor is a scalar with a known Python value."""
     return type(x.storage) is Element and x.storage.known(x.dtype) is not None
 
 
 def is_sized(x: Any) -> bool:
-    """Whether this is a tensor for which another of other sizes may stand."""
+    """Return whether an argument is a tensor that a placeholder of symbolic sizes may replace."""
     return type(x) is Tensor and not is_known(x)
 
 
@@ -200,7 +224,10 @@ def _traced(
     named: Mapping[str, Any],
     words_of: Callable[..., Sequence[Number] | None] | None,
 ) -> Rule | None:
-    """The rule by which Python's own method makes something of such arguments, of which the result is its only one."""
+    """Run the fallback `own` with placeholders, and return the size-generic template of the result; None if no template can express it.
+
+    `like` is the template for the concrete sizes. If `like` is the operand itself, or a single node, the traced result must be so too.
+    """
     traced = Traced(numbers)
     given, by_name, tensors = stand_ins(traced, args, named)
     with machine[0].aside():
@@ -222,7 +249,11 @@ def _traced(
 
 
 def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> list[Words]:
-    """The frames of what was made in steps, of which one after another is computed."""
+    """Return the size-generic launch records of the nodes of a result; a product has no record, since its sum computes it.
+
+    `like` is the template with concrete sizes, of `tensors`; `made` is the symbolic template, of `stand_ins`. Nodes that can fail at run
+    time get `NEVER`.
+    """
     frames = list[Words]()
     memory = [t.storage.node.recipe.done for t in tensors]
     sized = [t.storage.node.recipe for t in stand_ins]
@@ -240,7 +271,7 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
     for k in range(len(steps)):
         if k not in products.values():
             step = steps[k][0]
-            if step.target is not None or type(step.op) is Gather or (step.op is OPS["pow"] and step.dtype.is_integer):  # which can fail
+            if step.target is not None or type(step.op) is Gather or (step.op is OPS["pow"] and step.dtype.is_integer):  # can fail
                 frames.append((k, None, NEVER, None))
                 continue
             found = frame_of_sizes(alone(k, likes, memory), alone(k, [r for r, _ in steps], sized))
@@ -250,13 +281,16 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
 
 
 def stand_ins(traced: Traced, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
-    """What stands for the arguments of a call, by place and by name, and the tensors among all that."""
+    """Return placeholders for the positional arguments and the keyword arguments of a call, and the tensors among them."""
     given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
     return given, by_name, [x for x in (*given, *by_name.values()) if type(x) is Tensor]
 
 
 def stand_in(traced: Traced, x: Any) -> Any:
-    """What stands for an argument: for a tensor one that has no memory."""
+    """Return a placeholder for an argument, with symbolic sizes for its numbers.
+
+    The placeholder of a tensor has no memory. It has a tape node if derivatives follow `x`.
+    """
     if type(x) is Tensor:
         layout, held = traced.layout(x.spec.layout), traced.numbers(x.storage.node.shape)
         node = Node(recipe_of(DATA, held, x.dtype), buffer=NOWHERE)  # type: ignore[arg-type]
@@ -269,7 +303,7 @@ def stand_in(traced: Traced, x: Any) -> Any:
 
 
 def is_alike(one: Made, other: Made) -> bool:
-    """Whether the same is made: in the same steps, with the same numbers."""
+    """Return whether two templates make the same result, by the same recipes and with the same numbers."""
     if (one.frame, one.loop, one.low, one.high) != (other.frame, other.loop, other.low, other.high):
         return False
     if (one.kind is itself) != (other.kind is itself):
@@ -288,6 +322,7 @@ def is_alike(one: Made, other: Made) -> bool:
 
 
 def _are_alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Return whether two steps of templates make the same node: recipe, sources, offsets and tracking."""
     (recipe, sources, starts, follows), (its, others, begins, follow) = one, other
     if not are_equal(recipe, its) or starts != begins or follows != follow or len(sources) != len(others):
         return False
@@ -295,7 +330,10 @@ def _are_alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 def are_equal(one: Recipe, other: Recipe) -> bool:
-    """Whether two recipes make the same of the same: equal ones are two objects where one was forgotten meanwhile."""
+    """Return whether two recipes compute the same from the same sources.
+
+    Equal recipes are a single object, unless the cache evicted the first.
+    """
     if one.op is not other.op or (one.shape, one.dtype, one.dtypes) != (other.shape, other.dtype, other.dtypes):
         return False
     each = zip((*one.forms, one.target), (*other.forms, other.target), strict=True)
@@ -303,7 +341,10 @@ def are_equal(one: Recipe, other: Recipe) -> bool:
 
 
 def is_same(one: Scalar | int, other: Scalar | int) -> bool:
-    """Whether two sources are the same: numbers, to the bit. Kernels are given an integer among floats as a float."""
+    """Return whether two sources are the same operand, or scalars that are equal to the bit.
+
+    An integer and a float of the same value are equal where the dtype is a float: kernels receive both as a float.
+    """
     if type(one) is not Scalar or type(other) is not Scalar:
         return one == other
     values = [float(x.value) if one.dtype.is_float and type(x.value) is int else x.value for x in (one, other)]
@@ -311,17 +352,17 @@ def is_same(one: Scalar | int, other: Scalar | int) -> bool:
 
 
 def forget() -> None:
-    """Forget all kinds."""
+    """Clear the size-generic templates of every signature."""
     _known.clear()
 
 
 class _Kinds(Remembered[Kind]):
-    """Kinds by their words."""
+    """A bounded cache from signatures to size-generic templates."""
 
     __slots__ = ()
 
     def clear(self) -> None:
-        """Forget all, also those that machine code has at hand."""
+        """Clear the cache, and the generated code's cache of recent signatures."""
         super().clear()
         for each in machine:
             each.forget_kinds()

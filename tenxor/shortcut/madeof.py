@@ -1,4 +1,4 @@
-"""What a result is made of: the same storage seen otherwise, or nodes made of the operands' nodes; as it is written down."""
+"""Result templates of recorded calls: a view of the argument's storage, or nodes made from the arguments' nodes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ MOST_PARTS = 256
 
 
 def view_of(x: Tensor, found: Tensor) -> Made | None:
-    """The same storage seen otherwise, or the tensor itself."""
+    """Return the template of a result that is `x` itself or a view of its storage.
+
+    Return None for a different result, and for a transient layout.
+    """
     if found is x:
         return Made(x.spec, kind=itself)
     if found.storage is not x.storage or found.dtype is not x.dtype or passes(found.spec):
         return None
     if x.layout.base is None and found.layout.base is None:
         return Made(found.spec, shift=found.offset - x.offset)
-    # Where a chain begins is part of what it is, whatever its offset says.
+    # The start of a view chain is part of the layout, whatever the offset says.
     return Made(found.spec, shift=None, low=-1 if x.layout.base is not None else x.offset, high=found.offset)
 
 
 def several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:
-    """Views of the same storage, or results, as a tuple."""
+    """Return the template of a tuple of views of `x`, or of results computed from `x`; None for a tuple with anything else.
+
+    `x` must be the only tensor among the arguments. `began` is the number of the next node before the call.
+    """
     if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
         return None
     parts = [view_of(x, part) or steps_of([x], part, began) for part in found]
@@ -37,7 +43,11 @@ def several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequen
 
 
 def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | None:
-    """Nodes made of the operands' nodes and of numbers."""
+    """Return the template of nodes made from the nodes of `tensors` and from scalars; None if `found` is made otherwise.
+
+    Each tensor must be read, and the result must begin at offset 0 of its storage. `began` is the number of the next node before the call:
+    nodes with higher numbers belong to the result.
+    """
     if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or passes(found.spec):
         return None
     if any([x.storage.node.dtype is not x.dtype for x in tensors]):
@@ -70,7 +80,7 @@ def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | Non
 
 
 def _as_recorded(order: list[Node], inputs: Sequence[Node], began: int) -> list[Node]:
-    """Return the nodes, sources first, in the order in which the tape recorded them: the backward pass adds cotangents in that order."""
+    """Return the nodes, sources first, in the order of the tape: the backward pass adds cotangents in that order."""
     recorded = [node for node in order if type(node.past) is Past]
     recorded.sort(key=lambda node: node.past.number)  # type: ignore[union-attr]
     found: list[Node] = []

@@ -1,4 +1,4 @@
-"""The methods of `Tensor` that have a short way. What each does first, in machine code, stands in `code/methods.py`."""
+"""A table of the `Tensor` methods with a fast path. `code/methods.py` has the emitter of each method's body."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ _OTHERS = ("astype", "to", "dot", "clip", "clamp", "take", "index_add", "pow", "
 
 
 class Kind(Enum):
-    """What a method is called with besides the tensor, as flags of C; or that it is an attribute."""
+    """A method's calling convention besides the tensor, as CPython's METH_ flags, or `ATTRIBUTE` for an attribute.
+
+    `NOTHING` is METH_NOARGS, `ONE` is METH_O, `SOME` is METH_FASTCALL, and `ANY` is METH_FASTCALL with keywords.
+    """
 
     NOTHING = 4
     ONE = 8
@@ -55,8 +58,11 @@ class Kind(Enum):
 
 
 class Method(NamedTuple):
-    """One method. What it `learns` from is what Python's own gave; or how that wrote what an operation `in_place` gives. It may be
-    one of an operation `op`, whose last operand the tensor is, if it `comes_last`.
+    """A method of `Tensor` with a fast path.
+
+    If `learns` is set, the result of the fallback is recorded for replay by the generated code. `in_place` is the name of the operation of
+    an in-place operator. `op` is the name of the operation applied by the method; if `comes_last` is set, the tensor is the last operand,
+    as in `__radd__`.
     """
 
     name: str
@@ -68,7 +74,8 @@ class Method(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The name of its machine code: that of a function of C is taken for what it is in C."""
+        """The symbol of the method's emitted code. LLVM would take a function with the plain name, say `exp`, for the one of the C library.
+        """
         return f"Tensor.{self.name}"
 
 

@@ -1,4 +1,4 @@
-"""Where rows of memory lie and where they go, written down as integers for machine code."""
+"""Copy descriptors: how rows are selected by indices or masks, and how tensors are joined, recorded as integers for generated code."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from .limits import LARGEST
 from .rule import OWN, Rule
 from .writes import compute_if_small
 
-ARRAYS = frozenset((Tensor, list))  # keys that select rows
+ARRAYS = frozenset((Tensor, list))  # types of keys that select rows
 _REST = type(...)
-_OF_AXES = frozenset((int, slice, type(None), _REST, Tensor))  # parts of keys of which it is clear how many axes they are for
+_OF_AXES = frozenset((int, slice, type(None), _REST, Tensor))  # types of key items that index a known number of axes
 INDICES = (int64, int32, uint8, int16, int8, uint16, uint32)
-MOST_PIECES, FEW_PIECES = 64, 4  # that are put together; so many are learnt from when they are met for the first time
-MOST_SELECTED = 1 << 24  # bytes of what a mask selects: to copy them takes some milliseconds
-MASK = len(INDICES)  # the kind of a key, else the number of its dtype
-# Of a key: its kind, its elements, the bytes of one and between two; of what it is of: the size of what is indexed, the bytes of an
-# element, between two rows, and of a row; and whether rows lie apart.
+MOST_PIECES, FEW_PIECES = 64, 4  # tensors joined by a record at most; up to so many are recorded at their first call
+MOST_SELECTED = 1 << 24  # bytes selected by a mask: to copy them takes some milliseconds
+MASK = len(INDICES)  # the kind of a mask; the kind of an index tensor is the position of its dtype in INDICES
+# Byte offsets into a descriptor of rows. Of the key: kind, element count, bytes of an element, and bytes between two. Of the tensor: rows
+# along the indexed axes, bytes of an element, bytes between two rows, and bytes of a row; and whether no two rows overlap.
 KIND, COUNT, KEY_ITEM, KEY_STEP, SIZE, ITEM, STEP, WIDTH, WRITABLE = (8 * k for k in range(9))
 
 
 def key_of_ours(x: Tensor, key: Any) -> Any:
-    """The key that is the same to a tensor, of tensors and Python's integers where this has NumPy's arrays and integers, or in a tuple
-    lists of integers and masks of one axis; else itself.
+    """Return an index key with NumPy arrays replaced by tensors, and NumPy integers by Python integers, if `x` is a tensor.
+
+    In a tuple, lists of integers and one-dimensional masks also become index tensors. Return `key` itself if nothing is to be replaced.
     """
     if type(key) is tuple:
         ours = tuple([_part_of_ours(x, key, k) for k in range(len(key))])
@@ -54,7 +55,10 @@ def key_of_ours(x: Tensor, key: Any) -> Any:
 
 
 def _part_of_ours(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
-    """The same of a part of a key: a list, too, which is no key of rows there, and a mask of an axis, if that is in memory."""
+    """Return item `k` of a tuple key with NumPy arrays, lists of integers, and masks of a single axis replaced by tensors and integers.
+
+    A mask as long as the axis, and in memory, is replaced by the indices of its true elements.
+    """
     part = key_of_ours(x, key[k])
     if type(x) is not Tensor:
         return part
@@ -66,7 +70,7 @@ def _part_of_ours(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
 
 
 def _size_at(x: Tensor, key: tuple[Any, ...], k: int) -> int:
-    """How large the axis is that a mask of one axis in a key is for; -1 where that is not clear."""
+    """Return the size of the axis indexed by item `k` of a tuple key, a mask of one axis; -1 if the axis is not clear."""
     if not _OF_AXES.issuperset(map(type, key)):
         return -1
     axes = [0 if part is None or part is ... else part.ndim if type(part) is Tensor and part.dtype is boolean else 1 for part in key]
@@ -76,7 +80,7 @@ def _size_at(x: Tensor, key: tuple[Any, ...], k: int) -> int:
 
 
 def _are_at_hand(key: object, dtypes: Sequence[DType] = INDICES) -> bool:
-    """Whether these are indices, or something else of one of these dtypes, in memory from now on."""
+    """Return whether `key` is a non-empty tensor of one of the dtypes in memory; if pending and small, compute the tensor first."""
     if type(key) is not Tensor or key.dtype not in dtypes or not key.ndim or not key.size:
         return False
     compute_if_small(key.storage)
@@ -84,8 +88,10 @@ def _are_at_hand(key: object, dtypes: Sequence[DType] = INDICES) -> bool:
 
 
 def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
-    """A view, and indices along its first axis, at which the same is written as in a tensor at several arrays of indices, or at one such
-    array and integers, or slices; None where there are none, or an index is out of range, which Python says.
+    """Return a view of `x` and an index tensor along the view's first axis, equivalent to `key` for a write; None if that is impossible.
+
+    `key` has several index tensors of one shape, or a single index tensor after integers or slices. If an index is out of range, return
+    None, and the fallback raises the error.
     """
     if type(x) is not Tensor or type(key) is not tuple or not x.size or x._has_past() or x.storage.node.traced:
         return None
@@ -104,7 +110,7 @@ def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
     if one_step(x.shape[:axes], strides[:axes]) is None:
         return None
     wholes = x.shape[: axes - 1]
-    if all([k is slice for k in others]) and prod(wholes) * last.size <= LOOKED_AT:  # kernels need no indices of those
+    if all([k is slice for k in others]) and prod(wholes) * last.size <= LOOKED_AT:  # for more, kernels need no indices along whole axes
         before = np.arange(prod(wholes)).reshape(*wholes, *[1] * last.ndim)
         places = _places_at([last], x.shape[axes - 1 :], Tensor._of_array(before))
     elif all([_are_at_hand(k) and k.shape == last.shape for k in others]):
@@ -115,8 +121,9 @@ def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
 
 def _places_at(keys: Sequence[Any], sizes: Sequence[int], at: Any = None) -> Any:
-    """Which elements, in row-major order, arrays of indices select of axes of these sizes, behind an axis of which those `at` are; None
-    where some are out of range.
+    """Return the flat indices, in row-major order, selected by index tensors of axes with these sizes; None if an index is out of range.
+
+    `at` holds flat indices along further axes in front, or is None.
     """
     fits: Any = None
     for k, size in zip(keys, sizes, strict=False):
@@ -124,12 +131,16 @@ def _places_at(keys: Sequence[Any], sizes: Sequence[int], at: Any = None) -> Any
         place = index + (index < 0) * size
         is_there = (place >= 0) & (place < size)
         at, fits = place if at is None else at * size + place, is_there if fits is None else fits & is_there
-    found = (at + 1) * fits - 1  # of what is out of range -1
+    found = (at + 1) * fits - 1  # -1 for an index out of range
     return found if _are_at_hand(found) and found.min().item() >= 0 else None
 
 
 def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
-    """Write down where the rows lie that a key like this selects of a tensor like this; or that it is not known."""
+    """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list of
+    integers.
+
+    If no descriptor can copy the rows, record this. After a few calls of one signature, also trace a size-generic template.
+    """
     if type(key) is list and set(map(type, key)) != {int}:
         return
     by: Spec | int = len(key) if type(key) is list else key.spec  # type: ignore[union-attr]
@@ -144,8 +155,10 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
 
 
 def words_of_key(x: Tensor, *parts: object) -> list[Number] | None:
-    """What is looked at in arrays of indices before `x[parts]` is made again (`code/gather.py`); None if there are none that lie so. The
-    class of slices stands for all of an axis.
+    """Return, for each index tensor in `x[parts]`, the words by which generated code checks its indices (`code/gather.py`).
+
+    The words are: dtype, number of indices to check now (0: the kernel checks them), bytes of an index, distance of indices in bytes, and
+    size of the axis. The class `slice` stands for a whole axis. Return None without index tensors, or if one loop cannot walk one of them.
     """
     words: list[Number] = []
     sizes = iter(x.shape)
@@ -167,13 +180,15 @@ def words_of_key(x: Tensor, *parts: object) -> list[Number] | None:
 
 
 def gathered(x: Tensor, *parts: Any) -> Any:
-    """What arrays of indices select, when it is needed."""
+    """Return the pending gather `x[parts]`. The class `slice` stands for a whole axis."""
     return x._gather(x._selection("indexing", x.layout, tuple([slice(None) if part is slice else part for part in parts])))
 
 
 def among_slices(x: Tensor, key: Sequence[Any]) -> tuple[Any, ...] | None:
-    """A view, and which arrays of indices select the same of its axes as of a tensor with slices among them: the class of slices stands for
-    all of an axis. None where there is more than these, or no slice; or an Ellipsis that stands for nothing: it is between arrays yet.
+    """Return a view of `x` and an equivalent key without slices, for a key of index tensors and slices; None for other keys.
+
+    In the returned key the class `slice` stands for a whole axis. Return None, too, if the key has neither a slice nor an ellipsis, or more
+    items than `x` has axes.
     """
     kinds = list(map(type, key))
     rests = kinds.count(_REST)
@@ -185,7 +200,7 @@ def among_slices(x: Tensor, key: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's own `index_add_`, which also writes down where rows lie along the first axis."""
+    """Return an `index_add_` that calls the fallback `own`, and records how rows along the first axis are stored."""
 
     def method(x: Tensor, *given: Any, **named: Any) -> Any:
         found = own(x, *given, **named)
@@ -197,7 +212,7 @@ def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def learn_rows(made: Made, count: int) -> None:
-    """Write down what so many rows that a mask selects are together."""
+    """Record the template of `count` rows selected by a mask, up to `MOST_SELECTED` bytes. `made` is the template of a row."""
     shape = (count, *made.spec.shape)
     found = spec_of(Layout.contiguous(shape), made.spec.dtype)
     if found.nbytes <= MOST_SELECTED:
@@ -205,24 +220,24 @@ def learn_rows(made: Made, count: int) -> None:
 
 
 class _Moved(NamedTuple):
-    """What elements are together: its spec, and its recipe if that is known; and the words of a frame that say where they lie."""
+    """A copy descriptor: `spec` and `recipe` of the result, the latter None if its size depends on a mask, and the descriptor's `words`."""
 
     spec: Spec
     recipe: Recipe | None
     words: tuple[Number, ...]
 
     def made(self) -> Made:
-        """As it is written down."""
+        """Return the result template with the packed descriptor."""
         return Made(self.spec, self.recipe, frame=struct.pack(f"={len(self.words)}q", *self.words))
 
     def rule(self, traced: Traced, like: Made) -> Rule:
-        """As it is for all sizes, where this has `Size`s, and there is something `like` it of others."""
+        """Return the size-generic template of a symbolic descriptor; `like` is the template for concrete sizes."""
         steps = () if self.recipe is None else ((self.recipe, (), (), True),)
         return Rule(traced.trace, Made(self.spec, steps=steps), like, [(OWN, None, self.words, None)])
 
 
 def _picked_rule(numbers: Sequence[int], spec: Spec, by: Spec | int, made: Made) -> Rule | None:
-    """How it is with other sizes, where this is `made` of these."""
+    """Return the size-generic template of selected rows; None if they cannot be traced. `made` is the template for these sizes."""
     traced = Traced(numbers)
     sized = traced.numbers((by,))[0] if isinstance(by, int) else spec_of(traced.layout(by.layout), by.dtype)
     found = _picked_by(spec_of(traced.layout(spec.layout), spec.dtype), sized)
@@ -230,12 +245,13 @@ def _picked_rule(numbers: Sequence[int], spec: Spec, by: Spec | int, made: Made)
 
 
 def _picked_by(spec: Spec, by: Spec | int) -> _Moved | None:
-    """Where the rows lie that a tensor like this, or so many indices, selects."""
+    """Return the copy descriptor of rows selected by a key of spec `by`, or by a list of `by` integers; None if rows cannot be copied so.
+    """
     return _of_tensor(spec, by) if isinstance(by, Spec) else _picked(spec, (by,), 1, 0, int64.itemsize, int64.itemsize)
 
 
 def _of_tensor(spec: Spec, key: Spec) -> _Moved | None:
-    """Where the rows lie that a mask or indices like these select."""
+    """Return the copy descriptor of rows selected by a mask or index tensor of spec `key`; None if rows cannot be copied so."""
     if key.strides is None or key.form.passing or not key.size:
         return None
     step = one_step(key.shape, key.strides)
@@ -243,14 +259,18 @@ def _of_tensor(spec: Spec, key: Spec) -> _Moved | None:
         return None
     item = key.dtype.itemsize
     if key.dtype is boolean:
-        known = key.shape == spec.shape[: len(key.shape)] and key.shape and (step == 1 or key.size == 1)  # words are read of it
+        known = key.shape == spec.shape[: len(key.shape)] and key.shape and (step == 1 or key.size == 1)  # the mask is read as 64-bit words
         return _picked(spec, key.shape, len(key.shape), MASK, item, step * item) if known else None
     known = key.dtype in INDICES and key.shape
     return _picked(spec, key.shape, 1, INDICES.index(key.dtype), item, step * item) if known else None
 
 
 def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: int, key_step: int) -> _Moved | None:
-    """Where the rows lie that a key of some shape selects along the first axes."""
+    """Return the copy descriptor of rows that a key selects along the first `axes` axes; None if rows cannot be copied so.
+
+    `kind` is an index into `INDICES`, or `MASK`. The key has `shape`, elements of `key_item` bytes, `key_step` bytes apart. One loop must
+    walk the first axes, and a row must be contiguous.
+    """
     if spec.strides is None or len(spec.shape) < axes or not spec.size:
         return None
     item, rest, count = spec.dtype.itemsize, spec.shape[axes:], prod(shape)
@@ -271,13 +291,13 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
 def learn_joined(
     op: str, pieces: Sequence[Any], others: tuple[Any, ...], named: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how pieces like these are put together, or that they are not put together by copies alone."""
+    """Record how to join tensors like `pieces` by copies, or that copies alone cannot join them."""
     if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor}:
         return
     given = (*others, *named.values(), *named)
     keys = keys_of(given)
     if keys is None or Tensor in map(type, given):
-        return  # of which the value matters, and nothing stands for that
+        return  # the result depends on the value of a tensor argument, and keys hold no values
     specs = [x.spec for x in pieces]
     key = (*keys, *specs)
     every = specs[0].called.get(op, {})
@@ -298,7 +318,7 @@ def learn_joined(
 
 
 def _waits_for_kernels(found: Tensor) -> bool:
-    """Whether it is so large that kernels write it when it is needed."""
+    """Return whether a result stays pending because of its size, to be written by kernels."""
     return found.spec.nbytes >= LARGE and found.storage.node.buffer is None
 
 
@@ -311,7 +331,7 @@ def _joined_rule(
     arrange: Arrange,
     made: Made,
 ) -> Rule | None:
-    """Return the rule by which pieces of other sizes are put together, with other numbers among the arguments; None if there is none."""
+    """Return the size-generic template for joining tensors; None if the copies cannot be traced. `made` is the template for these sizes."""
     traced = Traced(numbers)
     sized = [stand_in(traced, x) for x in pieces]
     arrangement = arrange(sized, *[stand_in(traced, x) for x in others], **{name: stand_in(traced, x) for name, x in named.items()})
@@ -320,7 +340,7 @@ def _joined_rule(
 
 
 def _joined(pieces: Sequence[Tensor], dtype: DType, arrangement: Arrangement | None) -> _Moved | None:
-    """Return the copies of an arrangement, box by box; None where threads share one of the boxes, or kernels are needed."""
+    """Return the copy descriptors of an arrangement, one for each region; None if threads share the copying, or kernels are needed."""
     if arrangement is None:
         return None
     whole, moves = arrangement

@@ -1,8 +1,8 @@
-"""What machine code knows of the interpreter: where objects have what, and where some objects are.
+"""Offsets in the interpreter's objects, and the table of Python objects that the generated code refers to.
 
-What can be found by looking is: a slot lies where an object turns up that was put into it. What is taken for granted beyond that is
-proved when the short way is made (`proof.py`). Which objects there are goes by a table, `@objects`, that is filled in when the code
-is linked: so the code is the same in every process.
+Slot offsets are found by experiment: a marker stored in a slot is searched for in the object's memory. Further assumptions are tested when
+the fast path is built (`proof.py`). The generated code refers to objects through a table, `@objects`, which is filled when the code is
+linked. So the code is the same in every process, and can be cached.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ..tensor import Tensor
 from .rule import FrameRule, Rule
 from .selected import Selected
 
-REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past", "Scalar")  # classes of which dead objects are used again
-# Of these the collector need not know: what they refer to does not lead back to them, or is parted from them when they are forgotten. Else
-# a stream of new sizes would have it look at everything again and again.
+REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past", "Scalar")  # dead objects of these classes are reused
+# Classes whose instances the garbage collector does not track: they are in no reference cycle, or the cycle is broken when a cache is
+# cleared. Otherwise a stream of new sizes would trigger one collection after another.
 UNSEEN = ("Scalar", "Recipe", "Made", "Spec")
 CLASSES = (
     *(DType, Op, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past, Known),
@@ -40,19 +40,19 @@ CLASSES = (
 
 
 def words_of(x: object, size: int) -> list[int]:
-    """The 64-bit words that an object of so many bytes is made of."""
+    """Return the first `size` bytes of an object as signed 64-bit words."""
     return list((ctypes.c_int64 * (size // 8)).from_address(id(x)))
 
 
 def place_of(value: int, words: list[int], what: str) -> int:
-    """Where a value is among words, in bytes; LookupError unless it is there just once."""
+    """Return the offset, in bytes, of a value among words; raise LookupError, naming `what`, unless it occurs exactly once."""
     if words.count(value) != 1:
         raise LookupError(f"{what} is not where it is looked for")
     return 8 * words.index(value)
 
 
 def slots_of(cls: type) -> dict[str, int]:
-    """Where the instances of a class have their slots, in bytes."""
+    """Return the offset in bytes, within an instance of the class, of each slot of the class and its bases, by name."""
     found = {}
     for base in cls.__mro__:
         for name, slot in vars(base).items():
@@ -65,13 +65,15 @@ def slots_of(cls: type) -> dict[str, int]:
 
 
 def _items_of_tuple() -> int:
+    """Return the offset, in bytes, of the first item in a tuple object."""
     marker = object()
     items = (marker, None)
     return place_of(id(marker), words_of(items, tuple.__basicsize__ + 16), "the first item of a tuple")
 
 
 def owner_of_lock() -> int:
-    """Where a lock says which thread has it, in bytes; it says 0 if none has."""
+    """Return the offset, in bytes, at which an RLock holds the id of the owning thread. Raise LookupError unless a free lock holds 0 there.
+    """
     one = threading.RLock()
     size = one.__sizeof__()
     free = words_of(one, size)
@@ -83,7 +85,7 @@ def owner_of_lock() -> int:
 
 
 def slots_of_function() -> dict[str, int]:
-    """Where a function in whose place machine code is called has what that looks at, in bytes."""
+    """Return the offsets, in bytes, of the fields `func` and `subject` in a `Frameless` object."""
     marker = object()
     one = Frameless(lambda: None)
     one.subject = marker
@@ -91,16 +93,16 @@ def slots_of_function() -> dict[str, int]:
     return {name: place_of(id(x), words, f"a function's {name}") for name, x in (("func", one.func), ("subject", marker))}
 
 
-# Of integers: how many digits there are stands where a tuple has its size, until CPython 3.11 below 0 for those below 0, then times 8 and
-# with a sign beside, 2 for those below 0 and 1 for 0. Each digit has 30 bits.
+# Integers hold their digit count where a tuple has its size: up to CPython 3.11 negated for negative numbers, later times 8 plus a code for
+# the sign, 2 for negative numbers and 1 for 0. A digit has 30 bits.
 SIGNED_SIZE = sys.version_info < (3, 12)
 DIGITS, DIGIT, TWO_DIGITS = 24, 30, 2 if SIGNED_SIZE else 16
-# Of every object; of tuples and bytes; of tuples; of bytes; of slices; of floats.
+# Offsets in bytes: in every object the first two; the size of tuples and bytes; the content of tuples, bytes, slices and floats.
 REFERENCES, TYPE, SIZE, ITEMS, BYTES, SLICE, VALUE = 0, 8, 16, _items_of_tuple(), bytes.__basicsize__ - 1, 16, 16
 
 
 class Objects:
-    """Objects by name, which are numbered in their order; and the slots of our classes."""
+    """A table of Python objects by name, numbered in order; and the slot offsets of the package's classes."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = {name: k for k, name in enumerate(names)}
@@ -110,23 +112,23 @@ class Objects:
         self._slots["Frameless"] = slots_of_function()
 
     def number_of(self, name: str) -> int:
-        """The place of an object in the table."""
+        """Return the index of an object in the table."""
         return self.names[name]
 
     def offset_of(self, slot: str) -> int:
-        """Where instances have a slot, "Class.name", in bytes."""
+        """Return the offset, in bytes, of a slot given as "Class.name"."""
         cls, name = slot.split(".")
         return self._slots[cls][name]
 
     def slots_of(self, cls: str) -> list[int]:
-        """Where instances have all their slots, in bytes."""
+        """Return the offsets, in bytes, of all slots of a class, ascending."""
         return sorted(self._slots[cls].values())
 
     def weakly(self, cls: str) -> int:
-        """Where instances have those who refer to them weakly, in bytes; 0 if nobody can."""
+        """Return the offset, in bytes, of the list of weak references in an instance; 0 if the class does not support them."""
         return self._weakly[cls]
 
     @property
     def identity(self) -> str:
-        """All that code depends on, but for its own text."""
+        """A text with everything that the generated code depends on besides its own source; it is part of the cache key."""
         return f"{sys.version} {REFERENCES, TYPE, SIZE, ITEMS, BYTES} {self._slots} {self._weakly} {list(self.names)}"

@@ -1,4 +1,7 @@
-"""While somebody looks at what a method makes, machine code computes nothing as soon as it would keep memory waiting: in no thread."""
+"""A switch to suppress eager evaluation by the fast path, in every thread, while a recorder looks at the nodes made by a method.
+
+By default the fast path computes a node at once if it would otherwise keep much memory alive while pending.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from contextlib import contextmanager
 from ..locking import reentrant
 from ..undisturbed import undisturbed
 
-patience = ctypes.c_int64()  # how many are looking, for machine code
+patience = ctypes.c_int64()  # the number of open contexts, read by the generated code
 _looking: list[object] = []
 _telling = reentrant()
 
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """Meanwhile somebody is looking."""
+    """Suppress eager evaluation by the fast path while the context is open. Contexts may be nested and open in several threads."""
     me = object()
     try:
         _looking.append(me)
@@ -30,14 +33,18 @@ def patient() -> Iterator[None]:
 
 
 def _tell() -> None:
-    """Who has come or gone says how many there are, afterwards and one at a time: so the last to do so is right."""
+    """Publish the number of open contexts to the generated code.
+
+    The number is read under a lock after each change, so the last writer publishes the right number.
+    """
     with undisturbed(), _telling:
         patience.value = len(_looking)
 
 
 def _forked() -> None:
-    """Those who were looking in other threads are not in this process, nor is who was telling. To wait for that one before a fork would
-    be to wait for who has all other locks.
+    """Reset the number of contexts and the lock in a forked child, where the threads with open contexts do not exist.
+
+    Waiting for the lock before a fork is no alternative: the forking thread may hold every other lock.
     """
     global _telling
     _telling = reentrant()

@@ -1,4 +1,8 @@
-"""What is computed in place, written down in words for machine code (`code/looping.py`, `code/ordering.py`)."""
+"""Programs of direct calls: integers that tell generated code how to compute a result on our memory (`code/looping.py`,
+`code/ordering.py`).
+
+A program begins with an opcode: `CALL` for a C loop of NumPy, or a constant from `SORT` to `UNIQUE`.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +19,22 @@ from ..host.machine import bits_of, words_of_ends
 from ..host.orders import SEARCHED, Order, is_counted
 from .boxes import box_of
 
-# With which programs begin; from BINCOUNT on sizes of results are known when they are found.
+# Opcodes. From BINCOUNT on, the size of the result depends on the values.
 SORT, ARGSORT, SEARCH, BEST, WIDER, DIGITIZE, INTERPOLATE, LEXSORT, FACTOR, BINCOUNT, UNIQUE = (CALL + 1 + k for k in range(11))
-_LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
-SINGLE = 4  # bytes of a number in single precision
-FACTOR_HEAD = 13  # words before the box of what is factored
-MOST_BEST = 64  # of which each may be compared with each
-MOST_APART = 1 << 23  # bytes of memory apart: more comes from the system each time, page by page
-MOST_MOVED = 1 << 20  # of those meanwhile, in a row: some milliseconds
-Given = Sequence[tuple[int, int, Seen]]  # which of some tensors is read, from how many bytes beyond where that begins, and how it lies
+_LOOKED_AT = {float64: 1, float32: 2}  # dtypes with signed zeros and NaN, which a quick sort may reorder or change
+SINGLE = 4  # bytes of a float in single precision
+FACTOR_HEAD = 13  # integers before the copy descriptor of the matrix
+MOST_BEST = 64  # elements wanted of a row: the search may compare each with each
+MOST_APART = 1 << 23  # bytes of scratch memory: a larger block comes from the system each time, page by page
+MOST_MOVED = 1 << 20  # moves of candidates per row before the search gives up: some milliseconds
+Given = Sequence[tuple[int, int, Seen]]  # for each operand: the tensor's index, the offset in bytes, and shape and strides
 
 
 def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
-    """How machine code computes results that lie so, of operands; None if it cannot. The first operand has so many `floats`; elements of
-    each result have so many bytes (`items`).
+    """Return the packed program of a direct call; None if the generated code cannot do it.
+
+    `operands` and `results` say how tensors are stored. `floats` is the number of real floats in the first operand, and `items` are the
+    bytes of an element of each result.
     """
     if isinstance(how, Loop):
         return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
@@ -39,7 +45,10 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
 
 
 def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> Sequence[int] | None:
-    """The words of that, where sizes may be numbers that remember; None if it is more than these."""
+    """Return the program of a direct call as integers, possibly symbolic sizes; None if a program needs more than integers.
+
+    `operands` and `results` say how tensors are stored, and `floats` is the number of real floats in the first operand.
+    """
     if isinstance(how, Loop):
         words = None if how.wider or len(how.between) % 8 else words_of(how, operands, results, floats)
         return None if words is None else [*words, *struct.unpack(f"={len(how.between) // 8}q", how.between)]
@@ -47,6 +56,7 @@ def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], flo
 
 
 def _words_of(how: Order | Count, operands: Given) -> Sequence[int] | None:
+    """Return the program of an ordering or counting operation as integers; None if the generated code cannot do it."""
     if isinstance(how, Count):
         return _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
     if how.name == "interp":
@@ -59,7 +69,11 @@ def _words_of(how: Order | Count, operands: Given) -> Sequence[int] | None:
 
 
 def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
-    """For what is in single precision: copied in double precision to memory apart, computed there, and what comes of it rounded."""
+    """Return the program of a loop in double precision for data in single precision, as NumPy computes them; None if it needs too much
+    memory.
+
+    The operands are converted into scratch memory, the loop runs on them, and the results are rounded.
+    """
     item = SINGLE * floats // prod(operands[0][2][0]) if floats else SINGLE
     words, places, lie, end = list[int](), list[int](), list[Seen](), 0
     for which, start, (shape, strides) in operands:
@@ -74,7 +88,7 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
         end += prod(shape) * 2 * item
     for k, ((shape, _), item) in enumerate(zip(results, items, strict=True)):
         places.append(end)
-        if k == how.counts:  # which are no floats
+        if k == how.counts:  # an integer result, not rounded
             words += (end, -prod(shape))
             lie.append((shape, _dense(shape, item)))
             end += prod(shape) * item
@@ -92,7 +106,11 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
 
 
 def _factor(how: Factors, operand: tuple[int, int, Seen], results: Sequence[Seen], item: int) -> bytes | None:
-    """For matrices that are copied to memory apart, and become triangles there, which are copied to where they are to be."""
+    """Return the program of a QR factorisation; None if it needs too much memory or the matrices are not copied by simple loops.
+
+    The matrices are copied into scratch memory. The first function of C makes triangles of them, the second makes the orthonormal factor,
+    and both are copied to the results.
+    """
     (which, start, (shape, strides)), (matrix, triangle) = operand, [shape for shape, _ in results]
     if not prod(shape) or any([s % item for s in strides]):
         return None
@@ -119,17 +137,19 @@ def _factor(how: Factors, operand: tuple[int, int, Seen], results: Sequence[Seen
 
 
 def _dense(shape: Sequence[int], item: int) -> tuple[int, ...]:
-    """Strides in row-major order."""
+    """Return the strides of a contiguous array of this shape, in bytes if `item` is the bytes of an element."""
     return tuple([item * prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """For the rows of what has them along its last axis."""
+    """Return the program to sort rows along the last axis, or positions in them; None if the operand is empty or not copied by simple
+    loops.
+    """
     (_, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
         return None
     rows, n = prod(shape[:-1]), shape[-1]
-    apart = [item * prod(shape[k + 1 :]) for k in range(len(shape))]  # as they lie where they go
+    apart = [item * prod(shape[k + 1 :]) for k in range(len(shape))]  # the strides of the result
     box = box_of(shape, [s // item for s in strides], [s // item for s in apart], item, start=start // item)
     if box is None:
         return None
@@ -143,14 +163,17 @@ _LOOKED_FOR = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """For elements that are walked in one loop, among sorted ones."""
+    """Return the program of a search for elements in a sorted array; None unless one loop walks each operand."""
     words = [_LOOKED_FOR[how.name], SEARCHED.index(how.dtype), int(how.right)]
     more = _lying(operands)
     return None if more is None else (*words, *more)
 
 
 def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """For numbers and points that are walked in one loop each; what is in single precision is copied first."""
+    """Return the program of linear interpolation; None unless one loop walks each operand.
+
+    Operands in single precision are converted into scratch memory first.
+    """
     words, end = list[int](), 0
     for operand, (_, item) in zip(operands, how.keys, strict=True):
         lie = _lying([operand])
@@ -163,7 +186,9 @@ def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
 
 
 def _lying(operands: Given) -> list[int] | None:
-    """Of each operand which tensor is read, from where, how many elements, and how far apart; None if one is not walked in one loop."""
+    """Return, for each operand, the tensor's index, the offset in bytes, the element count and the distance of neighbours; None unless one
+    loop walks each.
+    """
     words: list[int] = []
     for which, start, (shape, strides) in operands:
         step = one_step(shape, strides)
@@ -174,13 +199,13 @@ def _lying(operands: Given) -> list[int] | None:
 
 
 def _bincount(how: Count, operands: Given) -> tuple[int, ...] | None:
-    """For integers in a row, and perhaps their weights."""
+    """Return the program to count integers, or to sum their weights; None unless one loop walks each operand."""
     words = _lying(operands)
     return None if words is None else (BINCOUNT, COUNTED.index(how.dtype), how.least, len(operands) - 1, *words)
 
 
 def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """For elements that are copied first."""
+    """Return the program to find distinct elements, from a sorted copy; None if the operand is empty or not copied by simple loops."""
     (which, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
         return None
@@ -191,7 +216,7 @@ def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | Non
 
 
 def _by_keys(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """For keys in a row, each of whose elements are neighbours."""
+    """Return the program of an indirect sort by several keys; None unless each key is one contiguous row of two elements or more."""
     words = list[int]()
     for (which, start, (shape, strides)), (function, item) in zip(operands, how.keys, strict=True):
         if len(shape) != 1 or shape[0] < 2 or strides[0] != item:
@@ -201,7 +226,10 @@ def _by_keys(how: Order, operands: Given) -> tuple[int, ...] | None:
 
 
 def _best(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """For the rows of what has them along its last axis, each walked in one loop."""
+    """Return the program to find the largest or smallest elements of rows along the last axis.
+
+    Return None unless one loop walks the rows, and `MOST_BEST` elements or fewer are wanted.
+    """
     which, start, (shape, strides) = operand
     step = one_step(shape[:-1], strides[:-1])
     if step is None or not prod(shape) or not 0 < how.wanted <= MOST_BEST:

@@ -1,4 +1,4 @@
-"""What the short way takes for granted of the interpreter, tried out before it is relied on."""
+"""Tests, at run time, of the assumptions about the interpreter that the fast path relies on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTEGERS = [sign * (1 << k) + d for sign in (1, -1) for k in (0, 29, 30, 47, 59
 
 
 def prove_layout() -> None:
-    """Raise LookupError unless objects are made as is believed."""
+    """Raise LookupError unless the interpreter's objects are laid out as the fast path assumes."""
     one = object()
     holders = [one] * 5
     first = words_of(one, 16)
@@ -51,7 +51,10 @@ def prove_layout() -> None:
 
 
 def _as_read(n: int) -> int | None:
-    """An integer as machine code reads it: of one digit, or of two and not below 0; None for others."""
+    """Return a Python integer as the generated code reads it, or None if the code declines.
+
+    The generated code reads integers of a single digit, and nonnegative integers of two digits.
+    """
     words = words_of(n, DIGITS + 8)
     head, low, high = words[SIZE // 8], words[DIGITS // 8] % (1 << 32), words[DIGITS // 8] >> 32
     if head == TWO_DIGITS:
@@ -62,7 +65,7 @@ def _as_read(n: int) -> int | None:
 
 
 def prove_work() -> None:
-    """Raise LookupError unless the methods give what they should, again and again, and leave no reference too many or too few."""
+    """Raise LookupError unless the installed methods give the right results repeatedly and keep every reference count."""
     x = Tensor._from_numpy(np.arange(12.0).reshape(3, 4))
     y = Tensor._from_numpy(np.arange(12.0).reshape(3, 4) - 5)
     asked: list[Tensor] = []
@@ -82,15 +85,15 @@ def prove_work() -> None:
     watched = (x.storage, x.spec, y.storage.node, x.storage.node, x.dtype)
     with uncollected():
         for make, wanted in programs:
-            for _ in range(3):  # what is met for the first time takes the long way
+            for _ in range(3):  # the first calls run the fallback
                 make().tolist()
             before = [sys.getrefcount(w) for w in watched]
             for _ in range(ROUNDS):
                 if make().tolist() != wanted:
                     raise LookupError("a method gives something else than Python's own")
             after = [sys.getrefcount(w) for w in watched]
-            # Threads may have come between, with tensors of their own; a mistake is made every time.
+            # Other threads may change the counts a little; a mistake would change them in every round.
             if any([abs(b - a) >= ROUNDS for a, b in zip(before, after, strict=True)]):
                 raise LookupError("references are not counted as is believed")
-    if len(asked) >= ROUNDS and not pool.pressed:  # when memory is short all is left to Python
+    if len(asked) >= ROUNDS and not pool.pressed:  # under memory pressure the fast path declines everything
         raise LookupError("functions are not called by machine code")

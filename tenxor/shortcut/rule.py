@@ -1,4 +1,4 @@
-"""Rules, as they are written down for machine code (`code/rules.py`): what is made of tensors of some kind, whatever sizes they have."""
+"""Size-generic templates (`Rule`): results for tensors of any sizes, packed as integers for the generated code (`code/rules.py`)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from ..sizes import Number, Quotient, Size, Terms, Trace, terms_of
 from ..spec import Made, Read, Spec
 from .frames import Shared, told_by_sizes
 
-MOST_AXES = 4  # of a tensor
-MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS, MOST_SPECS = 128, 512, 4096, 256  # of a rule
-MOST_GIVEN = 8  # tensors of a call whose specs machine code notes down
-# Of a frame: of which step it is, and of which product that sums; its words, and the plan that has its kernel, if there is one.
+MOST_AXES = 4  # axes of a tensor
+MOST_NUMBERS, MOST_ATOMS, MOST_RESULTS, MOST_SPECS = 128, 512, 4096, 256  # of a size-generic template
+MOST_GIVEN = 8  # tensor arguments with specs noted by the generated code
+# A launch record: the number of its step, the number of the product that this step sums, the words, and the plan with the kernel.
 Words = tuple[int, int | None, Sequence[Number], Plan | None]
-OWN, LOOP = -1, -2  # in the place of a step: the frame is that of what is made itself, or the program by which that is done in place
+OWN, LOOP = -1, -2  # instead of a step's number: the record of the result itself, or the program of a direct call
 
 
 class Program:
-    """A function of the numbers of tensors, in words."""
+    """A function of the sizes of tensors, as guards and results in bytecode (see `known.py`).
+
+    Raise TypeError if the trace exceeds the capacity of the evaluator in the generated code. `is_pinned` says that a guard fixes an input
+    to a single value.
+    """
 
     __slots__ = ("is_pinned", "program")
-    worked_out: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # machine code
+    worked_out: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # generated code
 
     def __init__(self, trace: Trace, results: Sequence[Number]) -> None:
         program = trace.words(results)
@@ -37,13 +41,16 @@ class Program:
         self.is_pinned = trace.is_pinned
 
     def found(self, *numbers: int) -> tuple[int, ...] | None:
-        """What it gives for such numbers; None if it does not suit them."""
+        """Return the results for these sizes, evaluated by the generated code; None if a guard fails."""
         return Program.worked_out(self.program, numbers)
 
 
 class Frame(NamedTuple):
-    """A frame without sizes: its words, with 0 in the places of those that depend on sizes; these; and the plan that has its
-    kernels, if there are any."""
+    """A launch record without sizes: `words` is the packed record with 0 for each symbolic word, and `places` are the positions of these
+    words.
+
+    `plan` holds the kernels of the record, or is None.
+    """
 
     words: bytes
     places: tuple[int, ...]
@@ -51,7 +58,10 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[Number], plan: Plan | None, *, is_shared: bool = False) -> Frame:
-        """That of a frame with `Size`s among its words. Without it may be shared: it is the frame itself, for all sizes."""
+        """Return the packed record of words, some possibly symbolic.
+
+        If `is_shared` is set and no word is symbolic, the packed words are a `Shared` record, used unchanged for every size.
+        """
         places = tuple([k for k, word in enumerate(words) if isinstance(word, Size)])
         packed = struct.pack(f"={len(words)}q", *[0 if isinstance(word, Size) else word for word in words])
         if is_shared and packed and plan is not None and not places:
@@ -61,16 +71,16 @@ class Frame(NamedTuple):
 
 
 class FrameRule(Program):
-    """How frames of graphs of some kind are made: `program` gives the words of a `frame` that depend on sizes."""
+    """The size-generic launch record of a graph: the program gives the symbolic words of `frame`."""
 
     __slots__ = ("frame",)
 
     def __init__(self, trace: Trace, words: Sequence[Number], plan: Plan) -> None:
         self.frame = Frame.of(words, plan)
-        super().__init__(trace, [*[words[k] for k in self.frame.places], 0])  # a program that suits gives something
+        super().__init__(trace, [*[words[k] for k in self.frame.places], 0])  # the 0 makes the results non-empty
 
     def made(self, numbers: Sequence[int]) -> bytes | None:
-        """The frame of graphs with such numbers, as machine code makes it; None if it does not suit them."""
+        """Return the launch record for these sizes, equal to the one made by the generated code; None if a guard fails."""
         found = self.found(*numbers)
         if found is None:
             return None
@@ -81,8 +91,10 @@ class FrameRule(Program):
 
 
 class Specs:
-    """The specs that a rule has to do with: those of the tensors that it is `given`, and others that it makes, each once, of which there
-    are the dtype and how many axes (`kinds`), and the numbers, one after another.
+    """The numbered specs of a size-generic template: first the specs of the given tensors, then new ones.
+
+    Equal specs share a number. `kinds` lists the dtype and the number of axes of each new spec. `numbers` lists their shapes and strides,
+    one after another.
     """
 
     def __init__(self, given: Sequence[Spec]) -> None:
@@ -92,8 +104,9 @@ class Specs:
         self._known = {self._key(spec.layout, spec.dtype): k for k, spec in enumerate(given)}
 
     def of(self, layout: Layout, dtype: DType) -> int:
-        """Which of them is that of a layout, whose offset is nothing of it. TypeError for one that has tables, is a chain, or has too many
-        axes, and if there are too many of them.
+        """Return the number of the spec of a layout, whose offset is ignored.
+
+        Raise TypeError if the layout has offset tables or is a view chain, has too many axes, or if there are too many specs.
         """
         key = self._key(layout, dtype)
         found = self._known.get(key)
@@ -112,31 +125,32 @@ class Specs:
         return dtype, tuple(map(terms_of, (*layout.shape, *layout.strides)))
 
     def in_rows(self, shape: tuple[int, ...], dtype: DType) -> int:
-        """The same of what lies in memory in a row."""
+        """Return the number of the spec of a contiguous tensor. Raise TypeError if the shape has too many axes, or if there are too many
+        specs.
+        """
         return self.of(Layout.contiguous(shape), dtype)
 
 
 class Rule(Program):
-    """What is made of tensors of some kind. `program` says of their numbers whether it is, and which numbers that has: one after
-    another those of all `specs`, of which there is told the dtype and how many axes it has; where a view begins; where nothing tells
-    what all steps read (`reads`), of each its offsets, and numbers among its sources; where each of the `parts` begins; and of each of
-    the `frames` the words that depend on sizes. Specs are numbered, first those of as many tensors as are `given`, and what is made is
-    `seen` as one of them.
+    """A size-generic template: the result of a call with tensors of one signature, for all sizes that satisfy its guards.
 
-    Of the `steps` there are the operations, dtypes, whether they keep order, as which specs their results lie in memory, as which each
-    source is read, and what they write through, or -1 for none, which spec all these are, or -1 if they differ, and what is known of
-    what their derivatives read (`past.py`), for all recipes that are so made; and what is `read`: sources, of which a dtype stands for
-    a number, and a pair for a float that is divided by one, how many offsets, and whether derivatives follow. A part is a spec, and that
-    of the node that holds it, or -1 if that is what is seen; together they are of a `kind`. A frame is of which step, or `OWN`, or
-    `LOOP`, which step the product is that this one sums, the words, the places of those that depend on sizes, and its plan (`Frame`).
-    What `is_single` has no steps, but a recipe, for integers from `low` to `high`.
+    The results of `program` are the numbers of the template, in this order: shape and strides of each new spec; the shift of a view; if
+    `reads` is None, the offsets of each step, and the scalars among its sources; the shift of each part; and the symbolic words of each
+    launch record.
+
+    `specs` are the dtype and number of axes of each new spec; specs are numbered, those of the `given` tensors first. The result has spec
+    number `seen`. `parts` are the elements of a tuple, of type `kind`. A launch record in `frames` is a tuple: the number of its step, or
+    `OWN`, or `LOOP`; the number of the product that the step sums, or None; and the fields of `Frame`. A template with `is_single` set is a
+    single recipe instead of steps, and Python integers among its operands lie between `low` and `high`.
     """
 
     __slots__ = ("frames", "given", "high", "is_single", "kind", "low", "parts", "read", "reads", "seen", "specs", "steps")
 
     def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words], given: Sequence[Spec] = ()) -> None:
-        """That by which something was `made` of tensors with sizes, in whose place was something `like` it; they are `given` as these see
-        them, where machine code knows that. TypeError for what has more to it than numbers, or too many.
+        """Build the template from the symbolic template `made`; `like` is the template of the same call with concrete sizes.
+
+        `given` are the symbolic specs of the tensor arguments, if the generated code has them at hand. Raise TypeError if the result does
+        not fit: transient recipes, parts with steps, too many specs or numbers.
         """
         given = given if len(given) <= MOST_GIVEN else ()
         specs = Specs(given)
@@ -157,7 +171,7 @@ class Rule(Program):
             steps.append((recipe.op, recipe.dtypes, recipe.keeps_order, own, through, only, dict(recipe.needs or ())))
             read.append((tuple([without_size(s) if is_of_sizes(s) else s for s in sources]), len(starts), follows))
             of_reads += [*starts, *values]
-        if like.recipe is not None:  # who makes it has the sources and offsets
+        if like.recipe is not None:  # the caller knows sources and offsets
             self.reads: tuple[Read, ...] | None = ()
         elif any([isinstance(number, Size) for number in of_reads]):
             self.reads = None
@@ -186,17 +200,17 @@ class Rule(Program):
 
 
 def is_of_sizes(source: object) -> bool:
-    """Whether a source is a number that depends on sizes."""
+    """Return whether a source is a scalar computed from symbolic sizes."""
     return isinstance(source, Scalar) and isinstance(source.value, (Size, Quotient))
 
 
 def size_in(source: Any) -> Number:
-    """The size that such a number is, or by which it is divided."""
+    """Return the symbolic size in a scalar source; for a quotient, the divisor."""
     value = source.value
     found: Number = value.by if isinstance(value, Quotient) else value
     return found
 
 
 def without_size(source: Any) -> DType | tuple[DType, float]:
-    """What stands for such a number in a rule: its dtype, or that and what is divided."""
+    """Return the template's placeholder for a symbolic scalar source: its dtype, or the dtype and the dividend of a quotient."""
     return (source.dtype, source.value.over) if isinstance(source.value, Quotient) else source.dtype

@@ -1,4 +1,4 @@
-"""What a mask selects, while it waits."""
+"""Pending selections by a mask: their size is known, but the elements are copied only when they are needed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from ..spec import Spec
 from ..storage import Storage
 from ..tensor import Tensor
 
-LEAST = 1 << 16  # bytes of a tensor of which what is selected waits
-finishers: list[Callable[[Node], bool]] = []  # machine code that selects what a node is; whether it did
+LEAST = 1 << 16  # bytes of a tensor from which a selection stays pending
+finishers: list[Callable[[Node], bool]] = []  # empty, or the generated function to finish a selection, which returns its success
 
 
 class Selected:
-    """How a node is made of the two behind this among its sources: of one, seen as a tensor with this spec from an offset on, the elements
-    or rows where the other says so, a mask, seen likewise. `frame` tells machine code where these lie.
+    """The deferred computation of a node with the elements, or rows, selected by a mask.
+
+    The sources of the node are this object, the tensor's node and the mask's node. `spec` and `offset` are the view of the tensor's node,
+    `mask_spec` and `mask_offset` the view of the mask's. `frame` tells the generated code how rows and mask are stored.
     """
 
     __slots__ = ("frame", "mask_offset", "mask_spec", "offset", "spec")
@@ -26,7 +28,7 @@ class Selected:
         self.spec, self.offset, self.mask_spec, self.mask_offset, self.frame = spec, offset, mask_spec, mask_offset, frame
 
     def finish(self, node: Node) -> None:
-        """Select it."""
+        """Copy the selected elements into memory, and give that memory to `node`."""
         if any([finisher(node) for finisher in finishers]):
             return
         _, x, mask = node.sources
@@ -38,8 +40,9 @@ class Selected:
 
     @staticmethod
     def _seen(node: Any, spec: Spec, offset: int) -> Tensor:
+        """Return a node as a tensor with this spec and offset."""
         return Tensor(Storage(node), spec.layout.at(offset), spec.dtype)
 
     def is_by_the_mask_of(self, other: Selected) -> bool:
-        """Whether it is selected by a mask that is seen as another is, of as many elements."""
+        """Return whether the other selection uses a mask viewed in the same way, over a tensor of the same shape."""
         return self.mask_spec is other.mask_spec and self.mask_offset == other.mask_offset and self.spec.shape == other.spec.shape

@@ -1,4 +1,4 @@
-"""The signature of a method in machine code, in the text that functions of C have it in."""
+"""Text signatures of generated methods, in the form used by C functions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 
 def signature(function: Any) -> str:
-    """The signature of a method as functions of C tell theirs: without types, and with defaults that Python can read. `inspect` takes
-    three times as long to find the same.
+    """Return the signature of a Python function in the form of a C function's `__text_signature__`: without types, and with literal
+    defaults.
+
+    `inspect.signature` takes three times as long to find the same.
     """
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
@@ -18,6 +20,7 @@ def signature(function: Any) -> str:
     defaults = dict(zip(reversed(plain), reversed(function.__defaults__ or ()), strict=False)) | by_name
 
     def said(name: str) -> str:
+        """Return a parameter's text, with the default value if present."""
         return f"{name}={_literal(defaults[name])!r}" if name in defaults else name
 
     parts = [f"${plain[0]}", *map(said, plain[1:])]
@@ -34,7 +37,10 @@ def signature(function: Any) -> str:
 
 
 def _literal(default: Any) -> Any:
-    """A default of a plain type; that of a default which is told apart from the same when it is given is that."""
+    """Return a default value of a simple type; convert a value of another type to the literal that its `repr` denotes, or to None.
+
+    The second case is a `Default` instance: the function uses the instance to recognise an omitted argument.
+    """
     if default is None or type(default) in (bool, int, str):
         return default
     try:

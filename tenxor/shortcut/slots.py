@@ -1,12 +1,13 @@
-"""Operators in machine code (`code/slots.py`), called by the interpreter itself.
+"""Operators as machine code (`code/slots.py`), called by the interpreter through the slots of the type.
 
-For a class of Python's, what stands for `x[key]` or `x += y` in its type looks the method up by name, each time, and calls what it finds
-as any function is called: that takes as long as to read an element. So machine code stands there, which calls the method's own. What is
-not plain is left to what stood there. If somebody puts another method into the class, the interpreter puts its own function back.
+In a Python class the slot of `x[key]` or `x += y` holds a function of the interpreter. It looks the method up by name, each time, and calls
+it as any function, which takes as long as reading an element. So the fast path overwrites these slots with generated functions that call
+the emitted body of the method directly, and call the original slot function when they decline. If user code assigns another method to the
+class, the interpreter restores its own function.
 
-Of `x + y` the interpreter asks first whether the same function stands there for both, and else asks a subclass first. So subclasses
-that have no method of their own need ours, too. They get it where the methods say so themselves, as those of C's classes do: there
-`__add__` and `__radd__` are wrappers of one function.
+For `x + y` the interpreter first compares the slots of both types; if they differ, it tries a subclass first. So subclasses without a
+method of their own need the same slot. They inherit it if the methods are slot wrappers, as in classes written in C, where `__add__` and
+`__radd__` wrap one function.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-# Where a type has its tables as a number, a sequence and a mapping, and these their entries, in bytes; 0 is the type itself.
+# Offsets, in bytes, in a type object: `tp_as_number`, `tp_as_sequence` and `tp_as_mapping`; and of the slots in these tables.
 TP_AS_NUMBER_OFFSET, _SEQUENCE, _MAPPING = 96, 104, 112
 IN_PLACE = {
     **{"iadd": 152, "isub": 160, "imul": 168, "imod": 176, "ilshift": 192, "irshift": 200, "iand": 208, "ixor": 216, "ior": 224},
@@ -27,8 +28,8 @@ BINARY = {
     **{"add": 0, "sub": 8, "mul": 16, "mod": 24, "lshift": 88, "rshift": 96, "and": 104, "xor": 112, "or": 120},
     **{"floordiv": 232, "truediv": 240},
 }
-COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")  # in the order of C's numbers for them
-# By the name of our function: the method that has the interpreter fill the entry, the table, and the place in it.
+COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")  # in the order of CPython's constants Py_LT to Py_GE
+# By the symbol of the generated function: the method whose presence fills the slot, the table, and the offset of the slot in the table.
 ENTRIES: dict[str, tuple[str, int, int]] = {
     "slot_getitem": ("__getitem__", _MAPPING, 8),
     "slot_setitem": ("__setitem__", _MAPPING, 16),
@@ -37,15 +38,15 @@ ENTRIES: dict[str, tuple[str, int, int]] = {
     "slot_compared": ("__lt__", 0, 200),
     **{f"slot_{name}": (f"__{name}__", TP_AS_NUMBER_OFFSET, place) for name, place in (*UNARY.items(), *IN_PLACE.items())},
 }
-WRAPPED = {f"__{r}{name}__": f"number_{name}" for name in BINARY for r in ("", "r")}  # the functions of which methods are wrappers
+WRAPPED = {f"__{r}{name}__": f"number_{name}" for name in BINARY for r in ("", "r")}  # the slot function that each method wraps
 NUMBERS = tuple(dict.fromkeys(WRAPPED.values()))
-# Where a wrapper has what it was made of, in bytes, which tells among others how its function is called.
+# Offset, in bytes, of the pointer to the `wrapperbase` in a slot wrapper.
 _MADE_OF = 40
 BEFORE = {name: k for k, name in enumerate(ENTRIES)}
 
 
 class _Base(ctypes.Structure):
-    """What a wrapper is made of, as C has it."""
+    """CPython's `struct wrapperbase`, the description of a slot wrapper."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -64,8 +65,10 @@ _new_wrapper = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POIN
 
 
 def wrapper(cls: type, name: str, function: int, text: str, kept: list[Any]) -> Any:
-    """A method that is a wrapper of a function, with a signature and documentation. LookupError unless those of `int` are made as is
-    believed: this one is like them.
+    """Return a slot wrapper for `cls`: a method `name` that calls the slot function at the address `function`.
+
+    `text` holds the text signature and the docstring. The wrapper points to a description, which is appended to `kept` to stay alive. The
+    description is a changed copy from the wrapper `name` of `int`; raise LookupError if the layout of the latter is unexpected.
     """
     like = vars(int)[name]
     if type(like).__basicsize__ != _MADE_OF + 16:
@@ -79,7 +82,11 @@ def wrapper(cls: type, name: str, function: int, text: str, kept: list[Any]) -> 
 
 
 def _place(cls: type, table: int, entry: int) -> ctypes.c_void_p:
-    """An entry of a type."""
+    """Return a slot of a type, as a writable view.
+
+    `table` is the offset in the type of the pointer to the table of the slot, in bytes (0: the slot is in the type object itself), and
+    `entry` is the offset in the table. Raise LookupError if the type has no such table.
+    """
     at = id(cls)
     if table:
         at = ctypes.c_void_p.from_address(at + table).value or 0
@@ -89,23 +96,32 @@ def _place(cls: type, table: int, entry: int) -> ctypes.c_void_p:
 
 
 class Standing:
-    """Who has the interpreter call machine code for a class whose methods it is."""
+    """The switch that has the interpreter call generated slot functions for the operators of a class.
+
+    `library` maps the symbols of the slot functions to their addresses. The methods of the class must be installed first.
+    """
 
     def __init__(self, library: Mapping[str, int], cls: type) -> None:
         self._library, self._class = library, cls
-        self._entries: list[tuple[ctypes.c_void_p, int]] = []  # with what is to stand there
+        self._entries: list[tuple[ctypes.c_void_p, int]] = []  # the slots, each with the address of its generated function
 
     def standing_in(self) -> list[Callable[[], object]]:
-        """Return C functions that have it called, again whenever methods were put into the class anew; none before they were for the first
-        time. LookupError if types are not made as is believed.
+        """Return C functions; calling them writes the generated functions into the slots of the class.
+
+        They must be called each time the methods have been assigned to the class. The list is empty until the first time. Raise LookupError
+        if a slot of the class holds an unexpected function.
         """
         if not self._entries and _place(self._class, TP_AS_NUMBER_OFFSET, BINARY["add"]).value == self._library["number_add"]:
             self._entries = self._proved()
         return [partial(setattr, place, "value", address) for place, address in self._entries]
 
     def _proved(self) -> list[tuple[ctypes.c_void_p, int]]:
-        """The entries. LookupError unless what stands in one is what stands there in any class that has the method, and nothing in one that
-        has not; and where methods are wrappers, their function.
+        """Return the slots to overwrite, each with the address of its generated function, and publish the original functions to the
+        generated code.
+
+        Raise LookupError unless each slot holds the function found there in any class with the method, and not the function found in a
+        class without. The slots of binary operators must already hold generated functions, filled in by the interpreter from the slot
+        wrappers.
         """
         library, cls, found = self._library, self._class, []
         for name, entry in BINARY.items():

@@ -1,8 +1,8 @@
-"""Stretches of pasts of other sizes: what going through one gave (`derivatives/again.py`) is given for one like it, as methods that are
-called with tensors of other sizes are known by what they made (`likewise.py`).
+"""Size-generic replay of tape segments: the backward steps recorded for a segment serve further segments of the same signature.
 
-A stretch has a kind, too: its outline without the numbers. When that was met a few times, it is gone through with `Size`s for numbers, and
-the steps that come of it are a rule.
+The signature of a tape segment is its outline (`derivatives/outline.py`) without numbers. After a few segments of one signature, the
+backward pass runs through a segment with symbolic sizes, and the resulting steps become a size-generic template. `likewise.py` treats calls
+in the same way.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _POINT = spec_of(Layout.contiguous(()), int64)
 
 
 class StretchRule(Rule):
-    """The steps are those of a `Made`; the layouts that its results are seen through are parts of it, and so are constants, each of which
-    is where a point begins. All else is as it was.
+    """The size-generic steps of a tape segment.
+
+    The steps are those of a result template. The layouts of the outputs are stored as parts of the template. A symbolic constant is stored
+    as a part too: its value is the shift of a 0-d view. The remaining facts about constants and outputs are kept as they are.
     """
 
     __slots__ = ("constants", "outputs")
@@ -47,7 +49,7 @@ class StretchRule(Rule):
         self.constants, self.outputs = sized.constants, [(k, number, place is None, apart) for k, number, _, place, apart in sized.outputs]
 
     def made(self, numbers: tuple[int, ...]) -> Steps | None:
-        """The steps for a stretch with these numbers; None if it does not suit them."""
+        """Return the steps for a segment with these numbers; None if a guard fails."""
         found = likewise.machine[0].made_by(self, numbers, ())
         if found is None:
             return None
@@ -59,12 +61,16 @@ class StretchRule(Rule):
 
 
 def _as(dtype: DType, number: int) -> Number:
-    """A number of some size, as a constant of this dtype."""
+    """Return a size as a constant of this dtype."""
     return number if dtype.is_integer else float(number)
 
 
 def found(outline: Outline, make: Callable[..., Any]) -> Steps:
-    """The steps for an outline that is new, of which `make` gives all: by a rule, or looked for now, and sometimes learnt from."""
+    """Return the steps for the outline of a new tape segment.
+
+    The steps come from a size-generic template, or from `make`, which runs through the segment. After a few segments of one signature, also
+    trace a template.
+    """
     kind = outline.kind()
     if kind is None:
         return steps_for(outline.given, make)
@@ -79,6 +85,7 @@ def found(outline: Outline, make: Callable[..., Any]) -> Steps:
 
 
 def _rule(outline: Outline, make: Callable[..., Any], numbers: tuple[int, ...]) -> StretchRule:
+    """Return the size-generic template of a segment: run `make` with symbolic sizes, and with the fast path disabled."""
     traced = Traced(numbers)
     with likewise.machine[0].aside():
         sized = steps_for(outline.given, lambda given: make(given, traced), traced)
@@ -86,7 +93,7 @@ def _rule(outline: Outline, make: Callable[..., Any], numbers: tuple[int, ...]) 
 
 
 def _are_alike(one: Steps | None, other: Steps) -> bool:
-    """Whether the same is made."""
+    """Return whether two lists of steps compute the same outputs from equal constants; False if `one` is None."""
     if one is None or one.outputs != other.outputs or len(one.steps) != len(other.steps) or len(one.constants) != len(other.constants):
         return False
     same = all([is_same(a, b) for a, b in zip(one.constants, other.constants, strict=True)])  # type: ignore[arg-type]
@@ -94,5 +101,6 @@ def _are_alike(one: Steps | None, other: Steps) -> bool:
 
 
 def _is_alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two steps make the same node: equal recipes, and the same sources and offsets."""
     (recipe, *rest), (its, *others) = one, other
     return are_equal(recipe, its) and rest == others

@@ -1,4 +1,4 @@
-"""How what an operation makes of a part, and of what is beside it, is computed where the part lies (`code/updating.py`): written down."""
+"""Recipes for updates in place: `x[1:] += y` computed where the part is stored, by one kernel (`code/updating.py`)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout, is_update
 from .frames import NEVER
 
-SMALLEST, LARGEST = 1 << 14, 1 << 25  # bytes of a part: less is sooner computed and copied than it is found how to do without
-THIN = 8  # times as large as what it reads is a node at least that is made again of copies of that
-CHEAP = ("add", "subtract", "multiply")  # to be done twice, if somebody asks for it
+SMALLEST, LARGEST = 1 << 14, 1 << 25  # bytes of a part: a smaller one is computed and copied faster than analysed
+THIN = 8  # least ratio of the sizes of a node and of a source copied for it
+CHEAP = ("add", "subtract", "multiply")  # cheap enough to be computed twice, if the node is asked for later
 _CHEAP = frozenset(OPS[name] for name in CHEAP)
 _POSITIVE = OPS["positive"]
 
 
 def learn_update(x: Tensor, result: Tensor) -> None:
-    """Write down how a result like this, which waits, is computed over a part like this that it is made of, or that it is not known: by the
-    recipe of the result, and how many elements there are of which this is a part.
+    """Record the recipe that computes the pending `result` over the part `x` of a storage, or record that the update is impossible.
+
+    The result reads `x`. The key is the recipe of the result and the element count of the storage.
     """
     old, node = x.storage.node, result.storage.node
     if old.buffer is not None and node.buffer is None:
@@ -28,7 +29,7 @@ def learn_update(x: Tensor, result: Tensor) -> None:
 
 
 def _update(x: Tensor, old: Node, node: Node, result: Tensor) -> Recipe | None:
-    """The recipe of the write; None if it cannot be done in place."""
+    """Return the recipe of the update node; None if the update cannot be done in place."""
     spec = x.spec
     if old.dtype is not spec.dtype or not isinstance(node.op, Op) or node.recipe.passing or spec.form.passing:
         return None
@@ -47,8 +48,10 @@ def _update(x: Tensor, old: Node, node: Node, result: Tensor) -> Recipe | None:
 
 
 def have_apart(node: Node, which: int) -> None:
-    """Write down how a node is made of copies of those of its sources that have a bit in `which`: of which recipe, and of which the copies
-    are; or that it is not.
+    """Record how to make a node from copies of the sources whose bits are set in `which`.
+
+    The record is a recipe and the recipes of the copies, or `NEVER`. With copies, a pending node no longer depends on memory about to be
+    overwritten by an update.
     """
     recipe = node.recipe
     if recipe.apart is None:
@@ -57,6 +60,11 @@ def have_apart(node: Node, which: int) -> None:
 
 
 def _apart(recipe: Recipe, which: int) -> object:
+    """Return a recipe with copies of the sources in `which` as operands, and the recipes of the copies (None for a source read directly).
+
+    Return `NEVER` unless the operation is cheap and each copy is at most 1/`THIN` of the result. A copy holds only the distinct elements of
+    a broadcast source.
+    """
     if recipe.op not in _CHEAP or recipe.passing or recipe.target is not None:
         return NEVER
     forms, copies = list(recipe.forms), [None] * len(recipe.forms)

@@ -1,16 +1,17 @@
-"""Frames of graphs, which are computed as a whole, and of updates, which are done in the memory of what they write over (`code/graph.py`).
+"""Launch records of graphs computed as a whole, and of updates in the memory that they overwrite (`code/graph.py`).
 
-A frame says how many nodes are looked at for other owners, how many kernels there are, and whether Python wakes helpers for one; then of
-each such node its number, its owners within the graph, and what it is: stored, inlined, or inlined and much to make, or memory that
-nobody needs afterwards, which others must have, as else the result would be written there. What is inlined counts as stored where sums
-that it is made of may come out otherwise when it is made again without what was computed on the way. Then comes each kernel as that of a
-node (`frames.py`), with four more numbers before its arguments: in which node's memory it computes, of how many bytes if that is neither
-the last one's nor there already, as a step that writes over what one before it made has it, the least of its loop that a thread takes, or
-0 if one does all, and in how many pieces it is cut if helpers are awake. Its arguments are of nodes, offsets and scalars of the graph, as
-`plans/pattern.py` numbers them.
+A record begins with three integers: the number of node entries, the number of kernels, and whether Python must wake worker threads. A node
+entry has `LOOK` integers: the node's index, its references within the graph, and a role. `STORED` nodes are computed by a separate kernel.
+`INLINED` and `MUCH` nodes are computed within another kernel, the latter at high cost. A `DONOR` is an input that the plan would overwrite
+with a result; generated code runs the record only if the input has further references. An inlined node counts as stored if its sums would
+round differently when recomputed without the intermediate results.
 
-A graph of other sizes has the same frame but for some words. When a kind of graph was met before, these are worked out of `Size`s, so
-from then on machine code makes the frames of others of that kind.
+A kernel has the head of a node's launch record (`frames.py`) and four more integers: the node in whose memory the kernel writes; the bytes
+to allocate for it, or 0 for existing memory; the least part of the loop for a thread, or 0 for a single thread; and the number of pieces if
+worker threads are awake. The arguments refer to nodes, offsets and scalars of the graph, as numbered by `plans/pattern.py`.
+
+The record of a graph with other sizes differs only in a few words. After a few graphs of one signature, these words are traced with
+symbolic sizes, and the generated code makes further records by itself.
 """
 
 from __future__ import annotations
@@ -46,50 +47,59 @@ from .frames import (
 )
 from .limits import LARGEST
 
-LARGE = 1 << 23  # bytes of a result, at the most: beyond, finding a plan takes no time beside the work
-MOST_STEPS = 16  # kernels of a graph
-MOST_NODES = 256  # of a graph, with those that its plan makes
+LARGE = 1 << 23  # bytes of a result: for a larger one the time to find a plan is negligible
+MOST_STEPS = 16  # kernels in a record
+MOST_NODES = 256  # nodes of a graph, including nodes added by the plan
 MAX_GRAPHS = 1 << 12
-STORED, INLINED, MUCH, DONOR = range(4)  # what a node is that is looked at
+STORED, INLINED, MUCH, DONOR = range(4)  # roles of node entries
 
-graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
-updates: dict[bytes, bytes] = {}  # the same of updates, which are run over what they read
-plans: set[Plan] = set()  # which have their kernels in memory
+graphs: dict[bytes, bytes] = {}  # launch records of graphs, by key
+updates: dict[bytes, bytes] = {}  # launch records of updates, by key
+plans: set[Plan] = set()  # the plans whose kernels the records use
 
 
 def forget() -> None:
-    """Forget all frames, and with them the kernels that nothing else has."""
+    """Drop the launch records of graphs and updates, and the kernels held only by them."""
     for known in (plans, graphs, updates):
         known.clear()
 
 
 def forget_at_once() -> None:
-    """Forget these, and those of recipes, for whoever is not computing: how many threads there are decides what is run by frames."""
+    """Drop the launch records of graphs, updates and recipes; wait for the lock for computing.
+
+    The number of threads has changed, and kernels are run by launch records depending on this number.
+    """
     with lock:
         frames.forget()
         forget()
 
 
 def have_graph_framed(root: Node) -> None:
-    """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
+    """Build and store the launch record of a pending graph, for all graphs with the same key.
+
+    Do nothing if another thread holds the lock for computing, or if the planner prefers to compute parts first.
+    """
     if not taken_at_once(lock):
         return
     try:
         met = taken([root])
         try:
             plan = plan_of(met, soon=bool(sources_first([root])))
-        except NotAtHand:  # Python computes it by parts
+        except NotAtHand:  # Python computes the graph in parts, without a compiler
             return
         with untracked():
             pattern = met.apart()
-        if plan is not None and pattern is not None:  # else computed meanwhile
+        if plan is not None and pattern is not None:  # None if nodes were computed meanwhile
             _keep(graphs, root, pattern, _packed(_words_of_graph(pattern, plan)), plan, _graph_of_sizes)
     finally:
         lock.release()
 
 
 def have_update_framed(root: Node) -> None:
-    """Make the frame by which an update is done in the memory of what it writes over; not while another thread computes."""
+    """Build and store the launch record of an update in place.
+
+    Do nothing if another thread holds the lock for computing.
+    """
     if not taken_at_once(lock):
         return
     try:
@@ -112,7 +122,11 @@ def _keep(
     plan: Plan,
     of_sizes: Callable[[Pattern, Pattern], SizedFrame | None],
 ) -> None:
-    """Keep the frame of a pattern; and sometimes look what that of others would be."""
+    """Store the launch record of a graph signature in `known`, `graphs` or `updates`; after a few of one signature, trace a size-generic
+    record.
+
+    `of_sizes` returns the record with symbolic sizes.
+    """
     if len(graphs) + len(updates) >= MAX_GRAPHS:
         forget()
     key = _key_of(pattern)
@@ -125,7 +139,7 @@ def _keep(
 
 
 def _key_of(pattern: Pattern) -> bytes:
-    """What a graph is known by: see `code/walk.py`."""
+    """Return the key of a graph, as the generated code computes it (`code/walk.py`)."""
     number_of = {node: k for k, node in enumerate(pattern.nodes)}
     places: dict[tuple[Node, int], int] = {}
     words = []
@@ -142,12 +156,14 @@ def _key_of(pattern: Pattern) -> bytes:
 
 
 def _packed(words: Sequence[Any]) -> bytes:
+    """Return integers packed as 64-bit words."""
     return struct.pack(f"={len(words)}q", *words)
 
 
 def _graph_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
-    """The words of a graph's frame, with `Size`s in place of numbers, as `sized` has them: none, too, is the same for others. None if
-    that is not known.
+    """Return the symbolic launch record of a graph, as words and plan; None if the graph has no generic plan.
+
+    `sized` is `pattern` with symbolic sizes. Empty words mean that graphs of this signature are not run by launch records.
     """
     suited = general_of_sizes(pattern, sized)
     if suited is None:
@@ -157,14 +173,14 @@ def _graph_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
 
 
 def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
-    """The frame by which a plan computes all graphs of a pattern; nothing if that takes more than small kernels."""
+    """Return the words of the launch record by which a plan computes a graph; empty if more than a few small kernels are needed."""
     last = len(pattern.nodes) - 1
     if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
         return ()
     owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
     looks = [(step.number, STORED) for step in plan.steps if step.number < last]
     looks += _inlined(pattern, plan)
-    donors = [k for step in plan.steps for k, _ in step.donors if k <= last]  # cells beyond the last are the plan's own
+    donors = [k for step in plan.steps for k, _ in step.donors if k <= last]  # larger indices are scratch cells of the plan
     looks += [(k, DONOR) for k in donors if pattern.nodes[k].buffer is not None]
     shares = [_shares(step, plan.target) for step in plan.steps]
     words: list[Number] = [len(looks), len(plan.steps), 0]
@@ -192,9 +208,10 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
 
 
 def _where_written(plan: Plan) -> dict[int, int] | None:
-    """In whose memory each step's result is written: in that of what is written over it in the end, if anything is. None where a step
-    writes over anything but what one before it made, or what others read afterwards: a copy of that; or over much, as what writes that may
-    be one of many writes that wait for each other.
+    """Return, for each step of a plan, the node in whose memory the result is written: the last node to overwrite it.
+
+    Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
+    that a copy is written; or the result is larger than `LARGEST` bytes, since the write may then be one of many pending writes.
     """
     where: dict[int, int] = {}
     for step in plan.steps:
@@ -208,48 +225,51 @@ def _where_written(plan: Plan) -> dict[int, int] | None:
 
 
 def _inlined(pattern: Pattern, plan: Plan) -> list[tuple[int, int]]:
-    """The numbers of those that are inlined, and what they are."""
+    """Return the index and the role of each inlined node that is costly to compute again."""
     nodes, otherwise = pattern.nodes, adding_otherwise(pattern.nodes) if plan.costly else set()
     much = {k for k in plan.costly if k in plan.dear or _is_much(nodes[k], plan.target)}
     return [(k, STORED if id(nodes[k]) in otherwise else MUCH if k in much else INLINED) for k in plan.costly]
 
 
 def _most(call: Call, target: Target) -> int:
-    """The work of a kernel up to which Python's lock is held meanwhile, and no signal heard."""
+    """Return the work of a kernel, in additions, up to which the GIL is held and no signal is delivered."""
     return target.sharing.alone if call.compiled.kernel.product is None else target.sharing.first
 
 
 def _shares(step: Step, target: Target) -> tuple[int, int]:
-    """The least of the loop of a step's kernel that a thread takes, and in how many pieces it is cut; 0 and 0 if one does all."""
+    """Return the least part of a kernel's loop for a thread, and the number of pieces; (0, 0) if a single thread runs the loop."""
     call, sharing = step.filling, target.sharing
     if target.threads == 1 or not isinstance(call, Call) or not isinstance(call.compiled, MachineCode):
         return 0, 0
     facts, work = call.compiled.facts, call.work
     if work < sharing.awake or work >= _most(call, target) or facts.shared < 0:
         return 0, 0
-    if call.arguments.scratch:  # each piece packs anew what it reads
+    if call.arguments.scratch:  # each piece packs its operands again
         is_uneven = facts.product is not None and facts.product.twins
         return facts.least, target.threads * (2 if is_uneven else 1)
     return facts.least, target.threads * sharing.pieces
 
 
 def _is_much(node: Node, target: Target) -> bool:
-    """Whether a pending node takes too long to be made twice."""
+    """Return whether a pending node is too expensive to be computed twice."""
     return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.sharing.hold_lock
 
 
 def _update(pattern: Pattern) -> tuple[bytes, Plan]:
-    """The frame of an update as of a node alone. What waits is inlined, whoever else has it."""
+    """Return the launch record of an update, in the layout of a single node's, and the plan with the kernel.
+
+    Pending sources are inlined, even with other references.
+    """
     return written(pattern, numbered(pattern.nodes) | numbered(pattern.scalars), list(range(len(pattern.offsets) - 1)), most_in_place())
 
 
 def _update_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
-    """The words of an update's frame, with `Size`s in place of numbers, as `sized` has them; None if there is none for others."""
+    """Return the symbolic launch record of an update, as words and plan; None if no record is size-generic."""
     found = written_of_sizes(pattern, sized, most_in_place(), lambda: _update(pattern))
     return None if found is None else (_words_of_update(pattern, found[0]), found[1])
 
 
 def _words_of_update(pattern: Pattern, words: Sequence[Number]) -> Sequence[Number]:
-    """The frame by which all updates of a pattern are done in place, by the words of that of a node; nothing if there is none."""
+    """Return the words of an update's launch record in the layout of a graph's; `words` are those of a single node, or empty."""
     last = len(pattern.nodes) - 1
     return [0, 1, False, *words[:3], last, 0, 0, 0, MEMORY, last, *words[HEAD + 2 :]] if words else ()

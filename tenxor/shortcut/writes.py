@@ -1,4 +1,4 @@
-"""How values are written over parts of memory: by frames, which Python finds out, or which are known by those of parts of other sizes."""
+"""Recording of writes over parts of storages: a write is done by a launch record, for exact or for symbolic sizes."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from .likewise import Call
 from .limits import LARGEST
 from .rule import OWN, Rule
 
-_at_it: set[int] = set()  # the threads that are in `done_again`
+_at_it: set[int] = set()  # ids of the threads inside `done_again`
 
 
 def is_part(x: Any, most: int = LARGEST) -> bool:
-    """Whether this is a part of what its storage holds, of so many bytes at most."""
+    """Return whether `x` is a tensor with fewer elements than its storage, of at most `most` bytes."""
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= most and x.spec.size < x.storage.node.size
 
 
 def as_number(x: Any, value: Any) -> Any:
-    """What is written over a part of a tensor: an element of its own dtype that is known as a number as that."""
+    """Return the value to write over a part of `x`: a Python number, if it is an element of the same dtype with a known value."""
     number = number_of(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
 
 
 def filling(own: Callable[..., Any], written: Callable[[Tensor, Any, Any], object]) -> Callable[..., Any]:
-    """Python's own `fill_` of what is no number, or none that fits; others are `written` as `x[...] = number` is."""
+    """Return a `fill_` that writes a Python number through `written`, like `x[...] = number`, and otherwise calls the fallback `own`."""
 
     def method(x: Tensor, *given: Any, **named: Any) -> Any:
         if type(x) is Tensor and len(given) == 1 and type(given[0]) in (float, int, bool) and not named:
@@ -56,7 +56,7 @@ def filling(own: Callable[..., Any], written: Callable[[Tensor, Any, Any], objec
 
 
 def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
-    """Write down how what is chosen between a number and a tensor like this is written over this, if it is a part."""
+    """Record how `where(mask, value, x)` is written over `x`, if `x` is a part of its storage and this `where` has been recorded."""
     made = mask.spec.made.get(OPS["where"], {}).get((type(value), x.spec)) if is_part(x) else None
     if made is not None and made.recipe is not None:
         node = data(allocate(0), made.recipe.shape, made.spec.dtype)
@@ -64,16 +64,18 @@ def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
 
 
 def compute_if_small(storage: Storage) -> None:
-    """Compute what a storage holds if that is small work, so that parts of it are written at once."""
+    """Compute the content of a small storage, so that writes over parts of the storage are done at once."""
     node = storage.node
     if node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
-        with suppress(*EVALUATION_ERRORS):  # whoever asks for values will hear
+        with suppress(*EVALUATION_ERRORS):  # reported when values are asked for
             realize(node)
 
 
 def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: True) -> bool:
-    """Write down how a value like this is written over a view like this, of memory that nobody else reads, or that it is not known;
-    whether machine code may do it now, as it is known, and was not before. Nothing is found out of what `may_be` says no to.
+    """Record how to write a value like `value` over a view like `view`, or that no launch record can do the write.
+
+    The record is for storages without other readers. Return whether the generated code may do the write now, by a new record. `may_be`
+    checks whether the value may be written over the view; if the check fails, nothing is recorded.
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
@@ -96,8 +98,10 @@ def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: T
 
 
 def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
-    """What machine code gives, now that it is known how. If it declines it asks Python again, who then does it without it: what was
-    learnt may be forgotten by then.
+    """Return `machine_code(*given)`, the call of a generated method whose operation has just been recorded.
+
+    If the generated method declines, it calls the fallback again. The fallback then must not record and retry, since records may have been
+    dropped meanwhile.
     """
     me = get_ident()
     try:
@@ -108,7 +112,7 @@ def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
 
 
 class Source(NamedTuple):
-    """What is written: a number, or what has this layout, in memory that holds a node of such a shape."""
+    """The value to write: a number, or a layout over a node of shape `held`."""
 
     number: float | int | None
     layout: Layout
@@ -117,7 +121,7 @@ class Source(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A write over a layout of a node of such a shape."""
+    """A write through `layout` into a node of shape `held`."""
 
     layout: Layout
     held: Shape
@@ -126,7 +130,7 @@ class Write(NamedTuple):
 
     @classmethod
     def of(cls, view: Tensor, value: Any) -> Write | None:
-        """That of a value over a view; None for what is not done by a frame."""
+        """Return the write of a value over a view; None if no launch record can do the write."""
         spec, node, kind = view.spec, view.storage.node, type(value)
         if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.passing:
             return None
@@ -144,7 +148,7 @@ class Write(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def store(self) -> tuple[Node, Node | Scalar]:
-        """The node of such a write, of nothing in memory, and what it reads."""
+        """Return the store node of the write, over empty memory, and the source read by the launch record."""
         dtype, shape, (number, layout, held, its) = self.dtype, self.layout.shape, self.source
         old = data(allocate(0), self.held, dtype)
         source: Node | Scalar = data(allocate(0), held, its)
@@ -158,19 +162,21 @@ class Write(NamedTuple):
         return Node.of(STORE, (old.size,), dtype, (old, made), (whole, through), self.layout), source
 
     def made(self, spec: Spec) -> Made:
-        """How it is done."""
+        """Return the template of the write, with its launch record."""
         frame, plan = frame_of_write(*self.store())
         low, high = self._bounds()
         return Made(spec, low=low, high=high, frame=frame, plan=plan)
 
     def _bounds(self) -> tuple[int, int]:
-        """The lowest and the highest integer that is written so, if it is one."""
+        """Return the lowest and the highest integer accepted by the launch record; (0, 0) if the value is not an integer."""
         if type(self.source.number) is not int:
             return 0, 0
         return (int(self.dtype.lowest), min(int(self.dtype.highest), LARGEST_INT)) if self.dtype.is_integer else (-EXACT, EXACT)
 
     def rule(self, numbers: Sequence[int], made: Made) -> Rule | None:
-        """How all writes of this kind are done, this one as it was `made`."""
+        """Return the size-generic template of writes of this signature; None if the write cannot be traced. `made` is the template for
+        these sizes.
+        """
         traced = Traced(numbers)
         number, layout, held, dtype = self.source
         source = Source(number, traced.layout(layout), traced.numbers(held), dtype)

@@ -1,4 +1,4 @@
-"""Seeing tensors: printed, drawn as SVG, and walked through on an HTML page."""
+"""Show tensors: print them, draw them as SVG, or walk through them on an HTML page."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ __all__ = [
     "views",
 ]
 
-# Most programs draw nothing, so what draws is loaded when it is first asked for.
+# Most programs draw nothing, so each module here is loaded at the first use of a name.
 _HOMES = {
     "Figure": ("drawing", "Figure"),
     "Page": ("html", "Page"),

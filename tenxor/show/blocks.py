@@ -1,4 +1,4 @@
-"""Tensors as pictures: a box, a row, a grid, a cube drawn layer by layer, and cubes side by side."""
+"""Draw the elements of a tensor: as a box, a row, a grid, a cube drawn layer by layer, or cubes side by side."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _BOX_HEIGHT = 34.0
 _SPACE = 3.0
 _GAP_WIDTH = 24.0
 _THICKNESS = 8.0
-_TILE = 0.94  # of the room that a tile has, so that a joint is seen between two
+_TILE = 0.94  # side of a tile in units of the grid, so that tiles are visibly separate
 _BETWEEN_LAYERS = 18.0
 _BETWEEN_BLOCKS = 40.0
 
 
 def draw_elements(elements: Elements, paint: Paint, lit: Index | None = None) -> Drawing:
-    """Draw the shown elements as their rank asks for; the one at `lit` is marked as such."""
+    """Draw the elements in the arrangement for their rank, with the element at index `lit` marked."""
     drawing = Drawing()
     if 0 in elements.shape:
         drawing.rect(0, 0, 140, _BOX_HEIGHT, fill="none", stroke=BORDER, rx=6, stroke_dasharray="4 4")
@@ -36,7 +36,7 @@ def draw_elements(elements: Elements, paint: Paint, lit: Index | None = None) ->
 
 
 class _Painter:
-    """What every part of one picture shares."""
+    """The elements, colours and box sizes of one picture."""
 
     def __init__(self, elements: Elements, paint: Paint, lit: Index | None) -> None:
         self.elements = elements
@@ -47,7 +47,7 @@ class _Painter:
         self.half_width = max(27.0, elements.label_width() / 2 + 13)
 
     def data(self, index: Index) -> dict[str, object]:
-        """Return the attributes by which the mark of an element is known."""
+        """Return the SVG attributes that identify the mark of an element: class, index and storage cell."""
         return {
             "class_": "element lit" if index == self.lit else "element",
             "data_index": ",".join(map(str, index)),
@@ -56,7 +56,7 @@ class _Painter:
 
 
 def _draw_blocks(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
-    """Draw all that shares the leading positions `prefix`: one grid or cube, or a row or column of such."""
+    """Draw the elements with leading indices `prefix`: one grid, one cube, or a row or column of smaller blocks."""
     left = painter.ndim - len(prefix)
     if left <= 2:
         _draw_grid(drawing, painter)
@@ -64,7 +64,7 @@ def _draw_blocks(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
     if left == 3:
         _draw_cube(drawing, painter, prefix)
         return
-    sideways = left % 2 == 0  # cubes stand in a row, such rows one below the other, and so on in turns
+    sideways = left % 2 == 0  # cubes form a row, rows form a column, and so on alternately
     at = 0.0
     for position in painter.elements.slots(len(prefix)):
         if position is None:
@@ -80,6 +80,7 @@ def _draw_blocks(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
 
 
 def _captioned(cube: Drawing, prefix: Index) -> Drawing:
+    """Return a cube below a caption with the leading indices, such as `[0, :, :, :]`."""
     drawing = Drawing()
     drawing.text(0, 0, f"[{', '.join([*map(str, prefix), ':', ':', ':'])}]", anchor="start", fill=MUTED)
     drawing.place(cube, 0, 16)
@@ -87,7 +88,7 @@ def _captioned(cube: Drawing, prefix: Index) -> Drawing:
 
 
 def _draw_grid(drawing: Drawing, painter: _Painter) -> None:
-    """Draw a matrix, a vector as one row without a number, or a scalar as one box."""
+    """Draw a matrix with row and column numbers, a vector as a row without a row number, or a scalar as a single box."""
     columns = painter.elements.slots(painter.ndim - 1) if painter.ndim else []
     rows = painter.elements.slots(0) if painter.ndim == 2 else []
     lefts = _starts(columns or [0], painter.box_width)
@@ -111,15 +112,18 @@ def _draw_grid(drawing: Drawing, painter: _Painter) -> None:
 
 
 def _keys(positions: Sequence[int | None]) -> list[Index | None]:
+    """Return the positions as one-element indices, with None for a gap."""
     return [None if position is None else (position,) for position in positions]
 
 
 def _starts(positions: Sequence[int | None], size: float) -> list[float]:
+    """Return the left or top edge of each box in a row of boxes of this size, gaps included."""
     sizes = [(_GAP_WIDTH if position is None else size) + _SPACE for position in positions]
     return [0.0, *accumulate(sizes)][:-1]
 
 
 def _draw_box(drawing: Drawing, painter: _Painter, index: Index, x: float, y: float) -> None:
+    """Draw an element as a rounded box with its value, top left corner at (x, y)."""
     colours = painter.paint(index)
     drawing.rect(
         x,
@@ -138,7 +142,7 @@ def _draw_box(drawing: Drawing, painter: _Painter, index: Index, x: float, y: fl
 
 
 def _draw_cube(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
-    """Draw a cube in isometric view, its layers drawn apart so that every element is seen."""
+    """Draw a cube in isometric view, with space between the layers so that no layer hides another."""
     first = len(prefix)
     layers, rows, columns = (painter.elements.slots(first + axis) for axis in range(3))
     row_starts, column_starts = _units(rows), _units(columns)
@@ -151,7 +155,7 @@ def _draw_cube(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
     def corner(row: float, column: float, top: float) -> Point:
         return (column - row) * half, (column + row) * half / 2 + top
 
-    for r, c in ((depth, 0.0), (0.0, 0.0), (0.0, breadth)):  # upright edges of the whole cube, behind it
+    for r, c in ((depth, 0.0), (0.0, 0.0), (0.0, breadth)):  # upright edges of the cube, drawn behind the layers
         drawing.line(corner(r, c, 0.0), corner(r, c, tops[-2]), stroke=FAINT, stroke_dasharray="2 4")
     for layer, top in zip(layers, tops, strict=False):
         if layer is None:
@@ -175,10 +179,12 @@ def _draw_cube(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
 
 
 def _unit(position: int | None) -> float:
+    """Return the length of a position along an axis, in tiles; a gap is shorter."""
     return 0.6 if position is None else 1.0
 
 
 def _units(positions: Sequence[int | None]) -> list[float]:
+    """Return the edges of the positions along an axis, in tiles, the far end included."""
     return [0.0, *accumulate(map(_unit, positions))]
 
 
@@ -189,6 +195,7 @@ def _label_edges(
     edge: Callable[[float], Point],
     aside: float,
 ) -> None:
+    """Write the numbers of the positions along an edge of the top layer, moved sideways by `aside`."""
     for position, start in zip(positions, starts, strict=False):
         if position is not None:
             x, y = edge(start + 0.5)
@@ -196,6 +203,7 @@ def _label_edges(
 
 
 def _draw_tile(drawing: Drawing, painter: _Painter, index: Index, tile: Sequence[Point]) -> None:
+    """Draw an element as a flat tile with two visible sides; `tile` is its top face: back, right, front and left corner."""
     back, right, front, left = tile
     colours = painter.paint(index)
 

@@ -1,4 +1,4 @@
-"""SVG written by hand: shapes and text that know how much room they take, and the figure made of them."""
+"""SVG drawings: shapes and text with their bounding boxes, and the finished figure."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def text_width(text: str, size: float) -> float:
 
 
 def escape(text: str) -> str:
-    """Make a text fit to stand in XML or HTML, in quotes too; what XML cannot hold at all becomes U+FFFD."""
+    """Escape a text for XML or HTML, inside quotes too; replace characters forbidden in XML by U+FFFD."""
     return html.escape(_NOT_XML.sub("\ufffd", text))
 
 
 def number(value: float) -> str:
-    """Write a coordinate with at most two decimals."""
+    """Format a coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def attributes(pairs: dict[str, object]) -> str:
-    """Write XML attributes: underscores become dashes, numbers are shortened, None is left out."""
+    """Format XML attributes: underscores in names become dashes, floats are shortened, and None values are left out."""
     return "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(number(v) if isinstance(v, float) else str(v))}"'
         for name, v in pairs.items()
@@ -45,7 +45,7 @@ def attributes(pairs: dict[str, object]) -> str:
 
 
 class Drawing:
-    """Marks in local coordinates, with the box that holds all of them."""
+    """SVG marks in local coordinates, with their bounding box."""
 
     def __init__(self) -> None:
         self._marks: list[str] = []
@@ -53,39 +53,43 @@ class Drawing:
 
     @property
     def box(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom of all marks."""
+        """The bounding box of the marks: left, top, right and bottom."""
         return self._box or (0.0, 0.0, 0.0, 0.0)
 
     @property
     def width(self) -> float:
+        """The width of the bounding box."""
         return self.box[2] - self.box[0]
 
     @property
     def height(self) -> float:
+        """The height of the bounding box."""
         return self.box[3] - self.box[1]
 
     def marks(self) -> Iterator[str]:
+        """Yield the marks as SVG elements, in the order in which they were added."""
         yield from self._marks
 
     def _cover(self, left: float, top: float, right: float, bottom: float) -> None:
+        """Extend the bounding box to this rectangle."""
         old = self._box or (left, top, right, bottom)
         self._box = (min(old[0], left), min(old[1], top), max(old[2], right), max(old[3], bottom))
 
     def rect(self, x: float, y: float, width: float, height: float, tip: str | None = None, **style: object) -> None:
-        """Add a rectangle; `tip` shows when the pointer rests on it."""
+        """Add a rectangle, with `tip` as a tooltip."""
         self._cover(x, y, x + width, y + height)
         place = attributes({"x": float(x), "y": float(y), "width": float(width), "height": float(height)})
         self._marks.append(f"<rect{place}{attributes(style)}{_close('rect', tip)}")
 
     def polygon(self, points: Sequence[Point], tip: str | None = None, **style: object) -> None:
-        """Add a filled polygon."""
+        """Add a filled polygon, with `tip` as a tooltip."""
         xs, ys = zip(*points, strict=True)
         self._cover(min(xs), min(ys), max(xs), max(ys))
         corners = " ".join(f"{number(x)},{number(y)}" for x, y in points)
         self._marks.append(f'<polygon points="{corners}"{attributes(style)}{_close("polygon", tip)}')
 
     def curve(self, start: Point, end: Point, **style: object) -> None:
-        """Add a line that leaves `start` and reaches `end` upright."""
+        """Add a curve from `start` to `end` that is vertical at both ends."""
         (x0, y0), (x1, y1) = start, end
         self._cover(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
         middle = (y0 + y1) / 2
@@ -110,7 +114,7 @@ class Drawing:
         font: str = MONO,
         **style: object,
     ) -> None:
-        """Add one line of text whose middle height is at `y`."""
+        """Add a line of text, vertically centred on `y`."""
         width = text_width(text, size)
         left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
         self._cover(left, y - size * 0.6, left + width, y + size * 0.6)
@@ -120,7 +124,7 @@ class Drawing:
         self._marks.append(f"<text{looks}>{escape(text)}</text>")
 
     def place(self, other: Drawing, x: float, y: float, **style: object) -> None:
-        """Add another drawing with the top left corner of its box at (x, y)."""
+        """Add the marks of another drawing, with the top left corner of its box at (x, y)."""
         left, top, right, bottom = other.box
         self._cover(x, y, x + right - left, y + bottom - top)
         move = f"translate({number(x - left)} {number(y - top)})"
@@ -128,11 +132,12 @@ class Drawing:
 
 
 def _close(tag: str, tip: str | None) -> str:
+    """Return the end of an SVG element, with a tooltip if `tip` is not None."""
     return "/>" if tip is None else f"><title>{escape(tip)}</title></{tag}>"
 
 
 class Figure:
-    """A finished picture; notebooks show it by themselves.
+    """A finished picture, displayed by notebooks.
 
     >>> import tenxor as tx
     >>> figure = tx.show.tensor(tx.arange(3))
@@ -166,12 +171,12 @@ class Figure:
         return f"Figure({len(self._svg):,} characters of SVG; save(path) writes them)"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the SVG to a file, whole or not at all; raise OSError where that fails."""
+        """Write the SVG to a file, whole or not at all. Raise OSError if writing fails."""
         write_whole(path, self._svg)
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file so that a reader finds the old content or the new, never a part."""
+    """Write a text file atomically: a reader finds the old content or the new, never a part."""
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:

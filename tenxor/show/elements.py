@@ -1,4 +1,4 @@
-"""The elements that a figure shows: their indices, values and cells, and the colour each cell has."""
+"""The elements shown in a figure: indices, values and storage cells, and the colour of each cell."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INDEX_SIZE = 9.5
 
 
 class Element(NamedTuple):
-    """One element: its value as short text, and the number of its storage cell."""
+    """An element: the value as short text, and the number of the storage cell."""
 
     label: str
     cell: int
@@ -35,7 +35,7 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The shown elements of a tensor in row-major order, and where some are left out."""
+    """The shown elements of a tensor by index, in row-major order, with the shown positions of each axis."""
 
     shape: tuple[int, ...]
     runs: tuple[Runs, ...]
@@ -43,7 +43,10 @@ class Elements:
 
     @classmethod
     def read(cls, t: ShownTensor, edges: Sequence[int], limit: int, keep: Sequence[int] | None = None) -> Elements:
-        """Read the elements to show, about `limit` at most, and nothing else."""
+        """Read the elements to show, about `limit` at most, and no others.
+
+        `edges` are the positions to show at either end of each axis, and `keep` is an index to show in any case.
+        """
         shape = tuple(t.shape)
         runs = shorten(shape, edges, limit, keep)
         values = read_values(t, runs).ravel().tolist()
@@ -55,15 +58,15 @@ class Elements:
         return cls(shape, runs, items)
 
     def slots(self, axis: int) -> list[int | None]:
-        """Return the shown positions of one axis, None for a gap."""
+        """Return the shown positions of an axis, with None for a gap."""
         return with_gaps(self.runs[axis], self.shape[axis])
 
     def label_width(self) -> float:
-        """Return the room that the longest value needs."""
+        """Return the width of the longest value, in pixels."""
         return max((text_width(item.label, VALUE_SIZE) for item in self.items.values()), default=0.0)
 
     def in_order(self) -> list[Index | None]:
-        """Return the indices in row-major order, with None where elements between two are left out."""
+        """Return the indices in row-major order, with None for omitted elements between two indices."""
         result: list[Index | None] = []
         expected = 0
         for index in self.items:
@@ -77,13 +80,13 @@ class Elements:
         return result
 
     def tip(self, index: Index) -> str:
-        """Return the line that tells all about one element."""
+        """Return a tooltip for an element: index, value and storage cell."""
         item = self.items[index]
         return f"[{', '.join(map(str, index))}] = {item.label}, in cell {item.cell}"
 
 
 class Colours(NamedTuple):
-    """How one box is painted."""
+    """The colours of a box: background, text and border."""
 
     fill: str
     ink: str
@@ -91,7 +94,7 @@ class Colours(NamedTuple):
 
 
 class Ramp:
-    """The colours of storage cells: an even ramp over the cells that a figure shows."""
+    """The colours of storage cells, evenly spaced over the cells shown in a figure."""
 
     def __init__(self, cells: Iterable[int]) -> None:
         order = sorted(set(cells))
@@ -99,7 +102,7 @@ class Ramp:
         self._place = {cell: rank / last for rank, cell in enumerate(order)}
 
     def of(self, cell: int) -> Colours:
-        """Return the colours of a cell and of every element that lives in it."""
+        """Return the colours of a cell and of the elements stored in it."""
         fill = tint(self._place[cell])
         return Colours(fill, INK, darker(fill, 0.12))
 
@@ -109,7 +112,7 @@ class Ramp:
 
 
 class Spotlight:
-    """One lit element among plain ones."""
+    """Colours to highlight the element at a given index."""
 
     def __init__(self, index: Index) -> None:
         self.index = index

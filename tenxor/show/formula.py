@@ -1,15 +1,18 @@
-"""How an index becomes a cell: offset and strides, tables of gathered axes, or a chain of views."""
+"""The formula from index to storage cell: offset and strides, offset tables of gathered axes, or a view chain."""
 
 from __future__ import annotations
 
 from ..layout import Layout
 
-#: What an axis adds to the sum that an index makes: a stride for each step, or one number per position.
+#: The term of an axis in the sum for an index: a stride, or a list with one offset per position.
 Term = int | list[int]
 
 
 def terms_of(layout: Layout) -> list[Term]:
-    """Return what each axis adds to the layout's own sum: the cell, or for a chain a number in its base."""
+    """Return the term of each axis in the sum for an index: the stride, or the offset table as a list.
+
+    The sum is the storage cell, or for a view chain the flat index into the base view.
+    """
     tables = layout.tables or (None,) * len(layout.shape)
     return [
         stride if table is None else table.offsets.tolist()
@@ -18,7 +21,7 @@ def terms_of(layout: Layout) -> list[Term]:
 
 
 def describe_place(layout: Layout) -> str:
-    """Say where the elements of a view live.
+    """Describe how the elements of a view are stored: strides and offset, or the depth of a view chain.
 
     >>> describe_place(Layout.contiguous((2, 3)))
     'strides (3, 1) · offset 0'

@@ -1,4 +1,4 @@
-"""Numbers over time: what a training printed, as a picture, or in one line of text."""
+"""Curves of numbers over time, such as training losses: as a picture, or as a line of text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def curves_figure(curves: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Figure:
-    """Draw numbers over the steps at which they came, one line for each name; on a logarithmic scale if `log` is set.
+    """Draw numbers over their step, one line for each name; on a logarithmic scale if `log` is set.
 
-    What is not finite, or not positive on that scale, is left out. Raises ArgumentError if nothing is left.
+    Numbers that are not finite, or not positive on a logarithmic scale, are left out. Raises ArgumentError if no number is left.
 
     >>> import tenxor as tx
     >>> "loss" in tx.show.curves({"loss": [2.0, 1.0, 0.5]}).svg
@@ -54,7 +54,7 @@ def curves_figure(curves: Mapping[str, Sequence[float]], title: str = "", log: b
 
 
 def spark(values: Sequence[float], width: int = 40) -> str:
-    """Numbers as one line of bars, each the mean of some that follow one another.
+    """Return numbers as a line of at most `width` bars, each the mean of consecutive numbers. Numbers that are not finite are left out.
 
     >>> import tenxor as tx
     >>> tx.show.spark([0, 1, 2, 3, 2, 1, 0])
@@ -71,11 +71,12 @@ def spark(values: Sequence[float], width: int = 40) -> str:
 
 
 def _height(y: float, log: bool) -> float:
+    """Return the height of a number in the picture: the number, or its logarithm; NaN if the logarithm does not exist."""
     return y if not log else log10(y) if 0.0 < y < float("inf") else float("nan")
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers within a range, a few of them."""
+    """Return a few round numbers within a range."""
     step = 10.0 ** floor(log10((high - low) / 2))
     step *= next((m for m in (1, 2, 5) if (high - low) / (step * m) <= 5), 10)
     first = -floor(-low / step)
@@ -83,7 +84,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """At most a few hundred of them, with the last."""
+    """Return a subset of the points, a few hundred at most, with the last point."""
     every = max(1, len(points) // 400)
     found = list(points[::every])
     return found if not points or found[-1] == points[-1] else [*found, points[-1]]

@@ -1,4 +1,4 @@
-"""Tensors as HTML: the page that walks an index to its cell, and what a notebook shows of a tensor."""
+"""Tensors as HTML: an interactive page from an index to its storage cell, and the display of a tensor in notebooks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .walk import page_source
 _MOST_ELEMENTS = 65_536
 _FRAME_HEIGHT = 640
 
-# A notebook's own style sheet reaches into our tables, so each element says what it looks like.
+# A notebook's style sheet also applies to these tables, so each element carries a complete style.
 _TABLE = "border-collapse:separate;border-spacing:0;margin:6px 0 12px"
 _CELL = f"padding:2px 8px;text-align:right;font-family:{escape(MONO)};white-space:pre"
 _HEAD = "padding:2px 8px;text-align:right;font-weight:400;font-size:11px;opacity:.6"
@@ -40,7 +40,7 @@ _GAP_LINE = f'<div style="{_CAPTION}">…</div>'
 
 
 class Page:
-    """A finished HTML document that needs nothing outside itself; notebooks show it in a frame.
+    """A finished HTML document without external resources, displayed by notebooks in a frame.
 
     >>> import tenxor as tx
     >>> page = tx.show.slider(tx.arange(3))
@@ -64,22 +64,25 @@ class Page:
         return f"Page({len(self._html):,} characters of HTML; save(path) writes them)"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the document to a file, whole or not at all; raise OSError where that fails."""
+        """Write the document to a file, whole or not at all. Raise OSError if writing fails."""
         write_whole(path, self._html)
 
 
 def slider_page(t: ShownTensor, title: str | None = None) -> Page:
-    """Make a page whose sliders walk an index through shape, strides and offset to its storage cell.
+    """Make a page with sliders that walk an index through shape, strides and offset to its storage cell.
 
-    The page shows the formula with the numbers put in, and lights the element in the tensor and its cell in
-    the storage. Gathered axes and chains of views are walked as well.
+    The page shows the formula with the numbers filled in, and highlights the element in the tensor and its cell in the storage. Gathered
+    axes and view chains are supported.
 
-    Args: t: a tensor of any rank and dtype with 1 to 65,536 elements, all of which are read. title: the heading; by
-        default the shape and dtype.
+    Args:
+        t: a tensor of any rank and dtype with 1 to 65,536 elements. Every element is read.
+        title: the heading; by default the shape and dtype.
 
-    Returns: A `Page`: notebooks show it, `save(path)` writes it.
+    Returns:
+        A `Page`: notebooks display it, `save(path)` writes it.
 
-    Raises: ArgumentError: the tensor has no elements, or too many.
+    Raises:
+        ArgumentError: the tensor has no elements, or too many.
 
     >>> import tenxor as tx
     >>> "<script" in tx.show.slider(tx.reshape(tx.arange(6), (2, 3))).html
@@ -109,9 +112,9 @@ def slider_page(t: ShownTensor, title: str | None = None) -> Page:
 
 
 def repr_html(t: ShownTensor) -> str:
-    """Return what a notebook shows of a tensor: header, numbers and the strip of its storage.
+    """Return the display of a tensor in notebooks, as HTML: header, numbers and storage strip.
 
-    Large tensors are shortened, and only what is shown is read.
+    Large tensors are shortened, and only the shown elements are read.
 
     >>> import tenxor as tx
     >>> "Tensor (2, 3) int64" in tx.show.repr_html(tx.reshape(tx.arange(6), (2, 3)))
@@ -130,7 +133,7 @@ def repr_html(t: ShownTensor) -> str:
 
 
 class _Numbers:
-    """The shown numbers of a tensor: a table for each matrix, headed by its place if there are several."""
+    """The numbers of a tensor as HTML tables, one for each matrix; several matrices are captioned with their leading indices."""
 
     def __init__(self, t: ShownTensor, runs: Sequence[Runs]) -> None:
         texts = write_numbers(read_values(t, runs), t.dtype.name)
@@ -139,7 +142,7 @@ class _Numbers:
         self.outer = max(len(t.shape) - 2, 0)
 
     def tables(self, prefix: tuple[int, ...] = ()) -> Iterator[str]:
-        """Write all tables whose place begins with `prefix`."""
+        """Yield the HTML of each table whose leading indices begin with `prefix`."""
         if len(prefix) == self.outer:
             yield self._table(prefix)
             return
@@ -147,6 +150,7 @@ class _Numbers:
             yield _GAP_LINE if position is None else "".join(self.tables((*prefix, position)))
 
     def _table(self, prefix: tuple[int, ...]) -> str:
+        """Return the HTML table of the matrix, row or number at the leading indices `prefix`."""
         rows = self.slots[-2] if len(self.slots) > 1 else None
         columns = self.slots[-1] if self.slots else None
         place = ", ".join([*map(str, prefix), ":", ":"])
@@ -165,8 +169,10 @@ class _Numbers:
         return f'{caption}<table style="{_TABLE}">{"".join(lines)}</table>'
 
     def _text(self, index: tuple[int | None, ...]) -> str:
+        """Return the text of an element, escaped; an ellipsis in a gap."""
         return "…" if None in index else escape(self.texts[cast("tuple[int, ...]", index)])
 
 
 def _name(position: int | None) -> str:
+    """Return the text of a position; an ellipsis for a gap."""
     return "…" if position is None else str(position)

@@ -1,4 +1,4 @@
-"""How far a long loop is, and what it tells on the way: a bar in a terminal, a picture that grows in a notebook, lines elsewhere."""
+"""Progress of a long loop, and numbers reported in it: a bar in a terminal, a growing picture in a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..errors import ArgumentError, described
 from .history import curves_figure
 
 T = TypeVar("T")
-OFTEN, DRAWN, SELDOM = 0.1, 1.0, 10.0  # seconds from one time to the next that a bar, a picture, a line is shown
+OFTEN, DRAWN, SELDOM = 0.1, 1.0, 10.0  # seconds between updates of a bar, a picture, and lines
 
 
 class Progress(Generic[T]):
-    """The same things one after another, showing how many there were and how long the rest will take.
+    """An iterable over `items` with a display of the progress and the estimated time left.
 
-    In a terminal that is a bar, of `rich` or of `tqdm` where one of them is installed (`pip install rich`); in a
-    notebook a picture of what was told so far (`tx.show.curves`), drawn again each second; elsewhere, such as in a file, plain
-    lines, one every ten seconds and one at the end. It is written to `file`, by default standard error.
+    In a terminal the display is a bar by `rich`, or else `tqdm`, if one of them is installed (`pip install rich`). In a notebook it is a
+    picture of the numbers reported so far (`tx.show.curves`), redrawn every second. Elsewhere, such as in a file, it consists of plain
+    lines, one every ten seconds and one at the end. The output goes to `file`, by default standard error.
 
-    `total` is how many there are, `start` of them before; by default as many as `items` has, if it tells. `curves` has all
-    that was told, by name. Raises ArgumentError for what cannot be walked through.
+    `total` is the number of items, including `start` items done earlier; by default it is `start` plus the length of `items`, if known.
+    `curves` has the reported numbers, by name. Raises ArgumentError if `items` cannot be iterated over.
 
     >>> import tenxor as tx
     >>> steps = tx.show.progress(range(3), "learning")
@@ -49,7 +49,7 @@ class Progress(Generic[T]):
         self._first = start
 
     def tell(self, **numbers: SupportsFloat) -> None:
-        """Note numbers of this step, by name; tensors of one element are read."""
+        """Report numbers of the current step, by name. A tensor must have one element."""
         for name, number in numbers.items():
             self.curves.setdefault(name, []).append(float(number))
 
@@ -64,15 +64,15 @@ class Progress(Generic[T]):
                 if now - last >= shown.pause:
                     last = now
                     shown.update()
-        finally:  # also where the loop is left early
+        finally:  # also if the loop ends early
             shown.close()
 
     def told(self) -> str:
-        """The last number of each name."""
+        """Return the last reported number of each name, as text."""
         return ", ".join([f"{name} {numbers[-1]:.4g}" for name, numbers in self.curves.items()])
 
     def line(self) -> str:
-        """All in one line."""
+        """Return the progress as a line of text: count, reported numbers, time spent and time left."""
         spent = perf_counter() - self._begun
         parts = [f"{self.done}/{self.total}" if self.total else str(self.done), self.told(), f"{_time(spent)}"]
         new = self.done - self._first
@@ -82,7 +82,7 @@ class Progress(Generic[T]):
 
 
 class Shown(Protocol):
-    """One way to show it, which does so again every `pause` seconds."""
+    """A display of the progress, updated every `pause` seconds."""
 
     pause: float
 
@@ -92,6 +92,8 @@ class Shown(Protocol):
 
 
 class _Lines:
+    """A display by plain lines in a file."""
+
     pause = SELDOM
 
     def __init__(self, progress: Progress[Any]) -> None:
@@ -104,6 +106,8 @@ class _Lines:
 
 
 class _Rich:
+    """A display by a bar of `rich`."""
+
     pause = OFTEN
 
     def __init__(self, progress: Progress[Any], rich: Any) -> None:
@@ -124,6 +128,8 @@ class _Rich:
 
 
 class _Tqdm:
+    """A display by a bar of `tqdm`."""
+
     pause = OFTEN
 
     def __init__(self, progress: Progress[Any], tqdm: Any) -> None:
@@ -142,6 +148,8 @@ class _Tqdm:
 
 
 class _Picture:
+    """A display by a picture in a notebook, updated in place."""
+
     pause = DRAWN
 
     def __init__(self, progress: Progress[Any], display: Callable[..., Any]) -> None:
@@ -149,6 +157,7 @@ class _Picture:
         self.handle = display(self._seen(), display_id=True)
 
     def _seen(self) -> Any:
+        """Return the curves as a figure, or a line of text before any number is reported."""
         line, curves = self.progress.line(), self.progress.curves
         return curves_figure(curves, line) if _can_be_drawn(curves) else line
 
@@ -159,7 +168,8 @@ class _Picture:
 
 
 def _way_to_show(progress: Progress[Any]) -> Shown:
-    interactive = sys.modules.get("IPython")  # who runs in it has loaded it
+    """Return a display for the present surroundings: notebook, terminal or file."""
+    interactive = sys.modules.get("IPython")  # loaded if the program runs in IPython
     if interactive is not None and hasattr(interactive.get_ipython(), "kernel"):
         return _Picture(progress, sys.modules["IPython.display"].display)
     if progress.file.isatty():
@@ -175,10 +185,12 @@ def _way_to_show(progress: Progress[Any]) -> Shown:
 
 
 def _can_be_drawn(curves: Mapping[str, list[float]]) -> bool:
+    """Return whether a curve has a finite number."""
     return any(isfinite(y) for its in curves.values() for y in its)
 
 
 def _time(seconds: float) -> str:
+    """Return a duration as short text."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

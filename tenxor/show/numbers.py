@@ -1,4 +1,4 @@
-"""Numbers as text: a whole array at one precision, or one value in little room."""
+"""Numbers as text: a whole array at a common precision, or a single value in little space."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRECISION = 8
 
 
 def element_format(fmt: Format) -> Callable[[Any], str]:
-    """Return the function that writes one element as `fmt` says; it raises ArgumentError where that fails."""
+    """Return a function that formats an element by `fmt`, and raises ArgumentError if the element does not fit the format."""
     write = _writer(fmt)
 
     def checked(value: Any) -> str:
@@ -33,6 +33,7 @@ def element_format(fmt: Format) -> Callable[[Any], str]:
 
 
 def _writer(fmt: Format) -> Callable[[Any], str]:
+    """Return a function that formats an element by `fmt`: a printf format, a template, a format spec or a function."""
     if not isinstance(fmt, str):
         return fmt
     if "%" in fmt.rstrip("%"):  # a closing % alone is the percent type of a format spec
@@ -43,10 +44,10 @@ def _writer(fmt: Format) -> Callable[[Any], str]:
 
 
 def write_numbers(values: Array, dtype: str) -> list[str]:
-    """Write every element, in row-major order, all of them in the same width.
+    """Format the elements in row-major order, in equal width.
 
-    Each float has the fewest digits that tell it apart from its neighbours in the dtype, at most eight
-    decimals, and all points stand in one column; where that says too little, all change to powers of ten.
+    Each float has the fewest digits needed to distinguish it from its neighbours in the dtype, with at most eight decimals, and decimal
+    points are aligned. If this precision is not enough, floats are written with exponents.
     """
     flat = values.ravel()
     if dtype == "bfloat16":
@@ -58,6 +59,7 @@ def write_numbers(values: Array, dtype: str) -> list[str]:
 
 
 def _write_floats(values: Array) -> list[str]:
+    """Format floats with aligned decimal points, or with exponents if a magnitude is too large or too small."""
     finite = values[np.isfinite(values)]
     plain = [np.format_float_positional(value, _PRECISION, trim=".") for value in finite]
     decimals = _most_decimals(plain)
@@ -69,7 +71,7 @@ def _write_floats(values: Array) -> list[str]:
 
 
 def _write_complex(values: Array) -> list[str]:
-    """Write real and imaginary parts each as floats, with the sign of the imaginary one between them."""
+    """Format real and imaginary parts as two arrays of floats, with the sign of the imaginary part in between."""
     reals, imags = _write_floats(values.real), _write_floats(np.abs(values.imag))
     width, widest = (max(map(len, texts), default=0) for texts in (reals, imags))
     signs = np.where(np.signbit(values.imag), "-", "+")
@@ -80,10 +82,12 @@ def _write_complex(values: Array) -> list[str]:
 
 
 def _most_decimals(texts: list[str]) -> int:
+    """Return the largest number of decimals in the texts."""
     return max((len(text.partition(".")[2]) for text in texts), default=0)
 
 
 def _needs_exponent(finite: Array, plain: list[str], decimals: int) -> bool:
+    """Return whether floats span too large a range of magnitudes for positional notation."""
     magnitudes = np.abs(finite[finite != 0]).astype(np.float64)
     if not magnitudes.size:
         return False
@@ -95,7 +99,7 @@ def _needs_exponent(finite: Array, plain: list[str], decimals: int) -> bool:
 
 
 def _write_positional(value: Any, decimals: int) -> str:
-    """Write a float as short as it may be, with blanks after it so that the points of a column agree."""
+    """Format a float as short as possible, padded on the right so that decimal points are aligned."""
     if not np.isfinite(value):
         return str(float(value))
     text = np.format_float_positional(value, decimals, trim=".")
@@ -103,6 +107,7 @@ def _write_positional(value: Any, decimals: int) -> str:
 
 
 def _write_scientific(value: Any, decimals: int) -> str:
+    """Format a float with an exponent and this number of decimals."""
     if not np.isfinite(value):
         return str(float(value))
     mantissa, exponent = np.format_float_scientific(value, decimals, trim=".").split("e")
@@ -110,7 +115,7 @@ def _write_scientific(value: Any, decimals: int) -> str:
 
 
 def _shortest_bfloat16(values: Array) -> Array:
-    """Replace bfloat16 values, read as float32, by the doubles of fewest digits that round to them."""
+    """Replace bfloat16 values, read as float32, by the doubles with the fewest digits that round to them."""
     result = values.astype(np.float64)
     pending = np.isfinite(values)
     for digits in range(1, 5):  # four significant digits always suffice for eight bits of precision
@@ -122,6 +127,7 @@ def _shortest_bfloat16(values: Array) -> Array:
 
 
 def _round_to_bfloat16(values: Array) -> Array:
+    """Round values to bfloat16, to nearest with ties to even, and return them as float32."""
     with np.errstate(over="ignore"):
         bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
     half = np.uint64(0x7FFF) + ((bits >> np.uint64(16)) & np.uint64(1))
@@ -129,7 +135,7 @@ def _round_to_bfloat16(values: Array) -> Array:
 
 
 def write_short(value: Any) -> str:
-    """Write one value in at most nine characters or so, for a cell of a figure."""
+    """Format a value in about nine characters at most, for a cell of a figure."""
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int):

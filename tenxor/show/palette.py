@@ -1,4 +1,4 @@
-"""The colours of every figure: quiet paper, dark ink, and an even ramp of hues for the cells of a storage."""
+"""The colours of figures: white paper, dark ink, and an even ramp of hues for storage cells."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ PLAIN = "#e6ebf5"
 LIT = "#d6336c"
 LIT_INK = "#ffffff"
 
-#: The ramp runs from blue over green to orange, at one lightness, so that dark numbers read on all of it.
+#: The ramp runs from blue over green to orange at constant lightness, so dark numbers are legible everywhere.
 _FIRST_HUE, _LAST_HUE = 275.0, 40.0
 
 
 def tint(position: float) -> str:
-    """Return the fill of a cell, by its place in the storage from 0 to 1."""
+    """Return the fill colour of a cell, for its relative position in the storage from 0 to 1."""
     return _oklch(0.885, 0.072, _hue(position))
 
 
 def stroke(position: float) -> str:
-    """Return the strong colour of the same hue, for lines."""
+    """Return a strong colour for lines, of the same hue as `tint(position)`."""
     return _oklch(0.64, 0.125, _hue(position))
 
 
@@ -35,6 +35,7 @@ def darker(colour: str, amount: float) -> str:
 
 
 def _hue(position: float) -> float:
+    """Return the hue, in degrees, for a relative position from 0 to 1."""
     return _FIRST_HUE + (_LAST_HUE - _FIRST_HUE) * position
 
 
@@ -53,5 +54,6 @@ def _oklch(lightness: float, chroma: float, hue: float) -> str:
 
 
 def _gamma(channel: float) -> float:
+    """Convert a linear channel to sRGB; values outside 0 to 1 are clipped."""
     channel = min(max(channel, 0.0), 1.0)
     return 12.92 * channel if channel <= 0.0031308 else float(1.055 * channel ** (1 / 2.4) - 0.055)

@@ -1,4 +1,4 @@
-"""What showing asks of a tensor, and how it reads no more of a large one than it shows."""
+"""The interface of a tensor needed for display, and partial reads: of a large tensor only the shown elements are read."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ..layout import Layout
 Array = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]
 
-#: The shown positions of one axis, as runs of neighbours; a gap lies between two runs.
+#: The shown positions of one axis, as runs of consecutive positions, with a gap between two runs.
 Runs = tuple[range, ...]
 
 
 class ShownDType(Protocol):
-    """A dtype: only its name is shown."""
+    """A dtype: only its name is used."""
 
     @property
     def name(self) -> str: ...
 
 
 class ShownStorage(Protocol):
-    """The one-dimensional memory; its size counts elements."""
+    """The one-dimensional storage of a tensor, with `size` elements."""
 
     @property
     def size(self) -> int: ...
 
 
 class ShownTensor(Protocol):
-    """All that this package needs of a tensor: basic indexing gives views, reading gives a NumPy array."""
+    """The interface of a tensor needed for display: basic indexing returns views, `to_numpy` returns a NumPy array."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -50,29 +50,29 @@ class ShownTensor(Protocol):
 
 
 def check_tensor(op: str, t: object) -> None:
-    """Raise DTypeError for what is no tensor."""
+    """Raise DTypeError, naming the operation `op`, if `t` is not a tensor."""
     if not hasattr(t, "layout"):
         raise DTypeError(f"{op}: takes a tensor, not {described(t)}; make one with tx.asarray")
 
 
 def header(t: ShownTensor) -> str:
-    """Return the line that names a tensor: its shape and dtype."""
+    """Return a line with the shape and dtype of a tensor."""
     return f"Tensor {tuple(t.shape)} {t.dtype.name}"
 
 
 def everything(shape: Sequence[int]) -> tuple[Runs, ...]:
-    """Return the runs that show every position of every axis."""
+    """Return runs that cover every position of every axis."""
     return tuple((range(size),) for size in shape)
 
 
 def shorten(
     shape: Sequence[int], edges: Sequence[int], limit: int, keep: Sequence[int] | None = None
 ) -> tuple[Runs, ...]:
-    """Choose which positions of each axis to show.
+    """Choose the positions of each axis to show.
 
-    An axis longer than twice its edge (and one) shows that many positions at either end. While more than
-    `limit` elements are left, the axis that shows most loses another pair, the outermost first. The positions
-    of the index `keep` are shown whatever else is not.
+    An axis longer than twice its edge plus one shows `edge` positions at either end. While more than `limit` elements would be shown, the
+    axis with the most shown positions loses one at either end, the outermost axis first. The positions of the index `keep` are always
+    shown.
     """
     edges = list(edges)
 
@@ -92,6 +92,7 @@ def shorten(
 
 
 def _runs(size: int, edge: int, keep: int | None) -> Runs:
+    """Return the shown positions of an axis: `edge` at either end, and `keep` unless None."""
     if size <= 2 * edge + 1:
         return (range(size),)
     positions = {*range(max(edge, 1)), *range(size - edge, size)}
@@ -101,7 +102,7 @@ def _runs(size: int, edge: int, keep: int | None) -> Runs:
 
 
 def runs_of(positions: Sequence[int]) -> Runs:
-    """Group rising positions into runs of neighbours."""
+    """Group ascending positions into runs of consecutive positions."""
     breaks = [i + 1 for i, (a, b) in enumerate(pairwise(positions)) if b != a + 1]
     bounds = [0, *breaks, len(positions)]
     return tuple(range(positions[a], positions[b - 1] + 1) for a, b in pairwise(bounds) if b > a)
@@ -113,7 +114,7 @@ def positions_of(runs: Runs) -> list[int]:
 
 
 def with_gaps(runs: Runs, size: int) -> list[int | None]:
-    """Return the shown positions of an axis of `size` positions, with None where some are left out."""
+    """Return the shown positions of an axis with `size` positions, with None for each gap."""
     result: list[int | None] = []
     for run in runs:
         if result and run:
@@ -125,21 +126,22 @@ def with_gaps(runs: Runs, size: int) -> list[int | None]:
 
 
 def is_whole(shape: Sequence[int], runs: Sequence[Runs]) -> bool:
-    """Tell whether the runs leave nothing out."""
+    """Return whether the runs cover every element."""
     return all(sum(map(len, axis)) == size for size, axis in zip(shape, runs, strict=True))
 
 
 def read_values(t: ShownTensor, runs: Sequence[Runs]) -> Array:
-    """Read the shown elements, and no others, as a new array with one axis per axis of the tensor."""
+    """Return the shown elements as a new array with one axis per axis of the tensor; read nothing else."""
     return _read(t, runs, lambda view: view.to_numpy())
 
 
 def read_offsets(t: ShownTensor, runs: Sequence[Runs]) -> Offsets:
-    """Return the storage cell of every shown element, as an array like that of `read_values`."""
+    """Return the storage cell of every shown element, as an array with one axis per axis of the tensor."""
     return _read(t, runs, lambda view: np.asarray(view.layout.offsets(), dtype=np.int64))
 
 
 def _read(t: ShownTensor, runs: Sequence[Runs], read: Callable[[ShownTensor], Array]) -> Array:
+    """Return `read(view)` for the shown elements, joined from one view for each combination of runs."""
     if is_whole(t.shape, runs):
         return read(t).reshape(t.shape)
 
@@ -154,7 +156,7 @@ def _read(t: ShownTensor, runs: Sequence[Runs], read: Callable[[ShownTensor], Ar
 
 
 def check_index(index: Sequence[int], shape: Sequence[int], name: str) -> tuple[int, ...]:
-    """Return the index counted from the front, or raise IndexOutOfRange naming the figure and the axis."""
+    """Return the index with negative positions counted from the front. Raise IndexOutOfRange, naming the figure and the axis."""
     if len(index) != len(shape):
         raise IndexOutOfRange(
             f"{name}: index {tuple(index)} has {len(index)} entries, but shape {tuple(shape)} has "

@@ -1,4 +1,4 @@
-"""The storage as a strip of cells, and lines from the elements of a view to the cells they live in."""
+"""A storage as a strip of cells, with lines from the elements of a view to their cells."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _SHOWN_WHOLE = 32
 
 
 def cells_to_show(size: int, used: Iterable[int]) -> list[int | None]:
-    """Choose the cells to show: all of a short storage, else the used ones and both ends; None is a gap."""
+    """Choose the cells to show, with None for a gap: every cell of a short storage, else the used cells and both ends."""
     if size <= _SHOWN_WHOLE:
         return list(range(size))
     result: list[int | None] = [0]
     for before, after in pairwise(sorted({*used, 0, size - 1})):
         if after > before + 2:
             result.append(None)
-        elif after == before + 2:  # a gap would take the room of the one cell that it hides
+        elif after == before + 2:  # a gap would take as much space as the single cell it hides
             result.append(before + 1)
         result.append(after)
     return result
 
 
 def draw_strip(size: int, views: Sequence[Elements], names: Sequence[str] = ("elements",)) -> Drawing:
-    """Draw a storage of `size` cells, the elements of one view over it and those of a second under it."""
+    """Draw a storage of `size` cells, with the elements of the first view above and those of the second view below."""
     return _Strip(size, views).draw(names)
 
 
 class _Strip:
-    """The shown cells of one storage and the views drawn over and under it."""
+    """The shown cells of a storage, and the views drawn above and below."""
 
     def __init__(self, size: int, views: Sequence[Elements]) -> None:
         self.size = size
@@ -50,6 +50,7 @@ class _Strip:
         self.width = max([36.0, numbers, *indices, *(view.label_width() + 12 for view in views)])
 
     def draw(self, names: Sequence[str]) -> Drawing:
+        """Draw the lines, the cells, the elements of each view, and captions with the views' names."""
         drawing = Drawing()
         lefts = self._lefts(self.cells)
         middles = {
@@ -75,14 +76,16 @@ class _Strip:
         return drawing
 
     def _lefts(self, slots: Sequence[object]) -> list[float]:
-        """Return the left ends of boxes, or gaps, that stand side by side about x = 0."""
+        """Return the left edges of boxes and gaps side by side, centred on x = 0."""
         sizes = [(_GAP_WIDTH if slot is None else self.width) + _SPACE for slot in slots]
         return [end - (sum(sizes) - _SPACE) / 2 for end in [0.0, *accumulate(sizes)][:-1]]
 
     def _middle(self, direction: int) -> float:
+        """Return the vertical position of the middle of a view's row; `direction` is -1 for above and 1 for below."""
         return direction * (_CELL_HEIGHT / 2 + _FALL + _ENTRY_HEIGHT / 2)
 
     def _draw_lines(self, drawing: Drawing, view: Elements, middles: dict[int, float], direction: int) -> None:
+        """Draw a line from each element of a view to its cell; `middles` are the horizontal centres of the cells."""
         order = view.in_order()
         for index, left in zip(order, self._lefts(order), strict=True):
             if index is None:
@@ -94,6 +97,7 @@ class _Strip:
             drawing.curve(start, end, class_="link", **_data(index, cell), **looks)
 
     def _draw_cell(self, drawing: Drawing, cell: int | None, left: float) -> None:
+        """Draw a cell with its number and its value, or in grey if no shown element is stored in the cell."""
         middle = left + self.width / 2
         if cell is None:
             drawing.text(left + _GAP_WIDTH / 2, 0, "…", fill=FAINT)
@@ -107,6 +111,7 @@ class _Strip:
             drawing.text(middle, 7, label, VALUE_SIZE, fill=colours.ink)
 
     def _draw_entries(self, drawing: Drawing, view: Elements, direction: int) -> None:
+        """Draw the elements of a view as a row of boxes with their values and indices."""
         order = view.in_order()
         y = self._middle(direction)
         for index, left in zip(order, self._lefts(order), strict=True):
@@ -130,13 +135,16 @@ class _Strip:
         tip: str,
         **style: object,
     ) -> None:
+        """Draw a rounded box, vertically centred on `y`."""
         paint = {"fill": colours.fill, "stroke": colours.edge, "rx": 6}
         drawing.rect(left, y - height / 2, self.width, height, tip, **paint, **style)
 
 
 def _written(index: Index) -> str:
+    """Return an index as text."""
     return ",".join(map(str, index))
 
 
 def _data(index: Index, cell: int) -> dict[str, object]:
+    """Return the SVG attributes of an element: index and storage cell."""
     return {"data_index": _written(index), "data_cell": cell}

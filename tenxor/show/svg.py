@@ -1,4 +1,4 @@
-"""The figures: a tensor, its storage, and two views of one storage."""
+"""Figures of a tensor, of a storage, and of two views over one storage."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ _WIDE_LABEL = 40.0
 def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str | None = None) -> Figure:
     """Draw a tensor as a row, a grid or a cube; higher ranks as cubes side by side.
 
-    Long axes are shortened, and only what is shown is read. Each element has the colour of its storage cell;
-    with an index, that one element is lit instead.
+    Long axes are shortened, and only the shown elements are read. Each element has the colour of its storage cell. With an index, only the
+    element there is highlighted.
 
-    Args: t: a tensor of any rank and dtype. index: one integer per axis, negative ones counted from the end: the
-        element to light. title: the line above; by default the index, or the shape and dtype.
+    Args:
+        t: a tensor of any rank and dtype.
+        index: the element to highlight, as one integer per axis; negative integers count from the end.
+        title: the line above; by default the index, or the shape and dtype.
 
-    Returns: A `Figure`: notebooks show it, `save(path)` writes it.
+    Returns:
+        A `Figure`: notebooks display it, `save(path)` writes it.
 
-    Raises: IndexOutOfRange: the index is past an axis, or has not one entry per axis.
+    Raises:
+        IndexOutOfRange: the index is outside an axis, or does not have one entry per axis.
 
     >>> import tenxor as tx
     >>> cube = tx.reshape(tx.arange(18), (2, 3, 3))
@@ -50,12 +54,14 @@ def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str
 
 
 def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
-    """Draw a tensor and, below it, its storage as a strip, with a line from each element to its cell.
+    """Draw a tensor above a strip of its storage, with a line from each element to its cell.
 
-    An element and its cell have one colour. Cells that hold no shown element are grey; what is too long is
-    shortened, and only what is shown is read.
+    An element and its cell have the same colour. Cells without a shown element are grey. Long axes and storages are shortened, and only the
+    shown elements are read.
 
-    Args: t: a tensor of any rank and dtype. title: the line above; by default the shape and dtype.
+    Args:
+        t: a tensor of any rank and dtype.
+        title: the line above; by default the shape and dtype.
 
     >>> import tenxor as tx
     >>> "storage" in tx.show.storage(tx.reshape(tx.arange(6), (2, 3))).svg
@@ -65,17 +71,20 @@ def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
     elements = _strip_elements(t)
     heading = header(t) if title is None else title
     parts = [_heading(heading, describe_place(t.layout)), draw_strip(t.storage.size, [elements])]
-    if len(elements.shape) > 1:  # a row of boxes would only repeat the elements over the strip
+    if len(elements.shape) > 1:  # for one axis, the elements are already drawn above the strip
         parts.insert(1, draw_elements(elements, _by_cell(elements, Ramp(_cells(elements)))))
     return Figure(_stacked(parts, 32), heading)
 
 
 def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = None) -> Figure:
-    """Draw two views side by side, and between their elements the one storage that both see.
+    """Draw two views side by side and, between their elements, their common storage.
 
-    Args: a, b: two tensors over one storage. titles: a name for each; by default "a" and "b".
+    Args:
+        a, b: two tensors over one storage.
+        titles: a name for each; by default "a" and "b".
 
-    Raises: ArgumentError: the tensors do not share their storage, or there are not two titles.
+    Raises:
+        ArgumentError: the tensors do not share their storage, or there are not two titles.
 
     >>> import tenxor as tx
     >>> t = tx.reshape(tx.arange(6), (2, 3))
@@ -100,12 +109,12 @@ def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = 
 
 
 def strip_figure(t: ShownTensor) -> Figure:
-    """Draw the storage of a tensor alone, with a line from each element to its cell."""
+    """Draw only the storage of a tensor, with a line from each element to its cell."""
     return Figure(draw_strip(t.storage.size, [_strip_elements(t)]), f"storage of {header(t)}")
 
 
 def _extent(ndim: int) -> tuple[list[int], int]:
-    """Return how many positions to show at either end of each axis, and of how many elements at most."""
+    """Return the number of positions to show at either end of each axis, and the maximal number of elements."""
     if ndim <= 1:
         return [8] * ndim, 17
     if ndim == 2:
@@ -114,27 +123,33 @@ def _extent(ndim: int) -> tuple[list[int], int]:
 
 
 def _strip_elements(t: ShownTensor) -> Elements:
+    """Read the elements to show along a storage strip; fewer if their values are long."""
     elements = _at_most(t, _STRIP_ELEMENTS)
     return elements if elements.label_width() <= _WIDE_LABEL else _at_most(t, _STRIP_ELEMENTS // 2)
 
 
 def _at_most(t: ShownTensor, count: int) -> Elements:
+    """Read about `count` elements at most, from both ends of each axis."""
     return Elements.read(t, [count // 2] * len(t.shape), count)
 
 
 def _cells(elements: Elements) -> list[int]:
+    """Return the storage cells of the shown elements."""
     return [item.cell for item in elements.items.values()]
 
 
 def _by_cell(elements: Elements, ramp: Ramp) -> Paint:
+    """Return a function from an index to the colours of its storage cell."""
     return lambda index: ramp.of(elements.items[index].cell)
 
 
 def _titled(picture: Drawing, heading: str, remark: str) -> Drawing:
+    """Return a picture below a heading and a remark."""
     return _stacked([_heading(heading, remark), picture], 24)
 
 
 def _heading(heading: str, remark: str) -> Drawing:
+    """Return a drawing of a heading and, below, a remark in small type."""
     drawing = Drawing()
     drawing.text(0, 0, heading, 16, "start", INK, SANS, font_weight=600)
     drawing.text(0, 21, remark, 11.5, "start", MUTED)
@@ -142,7 +157,7 @@ def _heading(heading: str, remark: str) -> Drawing:
 
 
 def _stacked(parts: Sequence[Drawing], space: float) -> Drawing:
-    """Put drawings one below the other: the first at the left, the others in the middle."""
+    """Return drawings one below another: the first aligned left, the rest centred."""
     drawing = Drawing()
     width = max(part.width for part in parts)
     y = 0.0

@@ -1,4 +1,4 @@
-"""Tensors as text: rows on lines, matrices apart by ---, cubes by ===, and so on for any rank."""
+"""Tensors as text: rows on lines, with lines such as `---` and `===` between matrices, cubes and blocks of higher rank."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ def to_string(
 ) -> str:
     r"""Return the numbers of a tensor as text, its columns aligned.
 
-    Rows stand on lines; matrices are apart by a line ``---``, cubes by ``===``, and further out come ``***``,
+    Rows are lines; a line ``---`` separates matrices, ``===`` cubes, and blocks of higher rank are separated by ``***``,
     ``###``, ``+++``, ``~~~``, ``%%%``, ``@@@``, then the same marks twice, three times, … as long.
 
     Args:
         t: a tensor of any rank and dtype.
-        dims: what to print of each axis: None (all), an integer (that position) or a slice; missing axes are
-            printed whole. `(3, None, None)` prints `t[3]`.
+        dims: the positions of each axis to print: None (every position), an integer or a slice; missing axes
+            are printed whole. `(3, None, None)` prints `t[3]`.
         fmt: how to write an element: a printf format (`"%7.2f"`), a Python format spec (`".2f"`), or a
             function from a Python scalar to text. Each element is then followed by two spaces and each row by
             a newline. None chooses a common precision, aligns columns, and leaves nothing at the ends.
-        edge: how many positions at either end of an axis to print of a tensor that is shortened.
-        threshold: the number of elements from which a tensor is shortened (only what is printed is read);
+        edge: the number of positions at either end of an axis to print of a shortened tensor.
+        threshold: a tensor with more elements is shortened, and only the printed elements are read;
             None never shortens.
-        width: how many characters a line without `fmt` may have; longer rows continue on an indented line.
-            None never breaks a row.
+        width: the maximal number of characters of a line without `fmt`; a longer row continues on an indented
+            line. None never breaks a row.
 
     Raises:
         IndexOutOfRange: `dims` has more entries than the tensor has axes, or an integer is past its axis.
-        ArgumentError: an entry of `dims` is none of None, integer and slice; `edge`, `threshold` or `width` is no number of 0 or more.
+        ArgumentError: an entry of `dims` is not None, an integer or a slice; `edge`, `threshold` or `width` is not an
+            integer of 0 or more.
 
     >>> import tenxor as tx
     >>> print(tx.show.to_string(tx.reshape(tx.arange(8), (2, 2, 2))))
@@ -88,17 +89,19 @@ def format_repr(t: ShownTensor) -> str:
 
 
 def separator(level: int) -> str:
-    """Return the line between two blocks: level 0 parts matrices, 1 parts cubes, and so on without end."""
+    """Return the line between two blocks: level 0 separates matrices, 1 separates cubes, and so on without end."""
     again, mark = divmod(level, len(_SEPARATORS))
     return _SEPARATORS[mark] * (3 * (again + 1))
 
 
 def _check(name: str, value: object) -> None:
+    """Raise ArgumentError unless an option is an integer of 0 or more."""
     if not isinstance(value, int) or value < 0:
         raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {described(value)}")
 
 
 def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
+    """Return the index key for `dims`. Raise ArgumentError or IndexOutOfRange if `dims` does not fit the shape."""
     if not isinstance(dims, Sequence) or isinstance(dims, str):
         raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {described(dims)}")
     if len(dims) > len(shape):
@@ -119,6 +122,7 @@ def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[in
 
 
 def _shown_runs(shape: tuple[int, ...], edge: int, threshold: int | None) -> tuple[Runs, ...]:
+    """Return the positions to print: every position of a small tensor, else `edge` at either end of each axis, or fewer."""
     size = int(np.prod(shape, dtype=object)) if shape else 1
     if threshold is None or size <= threshold:
         return everything(shape)
@@ -127,12 +131,14 @@ def _shown_runs(shape: tuple[int, ...], edge: int, threshold: int | None) -> tup
 
 
 def _as_cells(texts: list[str], shape: tuple[int, ...]) -> Array:
+    """Return texts as an object array of this shape."""
     cells = np.empty(len(texts), dtype=object)
     cells[:] = texts
     return cells.reshape(shape)
 
 
 def _default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: int | None) -> Iterator[str]:
+    """Yield the lines of numbers at a common precision, broken at `width` characters."""
     texts = write_numbers(values, t.dtype.name)
     column = len(texts[0]) + 2
 
@@ -149,12 +155,14 @@ def _default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: i
 
 
 def _raw_row(cells: list[str]) -> str:
+    """Return the elements of a row, each followed by two spaces."""
     return "".join(f"{cell}  " for cell in cells)
 
 
 def _lines(
     cells: Array, shape: tuple[int, ...], runs: Sequence[Runs], row: Callable[[list[str]], list[str]]
 ) -> Iterator[str]:
+    """Yield the lines of an array of texts; `row` formats a row as one or more lines."""
     if cells.ndim == 0:
         yield from row([cast(str, cells.item())])
         return

@@ -1,10 +1,10 @@
-"""The source of the page on which sliders walk an index to its storage cell: one document, self-contained."""
+"""The source of a self-contained HTML page whose sliders map an index to its storage cell."""
 
 from __future__ import annotations
 
 
 def page_source(heading: str, place: str, explanation: str, data: str) -> str:
-    """Put the page together from text that is escaped already and data that is fit to stand in a script."""
+    """Return the page for escaped texts, and for data safe to put in a script element."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
