@@ -82,17 +82,17 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether this is a real floating-point dtype."""
+        """True for a real floating-point dtype, bfloat16 included."""
         return self.kind == "float"
 
     @property
     def is_complex(self) -> bool:
-        """Whether elements are complex numbers."""
+        """True for complex64 and complex128."""
         return self.kind == "complex"
 
     @property
     def is_integer(self) -> bool:
-        """Whether this is a signed or unsigned integer dtype (not bool)."""
+        """True for a signed or unsigned integer dtype, but not for bool."""
         return self.kind == "int" or self.kind == "uint"
 
     @property

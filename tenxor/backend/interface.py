@@ -160,8 +160,8 @@ class Compiled(Protocol):
 class Backend(ABC):
     """A back end: it allocates memory, and compiles and launches kernels.
 
-    All back ends promise the same values, but for the last bits of float sums and products: see `docs/architecture.md`. Several Python
-    threads may use one object at a time.
+    All back ends promise the same values, but for the last bits of float sums and products: see `docs/architecture/observable.md`.
+    Several Python threads may use one object at a time.
     """
 
     name: str

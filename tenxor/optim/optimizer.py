@@ -205,9 +205,9 @@ class Optimizer:
         A state without `counts`, from an earlier version, is read as if each parameter with a state was updated in every step.
         """
         check_fields("load_state_dict", state, steps="int", groups="Sequence", state="Sequence")
-        for name, own, given in (("parameters", self.state, state["state"]), ("groups", self.groups, state["groups"])):
-            if len(given) != len(own):
-                raise ArgumentError(f"load_state_dict: the state has {len(given)} {name}; the optimizer has {len(own)}")
+        for name, present, saved in (("parameters", self.state, state["state"]), ("groups", self.groups, state["groups"])):
+            if len(saved) != len(present):
+                raise ArgumentError(f"load_state_dict: the state has {len(saved)} {name}; the optimizer has {len(present)}")
         for its in (*state["groups"], *state["state"]):
             check("load_state_dict", "each group, and what is kept of each parameter,", its, "Mapping")
         given = [{key: asarray(x) for key, x in own.items()} for own in state["state"]]

@@ -27,7 +27,7 @@ class Differentiating(Reducing):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow through this tensor. May be set, as by `requires_grad_`."""
+        """True if gradients flow through this tensor. Can be set, as by `requires_grad_`."""
         return self._has_past()
 
     @requires_grad.setter
@@ -62,7 +62,7 @@ class Differentiating(Reducing):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the tensor was computed from nothing that requires a gradient."""
+        """True if the tensor was not computed from tensors that require a gradient."""
         return not self._has_past() or watched.leaf_of(self.storage) is self.storage.node.past
 
     @property

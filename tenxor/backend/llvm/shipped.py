@@ -1,9 +1,9 @@
 """Machine code in the package: the commonest kernels for each level of x86-64, so that a first result waits for no compiler.
 
 The package also contains the data to run common plans without planning (`plans/ready.py`). There is a file for each level beside this
-module, written when the package is built (`python -m tenxor ship`, docs/architecture.md). An object in the file has the name that the disk
-cache would give it for the plain machine of the level. So the name depends on the kernel's IR, the machine, the version of Tenxor and the
-sources of the emitter.
+module, written when the package is built (`python -m tenxor ship`). An object in the file has the name that the disk cache would give it
+for the plain machine of the level. So the name depends on the kernel's IR, the machine, the version of Tenxor and the sources of the
+emitter.
 
 If the sources of the emitter have changed since, the file is not used; a damaged object is not used either. Without a readable file,
 everything works as if nothing had ever been shipped. `TENXOR_SHIPPED` names another folder (empty: nothing shipped is used).
