@@ -99,3 +99,16 @@ def test_prose_figures_count_stand_ins_and_vague_names() -> None:
     assert prose.bindings == {"found": 1, "x": 1}
     assert prose.bad_openings == ["file.py:1: What is found of it."]
     assert prose.names_percent == 50
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        SOURCE.replace("# with `start` first", "# type: ignore"),
+        SOURCE.replace('"""Add numbers."""', '"""Add numbers.\n\n>>> 1 + 1\n2\n"""'),
+    ],
+)
+def test_doctests_and_comments_for_tools_are_no_prose(new: str) -> None:
+    marks_of = COMPARE["marks_of"]
+    assert compare(new) == ([], set())
+    assert marks_of(new) != marks_of(SOURCE)

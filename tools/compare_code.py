@@ -4,6 +4,7 @@
     python tools/compare_code.py REVISION [--renames NAMES.json] [FILE ...]
 
 The working tree is compared with a revision. Without `--renames`, the files must have equal syntax trees but for docstrings and comments.
+Doctests, and comments that tools read, must be equal too.
 
 With `--renames`, names may differ as well. Each name is resolved to its scope. In each scope the old and the new names must correspond one
 to one, so local variables and parameters may be renamed freely. Names that other files can see (modules, attributes, keywords, names of
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import doctest
 import json
 import re
 import subprocess
@@ -27,6 +29,7 @@ from typing import NamedTuple
 
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+MARK = re.compile(r"# (?:type:|noqa|pragma:|fmt:)[^#]*")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -190,6 +193,15 @@ def shape_of(source: str) -> str:
     return ast.dump(tree).replace("asname='_'", "").replace(", )", ")")
 
 
+def marks_of(source: str) -> list[str]:
+    """Return the comments that tools read, and the lines of doctests with their output."""
+    marks = [mark for line in source.splitlines() for mark in MARK.findall(line)]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
+            marks += [example.source + example.want for example in doctest.DocTestParser().get_examples(text)]
+    return marks
+
+
 def compare(old: str, new: str) -> tuple[list[str], set[Rename]]:
     """Return the faults of a renaming of the source `old` to `new`, and the renames that other files can see."""
     if shape_of(old) != shape_of(new):
@@ -247,6 +259,8 @@ def main() -> None:
         differences, visible = compare(old, new)
         if options.renames is None and not differences and ast.dump(parse(old)) != ast.dump(parse(new)):
             differences = ["the code differs in names or strings"]
+        if options.renames is None and marks_of(old) != marks_of(new):
+            differences.append("doctests, or comments for tools, differ")
         for rename in sorted(visible) if options.renames else ():
             words = re.findall(r"\w+", rename.old), re.findall(r"\w+", rename.new)
             changed = {pair for pair in zip(*words, strict=False) if pair[0] != pair[1]}

@@ -119,7 +119,7 @@ class Indexing(Scattering):
         layout = self.layout
         axis = axis_of("unbind", axis, layout.ndim)
         if layout.ndim == 1:
-            return tuple(self)  # iteration is defined in a derived class
+            return tuple(self)  # type: ignore[arg-type]  # iteration is defined in a derived class
         return tuple([self._view(one) for one in layout.along(axis)])
 
     unstack = unbind
