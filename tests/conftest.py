@@ -70,10 +70,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Set aside what the garbage collector would go through each time that a test asks it to: twenty thousand tests, to begin with.
+    """Exclude the collected tests from garbage collections, which tests request; `earlier_objects_frozen` does so for later objects.
 
-    Tests that ask it often set aside what there is by then, too (`only_what_is_new`). Nothing of it is ever garbage, or little enough.
-    Hypothesis makes its random numbers first: it asks the collector who refers to them.
+    Hypothesis makes its random numbers first, as it asks the collector for references to them.
     """
     given(none())(lambda nothing: None)()
     gc.collect()
@@ -133,9 +132,9 @@ def pytest_runtest_setup() -> None:
         realize.forget()  # and kinds
 
 
-@pytest.fixture(scope="module")
-def only_what_is_new() -> None:
-    """The collector need not go through objects of tests before these, of which there may be millions."""
+@pytest.fixture(scope="module", autouse=True)
+def earlier_objects_frozen() -> None:
+    """Free the garbage of earlier modules, and exclude from later collections what is left: there may be millions of objects."""
     gc.collect()
     gc.freeze()
 

@@ -17,7 +17,6 @@ from tenxor.tensor import Tensor
 
 MiB = 1 << 20
 pending_module = sys.modules["tenxor.pending"]
-pytestmark = pytest.mark.usefixtures("only_what_is_new")
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,6 @@ from tenxor.node import Node
 from tenxor.past import Past
 
 SIZE = 1 << 18  # elements of two megabytes
-pytestmark = pytest.mark.usefixtures("only_what_is_new")
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import tenxor as tx
 from .harness import KINDS, Run
 from .programs import PROGRAMS, Program
 
-pytestmark = pytest.mark.usefixtures("plain", "only_what_is_new")  # plain: how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # plain: how plans compute what is small, too
 
 
 @pytest.fixture(autouse=True)

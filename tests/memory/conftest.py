@@ -26,7 +26,7 @@ def free_bytes(pool: Pool) -> int:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _with_all_parts_loaded(only_what_is_new: None) -> None:
+def _with_all_parts_loaded(earlier_objects_frozen: None) -> None:
     tx.zeros(1).realize()  # plans hold a buffer of their own
 
 

@@ -22,8 +22,6 @@ from tenxor.tensor import Tensor
 from .calls import calls, operands
 from .programs import Program
 
-pytestmark = pytest.mark.usefixtures("only_what_is_new")
-
 ROUNDS = 2  # of each call
 PROGRAMS = 8
 MOST_DONE = 2_000  # times that a finalizer does something
