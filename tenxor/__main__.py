@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels = subjects.add_parser("cache", help="the compiled kernels on disk: where, how many, and whether they are used")
     kernels.add_argument("verb", nargs="?", choices=("check", "clear"), help="read and verify them all; remove them all")
     objects = subjects.add_parser("ship", help="make the machine code that comes with a package, as its wheel is made")
-    objects.add_argument("folder", type=Path, help="where it is to be")
+    objects.add_argument("folder", type=Path, help="the folder to write")
     objects.add_argument("--level", choices=[level.name for level in LEVELS], help="one level of x86-64 (default: all, side by side)")
     asked = parser.parse_args(arguments)
     if asked.subject == "cache":

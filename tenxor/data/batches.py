@@ -72,7 +72,7 @@ class Batches:
         generator: Source = None,
     ) -> None:
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or getattr(dataset, "shape", None) == ():
-            raise ArgumentError(f"Batches: dataset is {told(dataset)}; it is to have a length and take indices, as tx.data.Dataset")
+            raise ArgumentError(f"Batches: dataset is {told(dataset)}; it must have a length and take indices, as tx.data.Dataset does")
         self.dataset, self.size, self.shuffle, self.drop_last, self.workers = dataset, size, shuffle, drop_last, workers
         self.generator = generator
 

@@ -145,7 +145,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
 
     def back(given: Any) -> tuple[Any, ...]:
         if outline(given) != outline(value):
-            raise ArgumentError("vjp: the cotangents are to be nested as the value is")
+            raise ArgumentError("vjp: the cotangents must be nested as the value of the function")
         with enable_grad():
             return tuple(scope.nested(scope.back(results, leaves_of(given))))
 
@@ -180,7 +180,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
             f" {described(primals)} and {described(tangents_)}"
         )
     if outline(list(primals)) != outline(list(tangents_)):
-        raise ArgumentError("jvp: the tangents are to be nested as the primals are")
+        raise ArgumentError("jvp: the tangents must be nested as the primals")
     with _Scope("jvp", primals, range(len(primals))) as scope:
         found = function(*scope.args)
         value = _first("jvp", found) if has_aux else found

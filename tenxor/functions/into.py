@@ -23,7 +23,7 @@ def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casti
     tensors = [asarray(x) for x in given]
     for t in tensors:
         if not can_cast(t.dtype, wanted, casting):
-            raise DTypeError(f"{op}: with casting={casting!r} {t.dtype} becomes no {wanted}; casting='unsafe' allows it, or use astype")
+            raise DTypeError(f"{op}: casting={casting!r} does not allow {t.dtype} to {wanted}; use casting='unsafe', or astype")
     return [t.astype(wanted, copy=False) for t in tensors]
 
 

@@ -95,7 +95,7 @@ FUNCTIONS.update(
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     given = asarray(src)
     if casting != "same_kind" and not tx.can_cast(given.dtype, dst.dtype, casting):  # `_receive` checks only "same_kind"
-        raise DTypeError(f"np.copyto: with casting={casting!r} {given.dtype} becomes no {dst.dtype}; casting='unsafe' allows it")
+        raise DTypeError(f"np.copyto: casting={casting!r} does not allow {given.dtype} to {dst.dtype}; use casting='unsafe'")
     given = given.astype(dst.dtype, copy=False) if casting == "unsafe" else given
     dst._receive("np.copyto", tx.broadcast_to(given, dst.shape), where)
 

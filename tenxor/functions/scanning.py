@@ -163,7 +163,7 @@ class _Loop(NamedTuple):
             raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give a pair: the next state, and a result")
         new, y = (mapped(_tensor, each) for each in given)
         if outline(new) != outline(self.state):
-            raise ArgumentError(f"scan: the step gave a state nested as {_words(new)}; it is to be as the first, {_words(self.state)}")
+            raise ArgumentError(f"scan: the step returned a state nested as {_words(new)}; the first state is {_words(self.state)}")
         for path, t, first in zip(_paths(self.state), leaves_of(new), self.begin, strict=True):
             if t.shape != first.shape:
                 raise ShapeError(

@@ -182,7 +182,7 @@ def _matched(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
         c = c() if any([0 <= k < count for k in wanted]) else None
     found = [None] * count if c is None else leaves_of([c])
     if len(found) != count:
-        raise ArgumentError("custom_derivative: a cotangent is to be nested as its argument is")
+        raise ArgumentError("custom_derivative: a cotangent must be nested as its argument")
     return found
 
 

@@ -236,8 +236,8 @@ def tensorsolve(
     unknown = a.shape[b.ndim :]
     if a.size != prod(unknown) ** 2 or b.size != prod(unknown):
         raise MatrixShapeError(
-            f"tensorsolve: shapes {a.shape} and {b.shape} do not fit: there are {b.size} equations, and {prod(unknown)} unknowns of"
-            f" shape {unknown}; {a.size} coefficients must be their product, and they as many"
+            f"tensorsolve: a {a.shape} and b {b.shape} do not fit: {b.size} equations for {prod(unknown)} unknowns of shape {unknown};"
+            f" both numbers must be equal, and a must have their product of elements"
         )
     return solve(a.reshape(b.size, prod(unknown)), b.ravel()).reshape(unknown)
 

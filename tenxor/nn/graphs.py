@@ -53,18 +53,18 @@ def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
 
 def _check_nodes(op: str, x: Tensor) -> None:
     if x.ndim != 2:
-        raise ShapeError(f"{op}: x of shape {x.shape} is to be (N, features); for several graphs use tx.vmap(lambda x: layer(x, edges))")
+        raise ShapeError(f"{op}: x has shape {x.shape}; it must be (N, features); for several graphs, tx.vmap(lambda x: layer(x, edges))")
 
 
 def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
     """Return the source nodes and the target nodes of a list of edges. Raise an error unless it is an integer tensor (2, E)."""
     if edges is None:
-        raise ArgumentError(f"{op}: there are no edges; give them as (2, E), from where and to where, or adjacency=matrix")
+        raise ArgumentError(f"{op}: no edges are given; give edges of shape (2, E), sources and targets, or adjacency=matrix")
     edges = asarray(edges)
     if edges.ndim != 2 or edges.shape[0] != 2:
-        raise ShapeError(f"{op}: edges are (2, E), from where and to where, not {edges.shape}")
+        raise ShapeError(f"{op}: edges have shape {edges.shape}; it must be (2, E), sources and targets")
     if not edges.dtype.is_integer:
-        raise DTypeError(f"{op}: edges are integers, not {edges.dtype}; a matrix is given as adjacency")
+        raise DTypeError(f"{op}: edges have dtype {edges.dtype}; they must be integers; give a matrix as adjacency=matrix")
     return edges[0], edges[1]
 
 

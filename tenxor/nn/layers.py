@@ -138,7 +138,7 @@ class Flatten(Layer):
     @explained
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim == 0:
-            raise ShapeError("Flatten: x has no axes; it is to have one or more, of which the first stays")
+            raise ShapeError("Flatten: x has no axes; it must have at least one, the batch")
         if self.start_dim == 1 and x.ndim == 1 and self.end_dim == -1:
             return x.reshape((x.shape[0], 1))
         return x.flatten(self.start_dim, self.end_dim)

@@ -42,7 +42,3 @@ class Selected:
     def _seen(node: Any, spec: Spec, offset: int) -> Tensor:
         """Return a node as a tensor with this spec and offset."""
         return Tensor(Storage(node), spec.layout.at(offset), spec.dtype)
-
-    def is_by_the_mask_of(self, other: Selected) -> bool:
-        """Return whether the other selection uses a mask viewed in the same way, over a tensor of the same shape."""
-        return self.mask_spec is other.mask_spec and self.mask_offset == other.mask_offset and self.spec.shape == other.spec.shape

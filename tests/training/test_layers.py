@@ -319,7 +319,7 @@ def test_graph_convolution() -> None:
 
 def test_edges_must_be_pairs_of_integers() -> None:
     layer = nn.GCN(2, 2)
-    with pytest.raises(tx.errors.ShapeError, match="from where and to where"):
+    with pytest.raises(tx.errors.ShapeError, match="sources and targets"):
         layer(tx.ones((3, 2), dtype=tx.float32), tx.asarray([[0, 1, 2]]))
     with pytest.raises(tx.errors.DTypeError, match="integers"):
         layer(tx.ones((3, 2), dtype=tx.float32), tx.ones((2, 2)))
