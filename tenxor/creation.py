@@ -372,7 +372,7 @@ def arange(
         count = inf
     if not integral:
         if not isfinite(count):
-            raise ArgumentError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
+            raise ArgumentError(f"arange: from {start} to {stop} by {step} is not a finite number of steps")
         count = ceil(count)
     count = max(count, 0)
     check_count("arange", (count,))

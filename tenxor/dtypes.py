@@ -115,7 +115,7 @@ class DType:
             return self.numpy
         found = getattr(sys.modules.get("ml_dtypes"), "bfloat16", None)
         if found is None:
-            raise UnknownAttribute("bfloat16 is no dtype of NumPy's; import ml_dtypes, which has it, or use float32")
+            raise UnknownAttribute("bfloat16 is not a dtype of NumPy; import ml_dtypes, which adds it, or use float32")
         its: np.dtype[Any] = np.dtype(found)
         return its
 
@@ -208,7 +208,7 @@ def dtype(spec: object) -> DType:
         except (TypeError, ValueError):
             found = None
     if found is None:
-        raise DTypeError(f"{described(spec)} is no dtype of Tenxor; {_instead_of_dtype(spec)}")
+        raise DTypeError(f"{described(spec)} is not a dtype of Tenxor; {_instead_of_dtype(spec)}")
     return found
 
 
@@ -415,7 +415,7 @@ def isdtype(dtype: object, kind: object) -> bool:
         return _dtype_of(dtype).kind in _KINDS[kind]
     if isinstance(kind, DType):
         return _dtype_of(dtype) is kind
-    raise ArgumentError(f"isdtype: {kind!r} is no kind; use a dtype, a tuple, or one of {', '.join(map(repr, _KINDS))}")
+    raise ArgumentError(f"isdtype: {kind!r} is not a kind; use a dtype, a tuple, or one of {', '.join(map(repr, _KINDS))}")
 
 
 class finfo:

@@ -339,7 +339,7 @@ def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, devic
 def _count(op: str, n: int) -> int:
     count = checked_int(op, "n", n)
     if count < 1:
-        raise ArgumentError(f"{op}: n is {count}; frequencies are those of 1 sample or more")
+        raise ArgumentError(f"{op}: n is {count}; it must be 1 or more")
     return count
 
 

@@ -118,7 +118,7 @@ class Generator:
         to 2**64 - 1.
         """
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
-            raise ArgumentError(f"load_state_dict: {described(state)} is not where a generator stands; give what state_dict() gave")
+            raise ArgumentError(f"load_state_dict: {described(state)} is not the state of a generator; give a result of state_dict()")
         for name in ("seed", "draws"):
             if not 0 <= state[name] < 2**64:
                 raise ArgumentError(f"load_state_dict: {name} is {state[name]}; it must be from 0 to 2**64 - 1")
@@ -224,7 +224,7 @@ class Generator:
             raise ArgumentError(f"integers: high is an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
         first, last = _integer("integers", "low", first), _integer("integers", "high", end) - (not endpoint)
         if first > last:
-            raise ArgumentError(f"integers: there is no integer from {first} to {last}, the last that may be drawn")
+            raise ArgumentError(f"integers: the range from {first} to {last} (inclusive) is empty")
         if first < d.lowest or last > d.highest:
             raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
         count = last - first + 1

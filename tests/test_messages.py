@@ -36,11 +36,11 @@ DEVICES: dict[str, tuple[Call, str]] = {
     "to a device and a dtype": (lambda: x.to("cuda", tx.float32), "to: there is no device 'cuda'"),
     "to an object for a device": (lambda: x.to(Device()), "to: there is no device device(type='cuda')"),
     "to two dtypes": (lambda: x.to(tx.int8, dtype=tx.int16), "to: | int16 | int8 | give one"),
-    "to nothing": (lambda: x.to(None), "None is no dtype | float32"),
+    "to nothing": (lambda: x.to(None), "None is not a dtype | float32"),
     "to_device": (lambda: x.to_device("gpu"), "to_device: there is no device 'gpu' | 'cpu'"),
     "cuda": (lambda: x.cuda(), "no attribute 'cuda' | CPU | remove the call"),
     "is_cuda": (lambda: x.is_cuda, "x.device | 'cpu'"),
-    "a device for a dtype": (lambda: x.astype("cuda"), "'cuda' is no dtype | device | CPU | remove it"),
+    "a device for a dtype": (lambda: x.astype("cuda"), "'cuda' is not a dtype | device | CPU | remove it"),
     "zeros on a device": (lambda: tx.zeros(3, device="cuda"), "zeros: there is no device 'cuda' | CPU | leave the device out"),
     "asarray on a device": (lambda: tx.asarray([1], device="cuda"), "asarray: there is no device 'cuda' | CPU"),
     "random numbers on a device": (lambda: tx.random.normal(shape=2, device="cuda"), "normal: | 'device' | CPU | remove it"),  # type: ignore[call-arg]
@@ -106,7 +106,7 @@ ARGUMENTS: dict[str, tuple[Call, str]] = {
     "an axis of text": (lambda: tx.sum(x, axis="rows"), "sum: an axis is an integer, not 'rows'"),  # type: ignore[arg-type]
     "a float as an axis": (lambda: tx.flip(x, 1.0), "flip: an axis is an integer, not 1.0"),  # type: ignore[arg-type]
     "an axis twice": (lambda: tx.sum(x, (0, 0)), "sum: axis 0 is named twice"),
-    "where with one value": (lambda: tx.where(x > 1, 3), "where: give a value for both, or for neither"),
+    "where with one value": (lambda: tx.where(x > 1, 3), "where: give both values, or neither"),
     "a quantile above 1": (lambda: tx.quantile(x, 2), "quantile: q is from 0 to 1, not 2"),
     "a norm that there is not": (lambda: tx.linalg.norm(x, "foo"), "norm: | 'foo' | 'fro'"),
     "a mode that there is not": (lambda: tx.pad(x, 1, "foo"), "pad: there is no mode 'foo' | 'reflect'"),
@@ -125,18 +125,18 @@ ARGUMENTS: dict[str, tuple[Call, str]] = {
 }
 
 VALUES: dict[str, tuple[Call, str]] = {
-    "a dtype that is none": (lambda: tx.zeros(3, dtype="flaot"), "'flaot' is no dtype | float32"),
-    "a dtype of PyTorch's name": (lambda: tx.zeros(3, dtype="torch.float32"), "'torch.float32' is no dtype | did you mean 'float32'?"),
-    "a short name of a dtype": (lambda: tx.zeros(3, dtype="bf16"), "'bf16' is no dtype | did you mean 'bfloat16'?"),
-    "text as a dtype": (lambda: tx.zeros(3, dtype=str), "<class 'str'> is no dtype | bools and numbers"),
-    "a large tensor as a dtype": (lambda: big.astype(big), "a Tensor of shape (100, 100) and dtype float64 is no dtype"),  # type: ignore[arg-type]
-    "text in a list": (lambda: tx.asarray(["a"]), "asarray: 'a' of type str is no number"),
-    "nothing in a list": (lambda: tx.asarray([1, None]), "asarray: None of type NoneType is no number"),
-    "a set": (lambda: tx.asarray({1, 2}), "asarray: {1, 2} of type set is no number"),
+    "a dtype that is none": (lambda: tx.zeros(3, dtype="flaot"), "'flaot' is not a dtype | float32"),
+    "a dtype of PyTorch's name": (lambda: tx.zeros(3, dtype="torch.float32"), "'torch.float32' is not a dtype | did you mean 'float32'?"),
+    "a short name of a dtype": (lambda: tx.zeros(3, dtype="bf16"), "'bf16' is not a dtype | did you mean 'bfloat16'?"),
+    "text as a dtype": (lambda: tx.zeros(3, dtype=str), "<class 'str'> is not a dtype | bools and numbers"),
+    "a large tensor as a dtype": (lambda: big.astype(big), "a Tensor of shape (100, 100) and dtype float64 is not a dtype"),  # type: ignore[arg-type]
+    "text in a list": (lambda: tx.asarray(["a"]), "asarray: 'a' of type str is not a number"),
+    "nothing in a list": (lambda: tx.asarray([1, None]), "asarray: None of type NoneType is not a number"),
+    "a set": (lambda: tx.asarray({1, 2}), "asarray: {1, 2} of type set is not a number"),
     "ragged lists": (lambda: tx.asarray([[1, 2], [3]]), "asarray: ragged | [1]"),
-    "an array of objects": (lambda: tx.asarray(np.array([1, None])), "asarray: | object | no dtype"),
-    "text for a number": (lambda: tx.exp("a"), "exp: 'a' of type str is no number"),  # type: ignore[arg-type]
-    "text to join": (lambda: tx.concat([a, "b"]), "concat: 'b' of type str is no number"),  # type: ignore[list-item]
+    "an array of objects": (lambda: tx.asarray(np.array([1, None])), "asarray: | object | is not a dtype"),
+    "text for a number": (lambda: tx.exp("a"), "exp: 'a' of type str is not a number"),  # type: ignore[arg-type]
+    "text to join": (lambda: tx.concat([a, "b"]), "concat: 'b' of type str is not a number"),  # type: ignore[list-item]
     "rows of two lengths": (lambda: tx.vstack([a, tx.ones(4)]), "vstack: | sizes 4 and 3"),
     "tensors of two ranks": (lambda: tx.hstack([x, a]), "hstack: tensor 1 has shape (3,)"),
     "blocks that do not fit": (lambda: tx.block([[x], [tx.ones(4)]]), "block: tensor 1"),

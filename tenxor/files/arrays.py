@@ -115,7 +115,7 @@ def read_npz(op: str, path: Place, *, mapped: bool = False) -> dict[str, Tensor]
                     name = info.filename.removesuffix(".npy")
                     what = f"{op}: {name!r} in {os.fspath(path)!r}"
                     if name in found:
-                        raise FileError(f"{what} is there twice")
+                        raise FileError(f"{what} occurs twice")
                     left -= info.compress_size  # counted down, since damaged members may claim the same bytes
                     if left < 0 or info.file_size > info.compress_size * _MOST_DEFLATED + 64:
                         raise FileError(f"{what} says it has {info.file_size} bytes, which this file of {size} cannot hold")
@@ -125,7 +125,7 @@ def read_npz(op: str, path: Place, *, mapped: bool = False) -> dict[str, Tensor]
         except (FileError, DTypeError, MemoryError):
             raise
         except Exception as error:  # errors about damaged bytes have no common type
-            raise FileError(f"{op}: {os.fspath(path)!r} is no npz file that can be read: {error}") from error
+            raise FileError(f"{op}: {os.fspath(path)!r} is not a readable npz file: {error}") from error
     return found
 
 
@@ -176,18 +176,18 @@ def _read(what: str, file: IO[bytes], size: int, mapped: Place | None, begin: in
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
         if read_header is None:
-            raise FileError(f"{what} is of version {version} of the npy format; this reads 1.0 and 2.0")
+            raise FileError(f"{what} has version {version} of the npy format; versions 1.0 and 2.0 can be read")
         shape, fortran, dtype = read_header(file)
     except FileError:
         raise
     except Exception as error:  # the header is parsed as Python text, which raises errors of many types
-        raise FileError(f"{what} is no npy file that can be read: {error}") from error
+        raise FileError(f"{what} is not a readable npy file: {error}") from error
     if dtype.hasobject:
-        raise FileError(f"{what} has objects in it, which would run code when they are read")
+        raise FileError(f"{what} contains Python objects, and reading these would run code")
     try:
         dtype_of(dtype.newbyteorder("="))
     except DTypeError as error:
-        raise DTypeError(f"{what} has elements that are no numbers of Tenxor: {error}") from error
+        raise DTypeError(f"{what} has elements of an unknown dtype: {error}") from error
     count = prod(shape)
     at = file.tell()
     if count * dtype.itemsize > size - at:

@@ -75,7 +75,7 @@ class _Limited(io.RawIOBase):
         except Exception as error:  # decompressors raise errors of many types about damaged bytes
             if isinstance(error, OSError) and error.errno is not None:  # an error of the system, not of the content
                 raise
-            raise FileError(f"{self._what} is no compressed file that can be read: {error}") from error
+            raise FileError(f"{self._what} is not a readable compressed file: {error}") from error
         self._count += count
         if self._limit is not None and self._count > self._limit:
             raise FileError(

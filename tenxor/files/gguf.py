@@ -122,7 +122,7 @@ class _Reader:
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes."""
         if count > self.content.size - self.at:
-            raise FileError(f"{self.what} is cut short: {count} bytes are to follow at {self.at}, and it ends at {self.content.size}")
+            raise FileError(f"{self.what} is cut short: {count} bytes must follow at {self.at}; the file ends at {self.content.size}")
         self.at += count
         return self.content[self.at - count : self.at].tobytes()
 
@@ -169,7 +169,7 @@ class Gguf(Mapping[str, Tensor]):
         self._content: Array = np.memmap(path, np.uint8, "r") if Path(path).stat().st_size else np.zeros(0, np.uint8)
         reader = _Reader(self._what, self._content)
         if self._content[:4].tobytes() != b"GGUF":
-            raise FileError(f"{self._what} is no GGUF file: it does not begin with 'GGUF'")
+            raise FileError(f"{self._what} is not a GGUF file: it does not begin with 'GGUF'")
         reader.take(4)
         version = reader.number("<I")
         if version not in (2, 3):
@@ -200,7 +200,7 @@ class Gguf(Mapping[str, Tensor]):
         blocks = _TYPES.get(kind)
         what = f"{self._what}: {name!r}"
         if blocks is None:
-            raise DTypeError(f"{what} is of type {kind}; this reads {', '.join(b.name for b in _TYPES.values())}")
+            raise DTypeError(f"{what} has type {kind}; readable types are {', '.join(b.name for b in _TYPES.values())}")
         count = prod(shape)
         nbytes = count // blocks.length * blocks.nbytes
         check_shape(what, shape)

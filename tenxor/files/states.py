@@ -81,7 +81,7 @@ def load_state(path: Place) -> Any:
     try:
         return _filled(json.loads(text), tensors)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        raise FileError(f"load_state: {os.fspath(path)!r} is damaged: what it says of its tensors is no state: {error!r:.200}") from error
+        raise FileError(f"load_state: {os.fspath(path)!r} is damaged: it describes no state: {error!r:.200}") from error
 
 
 def _for_npz(x: Tensor) -> tuple[str, Tensor]:

@@ -66,7 +66,7 @@ def load_csv(
     except FileError:
         raise
     except (ValueError, TypeError, OverflowError, IndexError) as error:
-        raise FileError(f"{what} is no table of {d}: {error}") from error
+        raise FileError(f"{what} is not a table of {d}: {error}") from error
     return asarray(found).astype(d, copy=False)
 
 

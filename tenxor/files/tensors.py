@@ -82,7 +82,7 @@ def _check_text(op: str, *texts: str) -> None:
     """Raise ArgumentError for a text with lone surrogates, which no file can hold."""
     for text in texts:
         if text != text.encode(errors="replace").decode():
-            raise ArgumentError(f"{op}: the text {short(text)} is no Unicode; a name, and a text in metadata, must have no lone surrogates")
+            raise ArgumentError(f"{op}: the text {short(text)} is not valid Unicode; names and metadata must not contain lone surrogates")
 
 
 def _ml_bfloat16(op: str) -> Any:
@@ -127,7 +127,7 @@ def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dic
                 part = file.get_slice(name)
                 kinds[name] = part.get_dtype()
                 if kinds[name] not in _KINDS:
-                    raise FileError(f"{op}: {name!r} in {where} has elements of kind {kinds[name]}, for which there is no dtype")
+                    raise FileError(f"{op}: {name!r} in {where} has elements of kind {kinds[name]}, which no dtype of Tenxor represents")
                 check_shape(f"{op}: {name!r} in {where}", tuple(part.get_shape()))
             if mapped:
                 return _mapped(path, names), texts
@@ -137,7 +137,7 @@ def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dic
     except FileError:
         raise
     except (library.SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"{op}: {where} is no safetensors file that can be read: {error}") from error
+        raise FileError(f"{op}: {where} is not a readable safetensors file: {error}") from error
 
 
 def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:

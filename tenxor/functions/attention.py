@@ -102,7 +102,7 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causa
     heads, groups = query.shape[-3], key.shape[-3]
     if groups != value.shape[-3] or groups == 0 or heads % groups:
         raise ShapeError(
-            f"{_OP}: {heads} heads of queries are no multiple of those of keys and values, {groups} and {value.shape[-3]}, which are equal"
+            f"{_OP}: {heads} query heads must be a multiple of the {groups} key heads; value heads, {value.shape[-3]}, must equal key heads"
         )
     split = (groups, heads // groups)
     mask = None if attn_mask is None else asarray(attn_mask)

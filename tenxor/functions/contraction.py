@@ -323,7 +323,7 @@ def _checked_optimize(op: str, optimize: Any, count: int) -> Order:
             raise ArgumentError(f"{op}: the order {described(optimize)} leaves {left} of {count} operands; multiply until one is left")
         return tuple(order)
     if not isinstance(optimize, (bool, str)) or optimize not in (True, False, "greedy", "optimal"):
-        raise ArgumentError(f"{op}: optimize is True, False, 'greedy', 'optimal' or what einsum_path gives, not {described(optimize)}")
+        raise ArgumentError(f"{op}: optimize is {described(optimize)}; it must be True, False, 'greedy', 'optimal' or a path")
     return optimize
 
 

@@ -218,7 +218,7 @@ def histogram2d(
     """
     x, y = asarray(x), asarray(y)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ShapeError(f"histogram2d: coordinates are 1-D and of one size, not of shapes {x.shape} and {y.shape}")
+        raise ShapeError(f"histogram2d: coordinates must be 1-D and of equal size, not of shapes {x.shape} and {y.shape}")
     each = bins if isinstance(bins, (tuple, list)) and len(bins) == 2 else (bins, bins)
     counts, (along_x, along_y) = _cells("histogram2d", (x, y), each, range, density, weights)
     return counts, along_x, along_y
@@ -248,10 +248,10 @@ def histogramdd(
     else:
         points = asarray(sample)
         if points.ndim != 2:
-            raise ShapeError(f"histogramdd: points are rows of a 2-D tensor, not of one of shape {points.shape}")
+            raise ShapeError(f"histogramdd: points must be the rows of a 2-D tensor, not of shape {points.shape}")
         columns = list(points.T)
     if not columns or any(t.ndim != 1 or t.shape != columns[0].shape for t in columns):
-        raise ShapeError(f"histogramdd: coordinates are 1-D and of one size, not of shapes {', '.join(str(t.shape) for t in columns)}")
+        raise ShapeError(f"histogramdd: coordinates must be 1-D and equally long, not of shapes {', '.join(str(t.shape) for t in columns)}")
     several = isinstance(bins, (tuple, list)) or getattr(bins, "ndim", False)
     each: Any = bins if several else [bins] * len(columns)
     if len(each) != len(columns):
@@ -291,7 +291,7 @@ def _cells(
 def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
     """Return the edges of bins, and whether they are evenly spaced. Raise an error for complex `x`, invalid edges, or an invalid range."""
     if x.dtype.is_complex:
-        raise DTypeError(f"{op}: does not accept {x.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
+        raise DTypeError(f"{op}: does not accept {x.dtype}, which has no order; use tx.real(x) or tx.abs(x)")
     bins = _by_rule(op, x, bins, over) if isinstance(bins, str) else bins
     if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", False):
         edges = asarray(bins)

@@ -247,7 +247,7 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Cal
     def checked(*args: P.args, **named: P.kwargs) -> Any:
         found = gradient(*args, **named)
         if any([t.dtype.is_complex for t in leaves_of(found)]):
-            raise DTypeError("hessian: gradients by complex numbers are not holomorphic; take those by their real and imaginary parts")
+            raise DTypeError("hessian: gradients of complex numbers are not holomorphic; differentiate by the real and imaginary parts")
         return found
 
     return jacobian(checked, argnums, "forward")
@@ -296,7 +296,7 @@ class _Scope:
         t = asarray(float(x) if type(x) is int else x)
         if not is_smooth(t.dtype):
             raise DTypeError(
-                f"{self.op}: there are no derivatives by {t.dtype}; convert the argument with x.astype(tx.float64), or leave it out"
+                f"{self.op}: there are no derivatives with respect to {t.dtype}; use x.astype(tx.float64), or leave the argument out"
             )
         whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
         own = t if whole else t.copy()
@@ -352,7 +352,7 @@ def _tensor(x: Seen | None, t: Tensor) -> Tensor:
 def _first(op: str, found: Any) -> Any:
     """Return the part of a pair that is differentiated."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
-        raise ArgumentError(f"{op}: the function gave {told(found)}; with has_aux it is to give a pair, the value and what else there is")
+        raise ArgumentError(f"{op}: the function gave {told(found)}; with has_aux it must return a pair: the value and the auxiliary data")
     return found[0]
 
 
@@ -363,7 +363,7 @@ def _results(op: str, value: Any) -> list[Tensor]:
         if not isinstance(t, Tensor) or not is_smooth(t.dtype):
             raise DTypeError(
                 f"{op}: the function gave {described(t)};"
-                " it is to give tensors of floats, or nested lists, tuples and dicts of them"
+                " it must return tensors of floats, or nested lists, tuples and dicts of them"
             )
     return found
 
@@ -372,7 +372,7 @@ def _check_scalar(op: str, value: Any) -> None:
     """Raise ShapeError unless the value of a function is a single real number."""
     if not isinstance(value, Tensor) or value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
         told = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
-        raise ShapeError(f"{op}: the function gave {told}; it is to give one real number, for example x.sum(); tx.vjp takes any")
+        raise ShapeError(f"{op}: the function gave {told}; it must return one real number, for example x.sum(); tx.vjp takes any")
 
 
 def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:

@@ -66,7 +66,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
             return Tensor._with(condition, op, x, y)
         if x is None or y is None:
             if x is not y:
-                raise ArgumentError("where: give a value for both, or for neither, which gives the indices of what is true")
+                raise ArgumentError("where: give both values, or neither; with neither, the indices of true elements are returned")
             return _places(asarray(condition))
         found = _result(op, condition, x, y)
         return found if out is None else into(op.name, out, found, broadcast=True)

@@ -41,7 +41,7 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
         traced = any([t.node.traced for t in operands])
         if traced and op.found:
             raise TraceError(
-                f"{op.name}: how many elements it gives depends on their values, which no function that is traced (tx.vmap, tx.map) knows"
+                f"{op.name}: the number of its elements depends on values, which are unknown while a function is traced (tx.vmap, tx.map)"
             )
         followed = name in BACKWARD if traced else any([past_of(t.node) is not None for t in operands])
         if tracking.get() and followed and any([dtype != "index" for dtype in op.dtypes]):
@@ -186,7 +186,7 @@ def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int],
     from .steps import custom_derivative
 
     if name not in BACKWARD:
-        raise DerivativeError(f"{name}: has no derivative; compute it on x.detach() if none is meant")
+        raise DerivativeError(f"{name}: has no derivative; compute it on x.detach() if you need none")
 
     def call(*given: Tensor) -> tuple[Tensor, ...]:
         return hosted(name, *given, sizes=sizes, **options)

@@ -118,7 +118,7 @@ def check_fields(op: str, state: Any, /, **annotations: str) -> None:
     """Raise ArgumentError unless `state` is a mapping, as from `state_dict()`, with these fields, suited to these annotations."""
     for name, annotation in annotations.items():
         if not isinstance(state, Mapping) or name not in state:
-            raise ArgumentError(f"{op}: there is no {name!r} in {told(state)}; give what state_dict() gave")
+            raise ArgumentError(f"{op}: there is no {name!r} in {told(state)}; give a result of state_dict()")
         check(op, f"{name!r}", state[name], annotation)
 
 

@@ -108,7 +108,7 @@ def where(condition: Any, *values: Any) -> Any:
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
     first, second = [axis_of("np.rot90", k, m.ndim) for k in axes]
     if first == second:
-        raise AxisError(f"np.rot90: axes are two, from the first of which to the second it turns, not {axes}")
+        raise AxisError(f"np.rot90: axes must be two axes, which it turns from the first to the second, not {axes}")
     if turns >= 2:
         m = m.flip((first, second))
     found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
@@ -385,7 +385,7 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*args: Any, **options: Any) -> Any:
         if any(_has_past(x) for x in (*args, *options.values())):
             raise DerivativeError(
-                f"np.{function.__name__}: Tenxor has no such function, so there is no derivative; compute it on x.detach() if none is meant"
+                f"np.{function.__name__}: Tenxor has no such function, so no derivative; compute it on x.detach() if you need none"
             )
         with np.errstate(all="ignore"):
             return _tensors(function(*for_numpy(args), **for_numpy(options)))

@@ -216,7 +216,7 @@ def _lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
         raise ArgumentError(f"pad: stat_length is {described(stat_length)}; it must be a number of elements, 0 or more")
     if any(n == 0 for pair in pairs for n in pair) and not (mode in ("mean", "median") and (x.dtype.is_float or x.dtype.is_complex)):
         raise ArgumentError(
-            f"pad: stat_length is {described(stat_length)}, and no elements have no {mode} of dtype {x.dtype}; it must be 1 or more"
+            f"pad: stat_length is {described(stat_length)}, and there is no {mode} of 0 elements of dtype {x.dtype}; it must be 1 or more"
             " (0 gives NaN for the mean and the median of floats)"
         )
     return pairs

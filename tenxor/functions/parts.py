@@ -41,7 +41,7 @@ def reduced(
     if where is not None and where is not True:
         rest = _NOTHING.get(op, initial)
         if rest is None:
-            raise ArgumentError(f"{op}: where may leave no elements, of which there is no {op}; give initial=, what it is then")
+            raise ArgumentError(f"{op}: where may select no elements, and {op} of no elements is undefined; give its value as initial=")
         x = Tensor._compute(OPS["where"], mask_of(op, where, x), x, rest)
     axes = axes_of(op, axis, x.ndim)
     if initial is not None and op not in _NOTHING and prod([x.shape[a] for a in axes]) == 0:
@@ -60,7 +60,7 @@ def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
     if mask.dtype.kind != "bool":
         raise DTypeError(f"{op}: where is a bool tensor, not one of {mask.dtype}; use x != 0")
     if broadcast(op, mask.shape, x.shape) != x.shape:
-        raise ShapeError(f"{op}: where has shape {mask.shape}, which does not broadcast to that of the tensor, {x.shape}")
+        raise ShapeError(f"{op}: where has shape {mask.shape}, which does not broadcast to the shape of the tensor, {x.shape}")
     return mask.expand(x.shape)
 
 
@@ -87,7 +87,7 @@ def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, wh
     away = wide - centre
     if away.shape != wide.shape:
         raise ShapeError(
-            f"{op}: a mean of shape {centre.shape} is none of shape {wide.shape}; give x.mean(axis, keepdims=True, where=where)"
+            f"{op}: a mean of shape {centre.shape} does not broadcast to shape {wide.shape}; give x.mean(axis, keepdims=True, where=where)"
         )
     squares = away.square() if not away.dtype.is_complex else away.real.square() + away.imag.square()
     total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)

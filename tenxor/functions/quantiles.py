@@ -183,7 +183,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
         raise ArgumentError(f"{op}: there is no method {described(method)}; there are {', '.join((*_CONTINUOUS, *_STEPPED))}")
     dtype = x.dtype
     if dtype.is_complex:
-        raise DTypeError(f"{op}: does not accept {dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
+        raise DTypeError(f"{op}: does not accept {dtype}, which has no order; use tx.real(x) or tx.abs(x)")
     axes = axes_of(op, axis, x.ndim)
     kept = [a for a in range(x.ndim) if a not in axes]
     if x.size == 0:

@@ -68,7 +68,7 @@ def _into_both(op: str, out: Any, found: Pair, where: Any = None) -> Pair:
     if out is None:
         return into(op, None, found[0], where=where), found[1]
     if not isinstance(out, (tuple, list)) or len(out) != 2:
-        raise ArgumentError(f"{op}: gives two tensors, so out is a tuple of two")
+        raise ArgumentError(f"{op}: returns two tensors; out must be a tuple of two")
     first, second = [x if to is None else into(op, to, x, where=where) for to, x in zip(out, found, strict=True)]
     return first, second
 

@@ -160,7 +160,7 @@ class _Loop(NamedTuple):
         """Return the next state and the result of one step. Raise an error for a result of the wrong form."""
         given = self.step(now, x)
         if not isinstance(given, (tuple, list)) or len(given) != 2:
-            raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give a pair: the next state, and a result")
+            raise ArgumentError(f"scan: the step gave {type(given).__name__}; it must return a pair: the next state, and a result")
         new, y = (mapped(_tensor, each) for each in given)
         if outline(new) != outline(self.state):
             raise ArgumentError(f"scan: the step returned a state nested as {_words(new)}; the first state is {_words(self.state)}")
@@ -192,7 +192,7 @@ def _tensor(x: Any) -> Tensor:
         return x
     if isinstance(x, _NUMBERS):
         return asarray(x)
-    raise TraceError(f"scan: the step gave {described(x)}; it is to give tensors, or nested lists, tuples and dicts of them")
+    raise TraceError(f"scan: the step gave {described(x)}; it must return tensors, or nested lists, tuples and dicts of them")
 
 
 def _paths(tree: Any, path: str = "state") -> Iterator[str]:

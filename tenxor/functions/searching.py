@@ -40,7 +40,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
         side = "right"
     x1 = asarray(x1)
     if x1.ndim != 1:
-        raise ShapeError(f"searchsorted: the sorted tensor is 1-D, not of shape {x1.shape}; take its rows one by one")
+        raise ShapeError(f"searchsorted: the sorted tensor has shape {x1.shape}; it must be 1-D; search in each row separately")
     if isinstance(x2, int) and x1.dtype.is_integer and not x1.dtype.lowest <= x2 <= x1.dtype.highest:
         x2, side = (int(x1.dtype.highest), "right") if x2 > 0 else (int(x1.dtype.lowest), "left")  # an integer out of the dtype's range
     if isinstance(x2, (bool, int, float, complex)):
@@ -96,10 +96,10 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     """
     x, bins = asarray(x), asarray(bins)
     if bins.ndim != 1:
-        raise ShapeError(f"digitize: the edges are 1-D, not of shape {bins.shape}")
+        raise ShapeError(f"digitize: the edges must be 1-D, not of shape {bins.shape}")
     for t in (x, bins):
         if t.dtype.is_complex:
-            raise DTypeError(f"digitize: does not accept {t.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
+            raise DTypeError(f"digitize: does not accept {t.dtype}, which has no order; use tx.real(x) or tx.abs(x)")
     side = "left" if truth("digitize", "right", right) else "right"
     if bool((bins[1:] >= bins[:-1]).all()):
         found = searchsorted(bins, x, side=side)

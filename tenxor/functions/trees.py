@@ -91,4 +91,4 @@ def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[s
     try:
         takes.bind(*args, **named)
     except TypeError as error:
-        raise ArgumentError(f"{op}: the function cannot be called with what is given: {error}") from None
+        raise ArgumentError(f"{op}: the function cannot be called with these arguments: {error}") from None

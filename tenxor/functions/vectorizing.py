@@ -114,7 +114,7 @@ class _Batch:
             elif not isinstance(t, Tensor):
                 raise TraceError(
                     f"vmap: the function gave {described(t)};"
-                    " it is to give tensors, or nested lists, tuples and dicts of them"
+                    " it must return tensors, or nested lists, tuples and dicts of them"
                 )
         axes = [out_axes] * len(found) if isinstance(out_axes, int) else list(out_axes)
         if len(axes) != len(found):

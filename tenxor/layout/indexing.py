@@ -115,7 +115,7 @@ def too_many(count: int, shape: Shape) -> IndexOutOfRange:
 
 def _integer(item: Any, axis: int) -> int:
     if isinstance(item, (bool, np.bool_)):
-        raise BadIndex(f"the index of axis {axis} is {item}; a boolean is no integer index")
+        raise BadIndex(f"the index of axis {axis} is {item}; a boolean is not an integer index")
     try:
         return as_int(item)
     except TraceError:

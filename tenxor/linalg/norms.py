@@ -100,7 +100,7 @@ def _number(order: Any) -> float | None:
     if isinstance(order, str):
         return None
     if isinstance(order, Tensor) and _hosted.has_past(order):
-        raise DerivativeError("norm: there is no derivative by the order of a norm; give a number, as order.item() is")
+        raise DerivativeError("norm: there is no derivative with respect to the order; give a number, such as order.item()")
     try:
         return float(order)
     except (TypeError, ValueError, OverflowError):
@@ -228,7 +228,7 @@ def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = Fal
     s: Tensor = abs(_decompositions.eigvalsh(known)) if truth("matrix_rank", "hermitian", hermitian) else _decompositions.svdvals(known)
     if tol is not None:
         if rtol is not None:
-            raise ArgumentError("matrix_rank: tol is a size, and rtol a share of the largest; give only one of them")
+            raise ArgumentError("matrix_rank: tol is absolute and rtol relative to the largest singular value; give only one of them")
         least: Tensor = asarray(tol).expand_dims(-1)
     else:
         least = _solving.cutoff(s.max(-1, True) if hermitian and s.shape[-1] else s, x, rtol)

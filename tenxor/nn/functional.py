@@ -433,7 +433,7 @@ def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64)
     if num_classes == -1:
         num_classes = int(indices.max().item()) + 1 if indices.size else 0
     if not indices.node.traced and bool((wrong := (indices < 0) | (indices >= num_classes)).any()):
-        raise IndexOutOfRange(f"one_hot: index {indices[wrong][0].item()} is no number of {num_classes} classes")
+        raise IndexOutOfRange(f"one_hot: index {indices[wrong][0].item()} is not a class; classes are 0 to {num_classes - 1}")
     return (indices.expand_dims(-1) == arange(num_classes)).astype(dtype)
 
 

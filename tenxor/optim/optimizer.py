@@ -79,7 +79,7 @@ class Optimizer:
             if not t.is_leaf:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} was computed from others; give these, or use x.detach().copy()")
             if any(t is other for other in self.parameters[:k]):
-                raise ArgumentError(f"{type(self).__name__}: parameter {k} is there twice")
+                raise ArgumentError(f"{type(self).__name__}: parameter {k} occurs twice")
         self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
         self.steps = 0
         self.counts = [0 for _ in self.parameters]
@@ -313,7 +313,7 @@ class SGD(Optimizer):
     def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
         super()._check_numbers(op, group)
         if group.get("nesterov") and group.get("dampening"):
-            raise ArgumentError(f"{op}: dampening is {group['dampening']!r} beside nesterov, which goes with none; leave one of them out")
+            raise ArgumentError(f"{op}: dampening is {group['dampening']!r} with nesterov; leave one of them out")
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
         return ("velocity",) if group["momentum"] else ()

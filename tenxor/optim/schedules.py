@@ -113,7 +113,7 @@ def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: floa
     Step `rise * total - 1` has the highest rate, and the last step, `total - 1`, has `end`. Raises ArgumentError for a `total` above 2**53.
     """
     if total > MAX_STEPS:
-        raise ArgumentError(f"one_cycle: total is {told(total)}; it must be at most {MAX_STEPS}, beyond which floats are no integers")
+        raise ArgumentError(f"one_cycle: total is {told(total)}; it must be at most {MAX_STEPS}, the largest exact integer of floats")
     peak, last = rise * total - 1.0, total - 1.0
 
     def factor(step: int) -> float:

@@ -133,6 +133,6 @@ def number_of(x: Any, op: str) -> Number:
         return plain_number(value)
     several = "; use list(x)" if isinstance(x, Iterable) and not isinstance(x, _NO_ROW) else ""
     raise DTypeError(
-        f"{op}: {described(x)} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers,"
+        f"{op}: {described(x)} of type {type(x).__name__} is not a number; a tensor holds bools, ints, floats and complex numbers,"
         f" or lists of them{several}"
     )

@@ -301,9 +301,9 @@ class Arithmetic(Accumulating):
 
     def __index__(self) -> int:
         if not self.dtype.is_integer:
-            raise DTypeError(f"index: a tensor of {self.dtype} is no index; use an integer dtype")
+            raise DTypeError(f"index: a tensor of {self.dtype} is not an index; use an integer dtype")
         if self.layout.shape:
-            raise TypeError(f"index: a tensor of shape {self.layout.shape} is no index; only one of no axes is")
+            raise TypeError(f"index: a tensor of shape {self.layout.shape} is not an index; it must have no axes")
         return int(self._only("index"))
 
     def _only(self, op: str) -> Any:

@@ -398,7 +398,7 @@ def check_count(op: str, shape: Shape) -> None:
     if prod(shape) > MAX_SIZE:
         raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
     if 0 in shape and prod([n or 1 for n in shape]) >= MAX_SIZE:
-        raise ShapeError(f"{op}: the other axes of shape {shape} are too long, though there are no elements")
+        raise ShapeError(f"{op}: the other axes of shape {shape} are too long, even for a tensor without elements")
 
 
 # Types of array-likes that are no tensors, and of all array-likes.

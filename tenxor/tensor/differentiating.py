@@ -51,12 +51,12 @@ class Differentiating(Reducing):
         if not truth("requires_grad_", "requires_grad", requires_grad):
             if self._has_past() and watched.leaf_of(self.storage) is None:
                 raise DerivativeError(
-                    "requires_grad_: this was computed from what requires a gradient; use x.detach() for a tensor that does not"
+                    "requires_grad_: this tensor was computed from tensors that require a gradient; use x.detach()"
                 )
             watched.unwatch(self.storage)
             return self
         if not partials.is_smooth(self.dtype):
-            raise DTypeError(f"requires_grad_: there are no derivatives by {self.dtype}; use x.astype(tx.float64) first")
+            raise DTypeError(f"requires_grad_: there are no derivatives with respect to {self.dtype}; use x.astype(tx.float64) first")
         watched.watch(self.storage)
         return self
 
@@ -80,7 +80,7 @@ class Differentiating(Reducing):
     def grad(self, value: Any) -> None:
         watch = watched.keeper_of(self.storage, make=True)
         if watch is None:
-            raise DerivativeError("grad: this tensor requires no gradient; call x.requires_grad_() first")
+            raise DerivativeError("grad: this tensor does not require a gradient; call x.requires_grad_() first")
         if value is None:
             watch.grad = None
             return
@@ -200,5 +200,5 @@ class Differentiating(Reducing):
     def _watched(self, op: str) -> Any:
         found = watched.watch_of(self.storage, make=True)
         if found is None:
-            raise DerivativeError(f"{op}: this tensor requires no gradient; call x.requires_grad_() on what it is computed from")
+            raise DerivativeError(f"{op}: this tensor does not require a gradient; call x.requires_grad_() on its source")
         return found

@@ -116,7 +116,7 @@ class Exchange(Writing):
             if copy is False:
                 raise ValueError(
                     f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy:"
-                    f" {self._unshared() or 'bfloat16 is no NumPy dtype'}"
+                    f" {self._unshared() or 'bfloat16 is not a NumPy dtype'}"
                 )
             shared = self.to_numpy()
             shared.flags.writeable = copy is True  # nobody could see a write to this temporary copy
@@ -186,7 +186,7 @@ class Exchange(Writing):
             raise BufferError("memoryview: buffers have no bfloat16; take x.view(tx.uint16) for its bits")
         shared = self._exported()
         if shared is None:
-            raise BufferError(f"memoryview: this view of shape {self.layout.shape} is no buffer: {self._unshared()}; use x.copy()")
+            raise BufferError(f"memoryview: this view of shape {self.layout.shape} is not a buffer: {self._unshared()}; use x.copy()")
         return shared.data
 
     def tobytes(self, order: str = "C") -> bytes:
@@ -306,7 +306,7 @@ class Exchange(Writing):
         if source is not None:
             array = array.view(source.numpy)
         elif array.dtype.kind == "O" or array.dtype.kind in "USVMm":
-            raise DTypeError(f"asarray: NumPy's {array.dtype} is no dtype of Tenxor; convert it to numbers first")
+            raise DTypeError(f"asarray: NumPy's {array.dtype} is not a dtype of Tenxor; convert it to numbers first")
         else:
             source = dtype_of(array.dtype)
         target = source if dtype is None else dtype_of(dtype)
@@ -340,7 +340,7 @@ class Exchange(Writing):
     def _shared(cls, array: Array, dtype: DType, *, lent: bool = False) -> Self:
         if not _has_element_strides(array):
             raise ArgumentError(
-                f"asarray: the address or the strides {array.strides} are no multiples of the {dtype.itemsize} bytes of {dtype};"
+                f"asarray: the address or the strides {array.strides} are not multiples of the {dtype.itemsize} bytes of {dtype};"
                 " copy=False cannot share it"
             )
         size = dtype.itemsize

@@ -65,7 +65,7 @@ class Movement(Exchange):
         order = ints("transpose", axes)
         if len(order) == 2 and self.layout.ndim > 2:
             raise AxisError(
-                f"transpose: {order} is no order of {self.layout.ndim} axes; swapaxes{order} swaps two of them as torch's transpose does"
+                f"transpose: {order} is not an order of {self.layout.ndim} axes; swapaxes{order} swaps two, as PyTorch's transpose"
             )
         return self._view(self.layout.permute(order))
 

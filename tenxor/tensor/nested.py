@@ -241,7 +241,7 @@ def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted:
     pieces = [x if isinstance(x, Core) else np.asarray(x) for x in leaves]
     for x in pieces:
         if x.shape != inner:
-            raise ShapeError(f"{op}: tensors of shapes {inner} and {x.shape} are no rows of one tensor; all need one shape")
+            raise ShapeError(f"{op}: tensors of shapes {inner} and {x.shape} are not rows of one tensor; all shapes must be equal")
     together = written(cls, op, pieces, 0, (len(pieces), *inner), dtype)
     return together._view(Layout.contiguous((*outer, *inner)))
 

@@ -131,7 +131,7 @@ def _by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options
     """
     if any([isinstance(x, Core) and x._has_past() for x in inputs]):
         raise DerivativeError(
-            f"np.{ufunc.__name__}: Tenxor has no such function, so there is no derivative; compute it on x.detach() if none is meant"
+            f"np.{ufunc.__name__}: Tenxor has no such function, so no derivative; compute it on x.detach() if you need none"
         )
     with np.errstate(all="ignore"):  # infinities and NaN are ordinary results
         found = getattr(ufunc, method)(*for_numpy(inputs), **for_numpy(options))

@@ -341,7 +341,7 @@ def test_graphs_are_let_go_of() -> None:
     y = x * x
     loss = y.sum()
     loss.backward()
-    with pytest.raises(DerivativeError, match=r"retain_graph=True, or compute this anew; .*tx.no_grad"):
+    with pytest.raises(DerivativeError, match=r"retain_graph=True, or compute the tensor again; .*tx.no_grad"):
         loss.backward()
     with pytest.raises(DerivativeError, match="retain_graph=True"):
         (y * 2).sum().backward()

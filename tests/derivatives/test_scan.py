@@ -393,7 +393,7 @@ def test_nan_is_found_where_it_comes_from() -> None:
         (lambda s, x: ({"h": s["h"], "c": (s["c"][0] > 0,)}, x), TypeError, r"state\['c'\]\[0\] has dtype float64, and .* bool"),
         (lambda s, x: ((s["h"], s["c"]), x), ValueError, "nested as"),
         (lambda s, x: s, ValueError, "a pair"),
-        (lambda s, x: (s, "y"), TypeError, "it is to give tensors"),
+        (lambda s, x: (s, "y"), TypeError, "it must return tensors"),
         (lambda s, x: (s, x if x > 0 else -x), TypeError, "tx.where"),
     ],
 )

@@ -31,7 +31,7 @@ def test_a_compressed_table_that_is_cut_short_is_an_error_that_names_it(suffix: 
     tx.files.save_csv(path, X)
     path.write_bytes(path.read_bytes()[:length])
     if length or suffix != ".gz":  # of no bytes at all gzip makes no bytes
-        with pytest.raises(FileError, match=f"^load_csv: .*{path.name}.* is no compressed file that can be read: "):
+        with pytest.raises(FileError, match=f"^load_csv: .*{path.name}.* is not a readable compressed file: "):
             tx.files.load_csv(path)
 
 

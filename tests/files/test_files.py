@@ -136,7 +136,7 @@ class TestGguf:
         assert model["few"].dtype is tx.float32 and model["few"][0, :2].tolist() == [-8.0, -7.5]
         model["w"][0] = 9.0
         assert path.read_bytes() == MODEL
-        with pytest.raises(DTypeError, match="'odd' is of type 10"):
+        with pytest.raises(DTypeError, match="'odd' has type 10"):
             model["odd"]
 
     @pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q6_K", "BF16"])
@@ -179,7 +179,7 @@ def test_a_header_is_held_against_the_file(shape: str, tmp_path: Path) -> None:
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}"
     body = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n" + bytes(48)
     path.write_bytes(body)
-    with pytest.raises(FileError, match=r"x\.npy.* (is cut short|is no npy|has shape)"):
+    with pytest.raises(FileError, match=r"x\.npy.* (is cut short|is not a readable npy|has shape)"):
         tx.files.load_npy(path)
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("a.npy", body)
@@ -192,7 +192,7 @@ def test_elements_that_there_are_not_are_told(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(with_header({"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}, bytes(4)))
     for mapped in (False, True):
-        with pytest.raises(FileError, match=r"'x' in .* has elements of kind F8_E4M3, for which there is no dtype"):
+        with pytest.raises(FileError, match=r"'x' in .* has elements of kind F8_E4M3, which no dtype of Tenxor represents"):
             tx.files.load(path, mapped=mapped)
 
 
@@ -246,14 +246,14 @@ def test_shapes_of_no_elements_that_no_tensor_has_are_told_of_by_every_format(sh
             with pytest.raises(FileError, match=r"^load_npz: 'a' in .* has shape .*, which no tensor has"):
                 tx.files.load_npz(path, mapped=mapped)
             path.write_bytes(with_header({"a": {"dtype": kind, "shape": shape, "data_offsets": [0, 0]}}))
-            with pytest.raises(FileError, match=r"^load: .*(has shape .*, which no tensor has|is no safetensors file that can be read)"):
+            with pytest.raises(FileError, match=r"^load: .*(has shape .*, which no tensor has|is not a readable safetensors file)"):
                 tx.files.load(path, mapped=mapped)
 
 
 @pytest.mark.parametrize("descr", ["<U3", "<M8[s]", "|S0", "(99999999,)<f8"])
 def test_elements_that_are_no_numbers_are_told_with_the_file(descr: str, tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(npy_of("(0,)", descr))
-    with pytest.raises(DTypeError, match=r"^load_npy: .*x\.npy' has elements that are no numbers"):
+    with pytest.raises(DTypeError, match=r"^load_npy: .*x\.npy' has elements of an unknown dtype"):
         tx.files.load_npy(tmp_path / "x.npy")
 
 
@@ -268,7 +268,7 @@ def test_an_archive_with_two_members_of_one_name_is_told(tmp_path: Path) -> None
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         for name in ("a", "a.npy"):
             archive.writestr(name, npy())
-    with pytest.raises(FileError, match=r"^load_npz: 'a' in .* is there twice"):
+    with pytest.raises(FileError, match=r"^load_npz: 'a' in .* occurs twice"):
         tx.files.load_npz(tmp_path / "x.npz")
 
 

@@ -147,7 +147,7 @@ class TestPlainInstall:
 
 @pytest.mark.parametrize(("name", "text"), [("__metadata__", ""), ("\ud800", ""), ("x", "\ud800")])
 def test_names_and_texts_that_safetensors_cannot_hold_are_refused(name: str, text: str, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"^save: (no tensor can have the name '__metadata__'|the text .* is no Unicode)"):
+    with pytest.raises(ArgumentError, match=r"^save: (no tensor can have the name '__metadata__'|the text .* is not valid Unicode)"):
         tx.files.save(tmp_path / "x", {name: T}, {"why": text})
 
 

@@ -123,9 +123,9 @@ def test_weights_of_cells_have_derivatives() -> None:
 
 def test_errors() -> None:
     x = tx.ones(3)
-    with pytest.raises(ShapeError, match=r"histogramdd: points are rows of a 2-D tensor, not of one of shape \(3,\)"):
+    with pytest.raises(ShapeError, match=r"histogramdd: points must be the rows of a 2-D tensor, not of shape \(3,\)"):
         tx.histogramdd(x)
-    with pytest.raises(ShapeError, match=r"histogramdd: coordinates are .* \(3,\), \(2,\)"):
+    with pytest.raises(ShapeError, match=r"histogramdd: coordinates must be .* \(3,\), \(2,\)"):
         tx.histogramdd([x, x[:2]])
     with pytest.raises(ArgumentError, match="histogramdd: 1 bins for 2 coordinates"):
         tx.histogramdd([x, x], [3])

@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a width": (lambda: ONE.to_string(width=-1), "to_string: width is a whole number of 0 or more, not -1"),
     "what is loaded": (
         lambda: optim.SGD([nn.Parameter(ONE)]).load_state_dict({"steps": 1}),
-        "load_state_dict: there is no 'groups' in {'steps': 1} of type dict; give what state_dict() gave",
+        "load_state_dict: there is no 'groups' in {'steps': 1} of type dict; give a result of state_dict()",
     ),
     "an optimiser": (lambda: optim.cosine(0.1, 10), "cosine: optimizer is an optimiser, not 0.1 of type float"),
     "a count": (
@@ -51,7 +51,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a batch": (lambda: tx.data.Batches(tx.data.Dataset(ONE), 0), "Batches: size is a whole number of 1 or more, not 0 of type int"),
     "a path": (lambda: tx.files.load(3), "load: path is a path, not 3 of type int"),
     "axes": (lambda: tx.vmap(tx.exp, 0.5), "vmap: in_axes is a whole number or None or a list or a tuple, not 0.5 of type float"),
-    "a pair": (lambda: tx.grad(lambda x: 3, has_aux=True)(ONE), "grad: the function gave 3 of type int; with has_aux it is to give a pair"),
+    "a pair": (lambda: tx.grad(lambda x: 3, has_aux=True)(ONE), "grad: the function gave 3 of type int; with has_aux it must return"),
     "a word": (lambda: tx.searchsorted([1, 2], [1], side=np.array(["left"])), "searchsorted: side is 'left' or 'right'"),
     "parts": (lambda: tx.array_split(tx.arange(3), 2**62), "array_split: 4611686018427387904 parts of an axis of size 3 are nearly"),
 }

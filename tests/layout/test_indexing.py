@@ -142,7 +142,7 @@ def test_an_index_is_an_int_a_slice_none_or_ellipsis():
     assert layout.index((np.int32(1), np.array(2))).offset == 5
     with pytest.raises(BadIndex, match=r"the index of axis 1 is a float; use an int, a slice, None or \.\.\."):
         layout.index((0, 1.0))
-    with pytest.raises(BadIndex, match="the index of axis 0 is True; a boolean is no integer index"):
+    with pytest.raises(BadIndex, match="the index of axis 0 is True; a boolean is not an integer index"):
         layout.index((True,))
     with pytest.raises(BadIndex, match="only one Ellipsis"):
         layout.index((..., 0, ...))

@@ -146,7 +146,7 @@ def test_errors() -> None:
         L.solve_triangular(tx.asarray([[1.0, 2.0], [3.0, 0.0]]), tx.ones(2), upper=True)
     with pytest.raises(ShapeError, match="solve_triangular: shapes"):
         L.solve_triangular(tx.ones((2, 2, 2)), tx.ones((3, 2, 1)), upper=True)
-    with pytest.raises(DTypeError, match="is no number"):
+    with pytest.raises(DTypeError, match="is not a number"):
         L.inv([["a"]])
 
 

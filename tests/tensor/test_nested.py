@@ -243,8 +243,8 @@ TOO_DEEP = r"lists are nested in more than 64 levels, or a list contains itself;
         ([[1, 2], Mistaken([1, 2, 3], 2)], ShapeError, r"\[1\] of type Mistaken has the length 2 and gives more items"),
         (Endless([1, 2]), ShapeError, "Endless has the length 2 and gives more items"),
         ([[1], {2: 3}], ShapeError, r"item \[0\] has 1 items but item \[1\] is \{2: 3\} of type dict"),
-        ({k: k for k in range(1000)}, DTypeError, r"\{0: 0, 1: 1, .*\.\.\.\} of type dict is no number"),
-        ((k for k in range(3)), DTypeError, r"of type generator is no number; .*use list\(x\)"),
+        ({k: k for k in range(1000)}, DTypeError, r"\{0: 0, 1: 1, .*\.\.\.\} of type dict is not a number"),
+        ((k for k in range(3)), DTypeError, r"of type generator is not a number; .*use list\(x\)"),
     ],
 )
 def test_nested_lists_that_are_no_array_are_errors_at_once(data: Any, error: type[Exception], message: str) -> None:

@@ -304,9 +304,9 @@ def test_a_state_of_complex_numbers_changes_nothing() -> None:
 
 @pytest.mark.parametrize("layer", [nn.GCN(3, 2), nn.GATv2(3, 2)])
 def test_graphs_have_edges(layer: Any) -> None:
-    with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: there are no edges"):
+    with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: no edges are given"):
         layer(tx.ones((4, 3), dtype=tx.float32))
-    with pytest.raises(tx.errors.ShapeError, match=f"{type(layer).__name__}: x of shape .* tx.vmap"):
+    with pytest.raises(tx.errors.ShapeError, match=f"{type(layer).__name__}: x has shape .* tx.vmap"):
         layer(tx.ones((4, 4, 3), dtype=tx.float32), tx.asarray([[0, 1], [1, 2]]))
 
 
