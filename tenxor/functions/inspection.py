@@ -59,8 +59,8 @@ def explain(t: Tensor) -> str:
     if steps:
         kernels = sum(kernel is not None for _, kernel in steps)
         lines.append(f"{kernels} kernel{'' if kernels == 1 else 's'}:")
-    for made, kernel in steps:
-        lines.append(f"-- {_what(made)}")
+    for step_node, kernel in steps:
+        lines.append(f"-- {_heading(step_node)}")
         lines.append(str(kernel) if kernel is not None else "memory without content")
     return "\n".join(lines)
 
@@ -72,7 +72,7 @@ def _checked(op: str, t: Tensor) -> Tensor:
     return t
 
 
-def _what(node: Node) -> str:
+def _heading(node: Node) -> str:
     """Return the heading of a node in the text of `explain`."""
     if writes(node.op):
         return "written in place" if node.target is not None else "stored"
@@ -139,10 +139,10 @@ def memory(*, reset_peak: bool = False) -> Memory:
     4000000
     """
     waiting = waiting_bytes()  # asked first, since it may free nodes; the figures below are then of one moment
-    found = Memory(pool.in_use, pool.peak, waiting, pool.pooled, None if pool.limit == UNLIMITED else pool.limit)
+    report = Memory(pool.in_use, pool.peak, waiting, pool.pooled, None if pool.limit == UNLIMITED else pool.limit)
     if reset_peak:
         pool.peak = pool.in_use
-    return found
+    return report
 
 
 def release_memory() -> None:

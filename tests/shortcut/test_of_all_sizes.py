@@ -248,7 +248,7 @@ def test_matrices_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> N
 
     for n in range(34, 60):
         solved(n)
-    by_python = in_python(monkeypatch, hosted, "_of_many")
+    by_python = in_python(monkeypatch, hosted, "_large_direct_call")
     for n in (60, 61, 62, 57):
         solved(n)
     assert not by_python
