@@ -229,7 +229,7 @@ def test_counts_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> Non
     for n in range(34, 60):
         counted(n)
         counted(n, n)
-    of_python = (counting, "_bincount"), (sets, "_all_of_few"), (sets, "at_once")
+    of_python = (counting, "_bincount"), (sets, "_unique_all_small"), (sets, "at_once")
     by_python = [in_python(monkeypatch, where, name) for where, name in of_python]
     for n in SEVERAL:
         counted(n)
