@@ -161,7 +161,7 @@ else:
     )
     _at_home, _HOMES = _by_homes(globals(), _NAMES)
     del INTERNAL, OPS, TYPE_CHECKING
-    _values = {name for name, found in globals().items() if not name.startswith("_") and type(found) is not type(errors)}
+    _values = {name for name, value in globals().items() if not name.startswith("_") and type(value) is not type(errors)}
     __all__ = sorted({*_values, *[name for name in _HOMES if name != "_for_numpy"], *_MODULES[:10]})
     del _values
     __dir__ = _public_dir(globals())
@@ -179,9 +179,9 @@ else:
         from .spellings import SAME
 
         if name in SAME:
-            home, _, own = f"tenxor.{SAME[name]}".rpartition(".")
-            found = globals()[name] = getattr(import_module(home), own)
-            return found
+            home, _, attribute = f"tenxor.{SAME[name]}".rpartition(".")
+            value = globals()[name] = getattr(import_module(home), attribute)
+            return value
         return _missing(name)
 
     def _unknown(module, name, names):
@@ -191,8 +191,8 @@ else:
         from .functions.numpys_parts import FUNCTIONS
         from .spellings import of_a_module
 
-        numpys = FUNCTIONS.keys() | {name for name, found in vars(np).items() if isinstance(found, np.ufunc)}
-        instead = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpys)
+        numpy_names = FUNCTIONS.keys() | {name for name, value in vars(np).items() if isinstance(value, np.ufunc)}
+        instead = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
         return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {instead}")
 
 _when_loaded("einops._backends", _Late("tenxor.functions.patterns").teach_einops)
