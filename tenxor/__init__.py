@@ -192,7 +192,7 @@ else:
         from .spellings import of_a_module
 
         numpy_names = FUNCTIONS.keys() | {name for name, value in vars(np).items() if isinstance(value, np.ufunc)}
-        instead = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
-        return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {instead}")
+        advice = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
+        return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {advice}")
 
 _when_loaded("einops._backends", _Late("tenxor.functions.patterns").teach_einops)

@@ -37,7 +37,7 @@ def names_of(function: Any) -> Names:
     code = function.__code__
     by_place = code.co_varnames[: code.co_argcount]
     by_name = [name for name in code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount] if name != "self"]
-    ours = {theirs: our for theirs in by_name for our in reversed(KEYWORDS.get(theirs, ())) if our in by_name}
+    ours = {alias: our_name for alias in by_name for our_name in reversed(KEYWORDS.get(alias, ())) if our_name in by_name}
     return Names(by_place, frozenset(by_name), ours)
 
 
@@ -94,8 +94,8 @@ def _misplaced_error(function: Any, names: Names, args: tuple[Any, ...]) -> Misp
 
     takes_any = bool(function.__code__.co_flags & _CO_VARARGS)
     our_keywords = names.by_keyword - names.ours.keys()
-    instead = of_positions(function.__name__, function.__module__, names.by_place, function.__annotations__, takes_any, our_keywords, args)
-    return None if instead is None else MisplacedArgument(f"{function.__name__}: {instead}")
+    advice = of_positions(function.__name__, function.__module__, names.by_place, function.__annotations__, takes_any, our_keywords, args)
+    return None if advice is None else MisplacedArgument(f"{function.__name__}: {advice}")
 
 
 def _unknown_error(op: str, names: Names, named: Iterable[str]) -> UnknownArgument:

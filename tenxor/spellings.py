@@ -106,8 +106,8 @@ def of_positions(
         if op in PAIRWISE and len(values) == 2 and hasattr(values[1], "shape"):
             return f"takes one tensor and an axis, not two tensors; tx.{PAIRWISE[op]}(x, y) takes two, element by element"
     for k in reversed(range(min(len(values) - 1, len(parameters)))):
-        cannot = too_many or any([kind in _NEVER_INTEGERS for kind in types[k + 1 : len(values)]])
-        if cannot and any([word in types[k] for word in _SEQUENCE_ANNOTATIONS]) and all(map(_is_integer, values[k:])):
+        is_invalid = too_many or any([kind in _NEVER_INTEGERS for kind in types[k + 1 : len(values)]])
+        if is_invalid and any([word in types[k] for word in _SEQUENCE_ANNOTATIONS]) and all(map(_is_integer, values[k:])):
             leading = ["x" if _is_array(x) else described(x) for x in values[:k]]
             sequence, trailing = (values[k:-1], values[-1:]) if "fill_value" in parameters else (values[k:], ())
             return f"{parameters[k]} is one argument; write {path}({', '.join([*leading, str(tuple(sequence)), *map(str, trailing)])})"

@@ -134,13 +134,15 @@ def interp(
     if queries.dtype.is_complex or points.dtype.is_complex:
         raise DTypeError("interp: x and xp are real; only heights may be complex")
     sides = (None, None) if period is not None else (left, right)
-    outside: list[Any] = [side if side is None or is_followed(side) else number_of(side, "interp") for side in sides]
-    are_simple = all([side is None or isinstance(side, float) or (isinstance(side, int) and abs(side) < MAX_EXACT_INT) for side in outside])
+    outer_values: list[Any] = [side if side is None or is_followed(side) else number_of(side, "interp") for side in sides]
+    are_simple = all(
+        [side is None or isinstance(side, float) or (isinstance(side, int) and abs(side) < MAX_EXACT_INT) for side in outer_values]
+    )
     are_simple = are_simple and points.size > 1 and not heights.dtype.is_complex
     if are_simple and period is None and {queries.dtype, points.dtype, heights.dtype} != {DEFAULT_FLOAT}:
-        direct_call = line_through([queries.dtype, points.dtype, heights.dtype], outside[0], outside[1])
+        direct_call = line_through([queries.dtype, points.dtype, heights.dtype], outer_values[0], outer_values[1])
         small_results = at_once(
-            lambda *arrays: [np.asarray(np.interp(*arrays, *outside), np.float64)],
+            lambda *arrays: [np.asarray(np.interp(*arrays, *outer_values), np.float64)],
             queries,
             points,
             heights,
@@ -157,7 +159,7 @@ def interp(
     if period is not None:
         queries, points, heights = _wrap_periodic(queries, points, heights, abs(period if is_followed(period) else float(period)))
     if are_simple and points.size > 1 and not has_past(queries, points, heights):
-        return hosted("interp", queries, points, heights, left=outside[0], right=outside[1])[0]
+        return hosted("interp", queries, points, heights, left=outer_values[0], right=outer_values[1])[0]
     size = points.size
     begin: Any = (searchsorted(points, queries, side="right") - 1).clip(0, max(size - 2, 0))
     end: Any = (begin + 1).clip(0, size - 1)
@@ -169,7 +171,7 @@ def interp(
     result = Tensor._compute(where_op, result.isnan(), slope * (queries - points[end]) + y1, result)  # for infinite heights
     result = Tensor._compute(where_op, result.isnan() & ((queries == x0) | (y0 == y1)), y0, result)
     result = Tensor._compute(where_op, queries == points[end], y1, result)
-    ends = [heights[k] if side is None else full((), side) for k, side in zip((0, -1), outside, strict=True)]
+    ends = [heights[k] if side is None else full((), side) for k, side in zip((0, -1), outer_values, strict=True)]
     result = Tensor._compute(where_op, queries < points[0], ends[0], result)
     result = Tensor._compute(where_op, queries > points[-1], ends[1], result)
     return Tensor._compute(where_op, queries.isnan(), float("nan"), result)

@@ -41,10 +41,10 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
 
 def _as_inexact(x: Any, other_operand: Any) -> Tensor:
     """Return `x` as a float or complex tensor. A Python number promotes with the dtype of the tensor `other_operand`."""
-    weak = type(x) in (int, float, complex) and isinstance(other_operand, Tensor)
+    is_weak = type(x) in (int, float, complex) and isinstance(other_operand, Tensor)
     if type(x) is int and -EXACT < x < EXACT:
         x = float(x)
-    tensor = asarray(x, result_type(_as_inexact(other_operand, None), x)) if weak else asarray(x)
+    tensor = asarray(x, result_type(_as_inexact(other_operand, None), x)) if is_weak else asarray(x)
     return tensor if tensor.dtype.is_float or tensor.dtype.is_complex else tensor.astype(DEFAULT_FLOAT)
 
 

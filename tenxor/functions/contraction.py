@@ -298,8 +298,8 @@ def einsum_path(
         b, a = remaining.pop(j), remaining.pop(i)
         remaining.append(labels)
         path.append((i, j))
-        shown = [",".join(str(sizes[x]) for x in term_labels) or "()" for term_labels in (a, b, labels)]
-        lines.append("{} x {} -> {}".format(*shown))
+        shape_texts = [",".join(str(sizes[x]) for x in term_labels) or "()" for term_labels in (a, b, labels)]
+        lines.append("{} x {} -> {}".format(*shape_texts))
     return (path if recipe.path else [*path, tuple(range(len(operand_labels)))]), "\n".join(lines)
 
 
@@ -460,9 +460,9 @@ def _find_order(
         return [(0, 1), *((0, count - k) for k in range(2, count))][: count - 1]
     letter = dict(zip(labels, LETTERS, strict=False))
     inputs = ",".join("".join(letter[x] for x in term) for term in terms)
-    stand_ins = [np.broadcast_to(np.int8(0), [sizes[x] for x in term]) for term in terms]
+    dummies = [np.broadcast_to(np.int8(0), [sizes[x] for x in term]) for term in terms]
     strategy = optimize if isinstance(optimize, str) else "optimal" if count <= MAX_EXHAUSTIVE_TERMS else "greedy"
-    path = np.einsum_path(f"{inputs}->{''.join(letter[x] for x in result)}", *stand_ins, optimize=strategy)[0]
+    path = np.einsum_path(f"{inputs}->{''.join(letter[x] for x in result)}", *dummies, optimize=strategy)[0]
     return [tuple(sorted(positions)) for positions in path[1:]]
 
 

@@ -55,8 +55,8 @@ def _convolution(
     pad_before, pad_after = _pad_counts(op, padding, extent, strides)
     counts = counted(op, x, pad_before, pad_after, extent, strides)
     batch = padded(batch, counts, pad_before, extent, strides, 0)
-    grouped = weight.unflatten(0, (groups, weight.shape[0] // groups))
-    result = _contract_windows(batch, grouped, bias, strides, dilations, dtype)
+    grouped_weight = weight.unflatten(0, (groups, weight.shape[0] // groups))
+    result = _contract_windows(batch, grouped_weight, bias, strides, dilations, dtype)
     return result if x.ndim == space + 2 else result.squeeze(0)
 
 
@@ -141,8 +141,8 @@ def _transposed(
     sizes = _transposed_sizes(op, batch, extents(weight.shape[2:], dilations), strides, cut, output_pads)
     axes = zip(batch.shape[2:], weight.shape[2:], sizes, strides, cut, dilations, strict=True)
     phases = [_split_phases(*axis_values) for axis_values in axes]
-    swapped = weight.unflatten(0, (groups, weight.shape[0] // groups)).swapaxes(1, 2)
-    result = _run_phases(op, batch, swapped, bias, phases, sizes, dtype)
+    swapped_weight = weight.unflatten(0, (groups, weight.shape[0] // groups)).swapaxes(1, 2)
+    result = _run_phases(op, batch, swapped_weight, bias, phases, sizes, dtype)
     return result if x.ndim == space + 2 else result.squeeze(0)
 
 
@@ -199,16 +199,16 @@ def _contract_windows(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: S
     groups, outputs, channels, *kernel = weight.shape
     x, weight = widened(x, dtype), widened(weight, dtype)
     windows = x._view(windowed(x.layout, tuple(kernel), stride, dilation)).unflatten(1, (groups, channels))
-    inside = range(3 + space, 3 + 2 * space)
-    windows = windows.permute(0, 1, *range(3, 3 + space), 2, *inside).expand_dims(2)
+    kernel_axes = range(3 + space, 3 + 2 * space)
+    windows = windows.permute(0, 1, *range(3, 3 + space), 2, *kernel_axes).expand_dims(2)
     shape = (*windows.shape[:2], outputs, *windows.shape[3:])
     left = weight.layout.expand_dims((0, *range(3, 3 + space))).expand(shape)
     total = _sum_products(weight, x, left, windows.layout.expand(shape), space)
     result = total.reshape(total.shape[0], groups * outputs, *total.shape[3:])
     if bias is not None:
         result = result + widened(bias, dtype).reshape(-1, *(1,) * space)
-    narrow: Tensor = result.astype(dtype, copy=False)
-    return narrow
+    narrow_result: Tensor = result.astype(dtype, copy=False)
+    return narrow_result
 
 
 def _sum_products(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> Any:
@@ -268,7 +268,7 @@ def _run_phases(
     pad_after = [max(0, *(p.window_start + p.extent - n for p in axis_phases)) for n, axis_phases in zip(x.shape[2:], phases, strict=True)]
     if any(pad_before) or any(pad_after):
         x = pad(x, [(0, 0), (0, 0), *zip(pad_before, pad_after, strict=True)])
-    untouched = 0 if bias is None else bias.reshape(-1, *(1,) * len(sizes))
+    bias_only = 0 if bias is None else bias.reshape(-1, *(1,) * len(sizes))
 
     def compute_phase(combination: tuple[_Phase, ...]) -> Tensor:
         windows = [slice(p.window_start + b, p.window_start + b + p.extent) for p, b in zip(combination, pad_before, strict=True)]
@@ -283,7 +283,7 @@ def _run_phases(
         return compute_phase(with_taps[0])
     result = empty((x.shape[0], weight.shape[0] * weight.shape[1], *sizes), dtype=dtype)
     for combination in combinations:
-        result[(..., *(p.into for p in combination))]._write(compute_phase(combination) if combination in with_taps else untouched, op)
+        result[(..., *(p.into for p in combination))]._write(compute_phase(combination) if combination in with_taps else bias_only, op)
     return result
 
 

@@ -137,8 +137,8 @@ def histogram(
     ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
     """
     x = asarray(x)
-    is_plain = weights is None and density is False and type(bins) is int and not x.dtype.is_complex
-    small_result = at_once(partial(_histogram_of_small, _check_bins("histogram", bins), range, x.dtype), x) if is_plain else None
+    is_simple_count = weights is None and density is False and type(bins) is int and not x.dtype.is_complex
+    small_result = at_once(partial(_histogram_of_small, _check_bins("histogram", bins), range, x.dtype), x) if is_simple_count else None
     if small_result is not None:
         return small_result[0], small_result[1]
     if isinstance(bins, str) and weights is not None:
@@ -146,9 +146,9 @@ def histogram(
     small_result = _small_by_edges(x, bins) if weights is None and density is False else None
     if small_result is not None:
         return small_result[0], small_result[1]
-    edges, even = _find_edges("histogram", x, bins, range)
+    edges, is_even = _find_edges("histogram", x, bins, range)
     weight_tensor = _check_weights("histogram", weights, x.shape)
-    bin_indices = _find_bins(x.ravel(), edges, even)
+    bin_indices = _find_bins(x.ravel(), edges, is_even)
     size = edges.size - 1
     counts = _count_values(bin_indices, size + 1, None if weight_tensor is None else weight_tensor.ravel())[:size].copy()
     if truth("histogram", "density", density):
@@ -156,11 +156,11 @@ def histogram(
     return counts, edges
 
 
-def _histogram_of_small(count: int, over: Sequence[Any] | None, dtype: DType, x: Array) -> list[Array]:
+def _histogram_of_small(count: int, bin_range: Sequence[Any] | None, dtype: DType, x: Array) -> list[Array]:
     """Compute counts and edges of `count` bins of equal width by NumPy alone: the same steps as in `_find_edges` and `_find_bins`."""
     numpy, counted = _compute_dtype(dtype).numpy, np.arange(count + 1, dtype=np.float64)
     with np.errstate(all="ignore"):
-        low, high = _find_limits("histogram", x, over)
+        low, high = _find_limits("histogram", x, bin_range)
         scale = scale_of_steps(low, high)
         edges = counted * ((high * scale - low * scale) / count) + low * scale
         edges = (edges if scale == 1 else edges * (1 / scale)).astype(numpy)
@@ -170,8 +170,8 @@ def _histogram_of_small(count: int, over: Sequence[Any] | None, dtype: DType, x:
         bin_indices = np.fmin(np.fmax((x - low) * (count / (high - low)), 0), count - 1).astype(np.int64)  # NaN becomes 0, as in kernels
         bin_indices = bin_indices - (x < edges[bin_indices])  # rounding may have chosen the neighbouring bin
         bin_indices = bin_indices + ((x >= edges[bin_indices + 1]) & (bin_indices != count - 1))
-        inside = (x >= low) & (x <= high)
-    return [np.asarray(np.bincount(bin_indices[inside], minlength=count), np.int64), edges]
+        is_inside = (x >= low) & (x <= high)
+    return [np.asarray(np.bincount(bin_indices[is_inside], minlength=count), np.int64), edges]
 
 
 def _small_by_edges(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
@@ -254,33 +254,33 @@ def histogramdd(
         columns = list(points.T)
     if not columns or any(t.ndim != 1 or t.shape != columns[0].shape for t in columns):
         raise ShapeError(f"histogramdd: coordinates are 1-D and of one size, not of shapes {', '.join(str(t.shape) for t in columns)}")
-    several = isinstance(bins, (tuple, list)) or getattr(bins, "ndim", False)
-    bins_per_axis: Any = bins if several else [bins] * len(columns)
+    is_per_axis = isinstance(bins, (tuple, list)) or getattr(bins, "ndim", False)
+    bins_per_axis: Any = bins if is_per_axis else [bins] * len(columns)
     if len(bins_per_axis) != len(columns):
         raise ArgumentError(f"histogramdd: {len(bins_per_axis)} bins for {len(columns)} coordinates; give one for all, or one for each")
     return _count_cells("histogramdd", columns, bins_per_axis, range, density, weights)
 
 
 def _count_cells(
-    op: str, columns: Sequence[Tensor], bins: Sequence[Any], over: Any, density: bool, weights: Any
+    op: str, columns: Sequence[Tensor], bins: Sequence[Any], bin_range: Any, density: bool, weights: Any
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the count, or the sum of weights, of the points in each cell, and the edges along each coordinate."""
-    check(op, "range, one for each coordinate,", over, "None | Sequence")
-    ranges = (None,) * len(columns) if over is None else tuple(over)
+    check(op, "range, one for each coordinate,", bin_range, "None | Sequence")
+    ranges = (None,) * len(columns) if bin_range is None else tuple(bin_range)
     if len(ranges) != len(columns):
-        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {described(over)}")
-    edges_by_axis, cell_indices, inside = [], None, None
+        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {described(bin_range)}")
+    edges_by_axis, cell_indices, all_inside = [], None, None
     for t, b, r in zip(columns, bins, ranges, strict=True):
-        edges, even = _find_edges(op, t, b, r)
-        bin_indices = _find_bins(t, edges, even)
+        edges, is_even = _find_edges(op, t, b, r)
+        bin_indices = _find_bins(t, edges, is_even)
         size, in_range = edges.size - 1, bin_indices < edges.size - 1
         cell_indices = bin_indices if cell_indices is None else cell_indices * size + bin_indices
-        inside = in_range if inside is None else inside & in_range
+        all_inside = in_range if all_inside is None else all_inside & in_range
         edges_by_axis.append(edges)
     shape = tuple([edges.size - 1 for edges in edges_by_axis])
     check_count(op, shape)
     count = prod(shape)
-    cell_indices = Tensor._compute(OPS["where"], inside, cell_indices, count)
+    cell_indices = Tensor._compute(OPS["where"], all_inside, cell_indices, count)
     counts = _count_values(cell_indices, count + 1, _check_weights(op, weights, columns[0].shape))[:-1].reshape(shape).astype(DEFAULT_FLOAT)
     if truth(op, "density", density):
         total = counts.sum()
@@ -290,29 +290,29 @@ def _count_cells(
     return counts, tuple(edges_by_axis)
 
 
-def _find_edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
+def _find_edges(op: str, x: Tensor, bins: Any, bin_range: Any) -> tuple[Tensor, bool]:
     """Return the edges of bins, and whether they are evenly spaced. Raise an error for complex `x`, invalid edges, or an invalid range."""
     if x.dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {x.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
-    bins = _count_by_rule(op, x, bins, over) if isinstance(bins, str) else bins
+    bins = _count_by_rule(op, x, bins, bin_range) if isinstance(bins, str) else bins
     if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", False):
         edges = asarray(bins)
         if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or not bool((edges[1:] >= edges[:-1]).all()):
             raise _edges_error(op, bins)
         return edges, False
     count = _check_bins(op, bins)
-    low, high = _find_limits(op, x, over)
+    low, high = _find_limits(op, x, bin_range)
     return linspace(low, high, count + 1, dtype=_compute_dtype(x.dtype)), True
 
 
-def _count_by_rule(op: str, x: Tensor, rule: str, over: Any) -> int:
+def _count_by_rule(op: str, x: Tensor, rule: str, bin_range: Any) -> int:
     """Return the number of bins that NumPy's rule of this name chooses for the elements."""
     one_of(op, "bins", rule, *RULES)
     elements = x.detach() if x.dtype.is_integer or x.dtype.is_float else x.detach().astype(uint8)
-    ends = _find_limits(op, x, over)
+    ends = _find_limits(op, x, bin_range)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of a rule limited in its number of bins
-        return len(np.histogram_bin_edges(np.asarray(elements), rule, None if over is None else ends)) - 1
+        return len(np.histogram_bin_edges(np.asarray(elements), rule, None if bin_range is None else ends)) - 1
 
 
 def _check_bins(op: str, bins: Any) -> int:
@@ -328,15 +328,15 @@ def _compute_dtype(dtype: DType) -> DType:
     return dtype.compute if dtype.is_float else DEFAULT_FLOAT
 
 
-def _find_limits(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
-    """Return finite limits of the bins, from `over` or the extremes of `x`. Equal limits are moved apart by 1. Raise ArgumentError."""
-    if over is not None:
+def _find_limits(op: str, x: Tensor | Array, bin_range: Any) -> tuple[float, float]:
+    """Return finite limits of the bins, from `bin_range` or the extremes of `x`. Equal limits are moved apart by 1. Raise ArgumentError."""
+    if bin_range is not None:
         try:
-            low, high = (float(end) for end in over)
+            low, high = (float(end) for end in bin_range)
         except (TypeError, ValueError, OverflowError):
-            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {described(over)}") from None
+            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {described(bin_range)}") from None
         if low > high:
-            raise ArgumentError(f"{op}: the range {described(over)} ends before it begins")
+            raise ArgumentError(f"{op}: the range {described(bin_range)} ends before it begins")
     elif x.size == 0:
         low, high = 0.0, 1.0
     else:
@@ -350,19 +350,19 @@ def _find_limits(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
     return low, high
 
 
-def _find_bins(x: Tensor, edges: Tensor, even: bool) -> Tensor:
+def _find_bins(x: Tensor, edges: Tensor, is_even: bool) -> Tensor:
     """Return the bin of each element. An element outside of all bins gets the number of bins."""
     size, where_op = edges.size - 1, OPS["where"]
-    if not even:
+    if not is_even:
         dtype = edges.dtype if {x.dtype, edges.dtype} == {int64, uint64} else promote(x.dtype, edges.dtype, "histogram")
         bin_indices = searchsorted(edges, x, side="right") - 1
-        inside = (bin_indices >= 0) & ((bin_indices < size) | (x.astype(dtype, copy=False) == edges[-1].astype(dtype)))
+        is_inside = (bin_indices >= 0) & ((bin_indices < size) | (x.astype(dtype, copy=False) == edges[-1].astype(dtype)))
         bin_indices = bin_indices.clip(0, size - 1) if size else bin_indices
     else:
         x = x.astype(_compute_dtype(x.dtype), copy=False)
         low, high = float(edges[0]), float(edges[-1])
-        inside = (x >= low) & (x <= high)
+        is_inside = (x >= low) & (x <= high)
         guess: Any = ((x - low) * (size / (high - low))).astype(int64).clip(0, size - 1)
         guess = guess - (x < edges[guess])  # rounding may have chosen the neighbouring bin
         bin_indices = guess + ((x >= edges[guess + 1]) & (guess != size - 1))
-    return Tensor._compute(where_op, inside, bin_indices, size)
+    return Tensor._compute(where_op, is_inside, bin_indices, size)

@@ -47,11 +47,13 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, spa
     sizes = ints("indices", (dimensions,))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"indices: shape {sizes} has a negative size; sizes are 0 or more")
-    wanted, axes = dtype_of(DEFAULT_INT if dtype is None else dtype), len(sizes)
-    lines = [positions((n,)).astype(wanted, copy=False).reshape([n if j == k else 1 for j in range(axes)]) for k, n in enumerate(sizes)]
+    result_dtype, axes = dtype_of(DEFAULT_INT if dtype is None else dtype), len(sizes)
+    lines = [
+        positions((n,)).astype(result_dtype, copy=False).reshape([n if j == k else 1 for j in range(axes)]) for k, n in enumerate(sizes)
+    ]
     if truth("indices", "sparse", sparse):
         return tuple(lines)
-    grid: Any = empty((axes, *sizes), dtype=wanted)
+    grid: Any = empty((axes, *sizes), dtype=result_dtype)
     for k, line in enumerate(lines):
         grid[k] = line
     return grid  # type: ignore[no-any-return]
@@ -127,13 +129,13 @@ def _make_window(
     op: str, values: Callable[[int], np.ndarray[Any, Any]], m: int, periodic: bool, dtype: object, device: str | None
 ) -> Tensor:
     """Return the window that NumPy's function `values` computes for a number of elements, as a tensor of `dtype`."""
-    count, wanted = checked_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
+    count, result_dtype = checked_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if count < 0:
         raise ArgumentError(f"{op}: a window of {count} elements: give 0 or more")
-    if not wanted.is_float:
-        raise DTypeError(f"{op}: windows are real floats, not {wanted}")
+    if not result_dtype.is_float:
+        raise DTypeError(f"{op}: windows are real floats, not {result_dtype}")
     check_count(op, (count,))
     is_periodic = truth(op, "periodic", periodic) and count > 1  # a window of one element is 1 in both cases
     with np.errstate(all="ignore"):
         window = values(count + 1)[:-1] if is_periodic else values(count)
-    return asarray(asarray(window).astype(wanted, copy=False), device=device)
+    return asarray(asarray(window).astype(result_dtype, copy=False), device=device)

@@ -38,15 +38,15 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_AXIS_SIZ
     """
     op = HOST[name]
     if any([t.storage.node.past is not None for t in operands]):
-        traced = any([t.node.traced for t in operands])
-        if traced and op.found:
+        is_traced = any([t.node.traced for t in operands])
+        if is_traced and op.found:
             raise TraceError(
                 f"{op.name}: how many elements it gives depends on their values, which no function that is traced (tx.vmap, tx.map) knows"
             )
-        followed = name in BACKWARD if traced else any([past_of(t.node) is not None for t in operands])
-        if tracking.get() and followed and any([dtype != "index" for dtype in op.dtypes]):
+        is_tracked = name in BACKWARD if is_traced else any([past_of(t.node) is not None for t in operands])
+        if tracking.get() and is_tracked and any([dtype != "index" for dtype in op.dtypes]):
             return _call_on_tape(name, operands, sizes, options)
-        if traced:
+        if is_traced:
             return _pend_for_element(op, operands, sizes, options)
     copy_limit = MAX_COPIED_ELEMENTS if op.into and len(op.results) > 1 else FEW
     is_small = sum([t.size for t in operands]) < copy_limit and (not sizes or max(sizes.values()) < FEW)
@@ -141,8 +141,8 @@ def _pend_for_element(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str
     """Return pending results for one batch element, while a function is traced. They are computed for the whole batch at once."""
     loop_ndims = [0 if whole(letters) else t.ndim - len(letters) for t, letters in zip(operands, op.operands, strict=True)]
 
-    def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
-        tensors = [Tensor._of(view.node)._view(view.layout) for view in read]
+    def compute(views: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
+        tensors = [Tensor._of(view.node)._view(view.layout) for view in views]
         if size == 0:
             outputs = [empty((0, *shape), dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
         elif any([lead and whole(letters) for lead, letters in zip(leads, op.operands, strict=True)]):  # one batch element after another
@@ -169,8 +169,8 @@ def of_members(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Te
     When values are asked for, `function` is called once with the whole batch, whose first axis runs over the batch elements.
     """
 
-    def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
-        (view,) = read
+    def compute(views: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
+        (view,) = views
         result = function(Tensor._of(view.node)._view(view.layout))
         return [Seen(result.node, result.layout).flat()]
 

@@ -34,7 +34,7 @@ def realize(*tensors: Tensor) -> None:
     if len(tensors) == 1 and type(tensors[0]) is Tensor:  # the most common case
         tensors[0].realize()
         return
-    _realize(*[_checked("realize", t).storage.node for t in tensors])
+    _realize(*[_check_tensor("realize", t).storage.node for t in tensors])
 
 
 def explain(t: Tensor) -> str:
@@ -51,7 +51,7 @@ def explain(t: Tensor) -> str:
     from ..kernel.fuse import pending
     from ..plans.plan import planned
 
-    node = _checked("explain", t).storage.node
+    node = _check_tensor("explain", t).storage.node
     finish(pending([node]))
     state = "in memory" if node.buffer is not None else "to be computed"
     lines = [f"Tensor {t.shape} {t.dtype}, a view of {node.size} elements {state}", t.layout.explain()]
@@ -65,7 +65,7 @@ def explain(t: Tensor) -> str:
     return "\n".join(lines)
 
 
-def _checked(op: str, t: Tensor) -> Tensor:
+def _check_tensor(op: str, t: Tensor) -> Tensor:
     """Return `t`. Raise DTypeError if it is no tensor."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")

@@ -49,8 +49,8 @@ _POSITIVE = OPS["positive"]
 LAZY_ROLL_BYTES = 1 << 19  # bytes from which a tensor is rolled lazily, together with operations on the result
 
 
-def _replayed(arrange: Arrange, *, alone: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
-    """Decorate a function that joins a list of tensors, or moves the parts of a tensor `alone`, so that the fast path replays it.
+def _replayable(arrange: Arrange, *, single_tensor: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
+    """Decorate a function that joins a list of tensors, or moves parts of a `single_tensor`, so that the fast path replays it.
 
     `arrange` takes the arguments of the function, all of which may hold symbolic sizes, and returns where each part is copied, or
     None where the function computes otherwise. Everything that the arrangement depends on must come from its arguments: the fast
@@ -59,12 +59,12 @@ def _replayed(arrange: Arrange, *, alone: bool = False) -> Callable[[Callable[P,
     The fast path cannot tell a list of one tensor from that tensor. So it is asked only about lists, or only about single tensors.
     """
 
-    def decorated(implementation: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    def decorate(implementation: Callable[P, Tensor]) -> Callable[P, Tensor]:
         op = implementation.__name__
 
         @wraps(implementation)
         def function(*args: P.args, **named: P.kwargs) -> Tensor:
-            if args and (type(args[0]) is Tensor) is alone:
+            if args and (type(args[0]) is Tensor) is single_tensor:
                 for joiner in joiners:
                     replayed: Tensor | None = joiner.again(op, args, named)
                     return _call_and_record(implementation, arrange, joiner, *args, **named) if replayed is None else replayed
@@ -73,7 +73,7 @@ def _replayed(arrange: Arrange, *, alone: bool = False) -> Callable[[Callable[P,
 
         return function
 
-    return decorated
+    return decorate
 
 
 def _call_and_record(implementation: Callable[..., Tensor], arrange: Arrange, joiner: Joiner, *args: Any, **named: Any) -> Tensor:
@@ -109,7 +109,7 @@ def _arrange_stack(
     return layout, list(moves_of(pieces, axis, layout))
 
 
-@_replayed(_arrange_concat)
+@_replayable(_arrange_concat)
 @spelled
 def concat(
     arrays: Sequence[Operand],
@@ -185,7 +185,7 @@ def _concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
 cat = concatenate = concat
 
 
-@_replayed(_arrange_stack)
+@_replayable(_arrange_stack)
 @spelled
 def stack(
     arrays: Sequence[Operand],
@@ -323,7 +323,7 @@ def _is_lazy_roll(x: Tensor) -> bool:
     return x.size * x.dtype.itemsize >= LAZY_ROLL_BYTES and max(x.shape) <= SMALL_TABLE and not have_past([x])
 
 
-@_replayed(_arrange_roll, alone=True)
+@_replayable(_arrange_roll, single_tensor=True)
 @spelled
 def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
     """Return a new tensor with the elements moved along axes by `shift` positions; those moved past the end reenter at the other end.
@@ -380,8 +380,8 @@ def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     shape = (1,) * (len(counts) - x.ndim) + x.shape
     counts = (1,) * (x.ndim - len(counts)) + counts
     interleaved = x.reshape([n for size in shape for n in (1, size)])
-    grown = interleaved.expand([n for count, size in zip(counts, shape, strict=True) for n in (count, size)])
-    return grown.copy().reshape([count * size for count, size in zip(counts, shape, strict=True)])
+    expanded = interleaved.expand([n for count, size in zip(counts, shape, strict=True) for n in (count, size)])
+    return expanded.copy().reshape([count * size for count, size in zip(counts, shape, strict=True)])
 
 
 @called_again
@@ -414,8 +414,8 @@ def repeat(
         order = np.repeat(np.arange(size), counts.astype(np.int64))
         return x._view(x.layout.select(axis, order)).copy()
     count = int(counts.flat[0])
-    grown = x.expand_dims(axis + 1).expand((*x.shape[: axis + 1], count, *x.shape[axis + 1 :]))
-    return grown.copy().reshape((*x.shape[:axis], size * count, *x.shape[axis + 1 :]))
+    expanded = x.expand_dims(axis + 1).expand((*x.shape[: axis + 1], count, *x.shape[axis + 1 :]))
+    return expanded.copy().reshape((*x.shape[:axis], size * count, *x.shape[axis + 1 :]))
 
 
 def _count_array(repeats: Any) -> IntArray:

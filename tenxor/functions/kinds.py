@@ -88,11 +88,11 @@ RAW = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)  # e
 def kind(words: str) -> Callable[[type[T]], type[T]]:
     """Return a decorator to register a class for use in checked annotations. `words` describe an instance in errors."""
 
-    def named(cls: type[T]) -> type[T]:
+    def register(cls: type[T]) -> type[T]:
         _KINDS[cls.__name__] = Kind(lambda x: isinstance(x, cls), words)
         return cls
 
-    return named
+    return register
 
 
 def check(op: str, name: str, value: Any, annotation: str) -> None:

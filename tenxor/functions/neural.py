@@ -75,8 +75,8 @@ def logsumexp(
     highest: Any = highest_of(wide, axis)
     shift: Any = Tensor._compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
     log_sum: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
-    narrow: Tensor = log_sum.astype(result_dtype, copy=False)
-    return narrow if truth("logsumexp", "keepdims", keepdims) else narrow.squeeze(axis)
+    result: Tensor = log_sum.astype(result_dtype, copy=False)
+    return result if truth("logsumexp", "keepdims", keepdims) else result.squeeze(axis)
 
 
 def highest_of(x: Any, axis: Axes) -> Any:

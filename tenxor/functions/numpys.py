@@ -34,7 +34,7 @@ def _register(function: _F) -> _F:
 # --- new tensors ------------------------------------------------------------------------------------------------------
 
 
-def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
+def _create_like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
     """Return `tx.NAME_like(a, ...)`, or if `shape` is not None, a tensor of that shape with `a`'s dtype. `name` is "ones" or another
     creation function.
     """
@@ -49,16 +49,16 @@ def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
 def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
     """Return a tensor like NumPy's `full_like`. `value` may be an array that broadcasts to the shape."""
     if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
-        return _like("full", a, dtype, shape, value)
-    result = _like("empty", a, dtype, shape)
+        return _create_like("full", a, dtype, shape, value)
+    result = _create_like("empty", a, dtype, shape)
     copyto(result, asarray(value).astype(result.dtype))
     return result
 
 
 FUNCTIONS.update(
-    empty_like=lambda prototype, dtype=None, shape=None: _like("empty", prototype, dtype, shape),
-    zeros_like=lambda a, dtype=None, shape=None: _like("zeros", a, dtype, shape),
-    ones_like=lambda a, dtype=None, shape=None: _like("ones", a, dtype, shape),
+    empty_like=lambda prototype, dtype=None, shape=None: _create_like("empty", prototype, dtype, shape),
+    zeros_like=lambda a, dtype=None, shape=None: _create_like("zeros", a, dtype, shape),
+    ones_like=lambda a, dtype=None, shape=None: _create_like("ones", a, dtype, shape),
     full_like=lambda a, fill_value, dtype=None, shape=None: _full_like(a, fill_value, dtype, shape),
     array=lambda object, dtype=None, ndmin=0: (t := asarray(object, dtype=dtype, copy=True)).reshape((*(1,) * (ndmin - t.ndim), *t.shape)),
     asanyarray=lambda a, dtype=None: asarray(a, dtype=dtype),
@@ -330,8 +330,8 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     covariances = cov(x, y, rowvar, dtype=dtype)
     if covariances.ndim == 0:
         return covariances / covariances
-    spread = tx.sqrt(tx.real(covariances.diagonal()))
-    correlations: Tensor = covariances / spread[:, None] / spread[None, :]
+    stds = tx.sqrt(tx.real(covariances.diagonal()))
+    correlations: Tensor = covariances / stds[:, None] / stds[None, :]
     if correlations.dtype.is_complex:
         return correlations.real.clip(-1, 1) + correlations.imag.clip(-1, 1) * 1j
     return correlations.clip(-1, 1)  # rounding may exceed the range

@@ -192,7 +192,7 @@ def _check_mode(mode: Any, **values: Any) -> None:
 
 def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
     """Pad axis by axis with borders computed from the elements. The borders of later axes include those of earlier ones."""
-    ends, lengths = _constant_border(x, "end_values", end_values), _lengths(x, mode, stat_length)
+    ends, lengths = _constant_border(x, "end_values", end_values), _stat_lengths(x, mode, stat_length)
     for axis, (width_before, width_after) in enumerate(widths):
         if not width_before + width_after:
             continue
@@ -207,7 +207,7 @@ def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_value
     return x.copy() if not any(map(any, widths)) else x
 
 
-def _lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
+def _stat_lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
     """Return the numbers of elements for the statistic at both ends of each axis. Raise ArgumentError for invalid ones."""
     if stat_length is None:
         return [(n, n) for n in x.shape]
@@ -266,8 +266,8 @@ def _reflect_odd(x: Tensor, axis: int, width_before: int, width_after: int, with
         return x.expand(shape).copy()
     while width_before or width_after:
         count = x.shape[axis]  # of these elements, whole periods are mirrored
-        room = count // period * period if with_edge else (count - 1) // (period - 1) * (period - 1)
-        low, high = min(width_before, room), min(width_after, room)
+        mirrored_count = count // period * period if with_edge else (count - 1) // (period - 1) * (period - 1)
+        low, high = min(width_before, mirrored_count), min(width_after, mirrored_count)
         first_edge, last_edge = x[along(axis, slice(0, 1))], x[along(axis, slice(-1, None))]
         left = x[along(axis, slice(skipped, skipped + low))].flip(axis)
         right = x[along(axis, slice(count - skipped - high, count - skipped))].flip(axis)

@@ -68,7 +68,7 @@ def interpolate(
         raise ArgumentError(f"interpolate: mode {mode!r} has no corners to align")
     if not (is_nearest or x.dtype.is_float or x.dtype.is_complex):
         raise DTypeError(f"interpolate: mode {mode!r} takes floats, not {x.dtype}; use x.astype(tx.float64)")
-    sizes, steps = _sizes(x.shape[2:], size, scale_factor)
+    sizes, steps = _new_sizes(x.shape[2:], size, scale_factor)
     if 0 in x.shape[2:]:
         raise ShapeError(f"interpolate: x of shape {x.shape} has no elements to take values from")
     result = x if is_nearest else as_dtype(x, x.dtype.compute)
@@ -82,7 +82,7 @@ def interpolate(
     return result.copy() if result is x else as_dtype(result, x.dtype)
 
 
-def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], list[float]]:
+def _new_sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], list[float]]:
     """Return the new size of each axis of space, and the number of old elements per new element."""
     if (size is None) == (scale_factor is None):
         raise ArgumentError("interpolate: give a size or a scale_factor, one of the two")
@@ -142,8 +142,8 @@ def _linear(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
     """Return indices and weights of two neighbours for new elements `k`."""
     coordinates = np.maximum(_middle_coordinates(k, length, size, step, corners), 0.0)
     lower_index = _clip_to_indices(coordinates, size)
-    share = np.clip(coordinates - lower_index, 0.0, 1.0)
-    return [lower_index, 1.0 - share, np.minimum(lower_index + 1, size - 1), share]
+    weight = np.clip(coordinates - lower_index, 0.0, 1.0)
+    return [lower_index, 1.0 - weight, np.minimum(lower_index + 1, size - 1), weight]
 
 
 def _cubic(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
@@ -158,8 +158,8 @@ def _cubic(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
     def far_weight(d: Any) -> Any:  # distances from 1 to 2
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
-    shares = [far_weight(t + 1), near_weight(t), near_weight(1 - t), far_weight(2 - t)]
-    return [tap for j, share in enumerate(shares) for tap in (_clip_to_indices(lower_index + j - 1, size), share)]
+    weights = [far_weight(t + 1), near_weight(t), near_weight(1 - t), far_weight(2 - t)]
+    return [tap for j, weight in enumerate(weights) for tap in (_clip_to_indices(lower_index + j - 1, size), weight)]
 
 
 _TAPS: dict[str, Callable[[Any, int, int, float, bool], Taps]] = {"linear": _linear, "cubic": _cubic}
@@ -169,7 +169,7 @@ def _blend(x: Tensor, axis: int, taps: Taps) -> Tensor:
     """Return weighted sums of elements along an axis, by the indices and weights in `taps`."""
     weight_shape = (-1, *(1,) * (x.ndim - 1 - axis))
     blended: Any = 0.0
-    for indices, share in zip(taps[::2], taps[1::2], strict=True):
-        blended = blended + x.take(asarray(indices), axis=axis) * asarray(share, dtype=x.dtype.part).reshape(weight_shape)
+    for indices, weight in zip(taps[::2], taps[1::2], strict=True):
+        blended = blended + x.take(asarray(indices), axis=axis) * asarray(weight, dtype=x.dtype.part).reshape(weight_shape)
     result: Tensor = blended
     return result

@@ -69,8 +69,8 @@ def _write_both(op: str, out: Any, results: Pair, mask: Any = None) -> Pair:
         return into(op, None, results[0], where=mask), results[1]
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise ArgumentError(f"{op}: gives two tensors, so out is a tuple of two")
-    first, second = [x if to is None else into(op, to, x, where=mask) for to, x in zip(out, results, strict=True)]
-    return first, second
+    first_result, second_result = [x if to is None else into(op, to, x, where=mask) for to, x in zip(out, results, strict=True)]
+    return first_result, second_result
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:

@@ -59,8 +59,8 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
     if {x1.dtype, x2.dtype} == {int64, uint64}:
         return _search_mixed_signs(x1, x2, side)
     dtype = promote(x1.dtype, x2.dtype, "searchsorted")
-    wide = float32 if dtype is bfloat16 else dtype
-    return _search(as_dtype(x1, wide), as_dtype(x2, wide), side)
+    search_dtype = float32 if dtype is bfloat16 else dtype
+    return _search(as_dtype(x1, search_dtype), as_dtype(x2, search_dtype), side)
 
 
 def _search(x1: Tensor, x2: Tensor, side: str) -> Tensor:
@@ -78,10 +78,10 @@ def _search(x1: Tensor, x2: Tensor, side: str) -> Tensor:
 def _search_mixed_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     """Search int64 in uint64 or vice versa, which no dtype unites: values out of the range of `x1`'s dtype are beyond all its elements."""
     if x1.dtype is int64:
-        beyond, end = x2 > int(int64.highest), x1.size
+        is_beyond, end = x2 > int(int64.highest), x1.size
     else:
-        beyond, end = x2 < 0, 0
-    return Tensor._compute(OPS["where"], beyond, end, _search(x1, x2.astype(x1.dtype), side))
+        is_beyond, end = x2 < 0, 0
+    return Tensor._compute(OPS["where"], is_beyond, end, _search(x1, x2.astype(x1.dtype), side))
 
 
 @told_again

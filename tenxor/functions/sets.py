@@ -219,17 +219,17 @@ class _Range:
         self.shape = x.shape
         wide = x if x.dtype in (int64, uint64) else x.astype(int64)
         self.shifted: Tensor = as_dtype(wide - low if low else wide, int64).ravel()
-        self.counted = bincount(self.shifted)
-        (self.present,) = self.counted.nonzero()
+        self.occurrences = bincount(self.shifted)
+        (self.present,) = self.occurrences.nonzero()
         self.values = as_dtype(as_dtype(self.present, wide.dtype) + low, x.dtype)
 
     def counts(self) -> Tensor:
         """Return how often each value occurs."""
-        return take(self.counted, self.present)
+        return take(self.occurrences, self.present)
 
     def inverse(self) -> Tensor:
         """Return the index of each element in `values`, in `x`'s shape."""
-        numbers: Any = empty((self.counted.size,), dtype=int64)
+        numbers: Any = empty((self.occurrences.size,), dtype=int64)
         numbers[self.present] = positions((self.present.size,))
         return take(numbers, self.shifted).reshape(self.shape)
 

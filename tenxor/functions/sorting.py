@@ -252,8 +252,8 @@ def _sort_order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
         return _order_by_numpy(rows, descending)
     packed = _pack_ranks(rows, descending)
     if packed is not None:
-        sorted_, below = packed
-        return hosted("sort", sorted_, kind=_QUICK)[0] & below
+        packed_ranks, position_mask = packed
+        return hosted("sort", packed_ranks, kind=_QUICK)[0] & position_mask
     ranks = _compute_ranks(rows)
     ranks = (~ranks if descending else ranks).realize()
     order = hosted("argsort", ranks, kind=_QUICK)[0]

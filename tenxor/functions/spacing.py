@@ -41,8 +41,8 @@ def logspace(
     >>> tx.logspace(0, 3, 4).tolist()
     [1.0, 10.0, 100.0, 1000.0]
     """
-    first, last, powers = broadcast_arrays(asarray(start), asarray(stop), asarray(base))
-    exponents, _ = between("logspace", first, last, num, endpoint)
+    begin, end, powers = broadcast_arrays(asarray(start), asarray(stop), asarray(base))
+    exponents, _ = between("logspace", begin, end, num, endpoint)
     return _arrange_points(powers**exponents, axis, dtype)
 
 
@@ -67,16 +67,16 @@ def geomspace(
     >>> tx.geomspace(-2, -16, 4).tolist()
     [-2.0, -4.0, -8.0, -16.0]
     """
-    first, last = broadcast_arrays(_as_inexact(asarray(start)), _as_inexact(asarray(stop)))
-    if bool((first == 0).any()) or bool((last == 0).any()):
+    begin, end = broadcast_arrays(_as_inexact(asarray(start)), _as_inexact(asarray(stop)))
+    if bool((begin == 0).any()) or bool((end == 0).any()):
         raise ArgumentError("geomspace: no factor leads from 0, or to it; give numbers beside it")
-    sign = first.sign()
-    exponents, _ = between("geomspace", zeros_like(first), (last / sign).log10() - (first / sign).log10(), num, endpoint)
-    terms: Any = first * 10.0**exponents
+    sign = begin.sign()
+    exponents, _ = between("geomspace", zeros_like(begin), (end / sign).log10() - (begin / sign).log10(), num, endpoint)
+    terms: Any = begin * 10.0**exponents
     if num > 0:
-        terms[0, ...] = first
+        terms[0, ...] = begin
     if endpoint and num > 1:
-        terms[-1, ...] = last
+        terms[-1, ...] = end
     return _arrange_points(terms, axis, dtype)
 
 
@@ -88,15 +88,15 @@ def between(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> t
     count = checked_int(op, "num", num)
     if count < 0:
         raise ArgumentError(f"{op}: num is {num}; it must be 0 or more")
-    first, last = broadcast_arrays(_as_inexact(start), _as_inexact(stop))
-    ends = truth(op, "endpoint", endpoint)
-    gaps = count - 1 if ends else count
-    if gaps < 1:
-        return first.expand((count, *first.shape)).copy(), full_like(first, float("nan"))
-    step: Any = (last - first) / gaps
-    points: Any = first + arange(count).reshape(count, *(1,) * first.ndim) * step
-    if ends:
-        points[-1, ...] = last
+    begin, end = broadcast_arrays(_as_inexact(start), _as_inexact(stop))
+    includes_stop = truth(op, "endpoint", endpoint)
+    gap_count = count - 1 if includes_stop else count
+    if gap_count < 1:
+        return begin.expand((count, *begin.shape)).copy(), full_like(begin, float("nan"))
+    step: Any = (end - begin) / gap_count
+    points: Any = begin + arange(count).reshape(count, *(1,) * begin.ndim) * step
+    if includes_stop:
+        points[-1, ...] = end
     return points, step
 
 
@@ -160,14 +160,14 @@ def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
     secants: Any = diff(f, axis=-1) / gaps
     if step.ndim:
         gap_before, gap_after = gaps[:-1], gaps[1:]
-        inside = (secants[..., :-1] * gap_after + secants[..., 1:] * gap_before) / (gap_before + gap_after)
+        inner_slopes = (secants[..., :-1] * gap_after + secants[..., 1:] * gap_before) / (gap_before + gap_after)
     else:
-        inside = (f[..., 2:] - f[..., :-2]) / (2 * step)
-    first, last = secants[..., :1], secants[..., -1:]
+        inner_slopes = (f[..., 2:] - f[..., :-2]) / (2 * step)
+    first_slope, last_slope = secants[..., :1], secants[..., -1:]
     if edge_order == 2:
-        first = first - (secants[..., 1:2] - first) * gaps[0] / (gaps[0] + gaps[1])
-        last = last + (last - secants[..., -2:-1]) * gaps[-1] / (gaps[-1] + gaps[-2])
-    return concat([first, inside, last], axis=-1).astype(f.dtype, copy=False)
+        first_slope = first_slope - (secants[..., 1:2] - first_slope) * gaps[0] / (gaps[0] + gaps[1])
+        last_slope = last_slope + (last_slope - secants[..., -2:-1]) * gaps[-1] / (gaps[-1] + gaps[-2])
+    return concat([first_slope, inner_slopes, last_slope], axis=-1).astype(f.dtype, copy=False)
 
 
 def diag(x: Operand, /, k: int = 0) -> Tensor:

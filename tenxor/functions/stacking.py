@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 
-def _map_tensors(tensors: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Apply `change` to each tensor. Return the result for one tensor, else a tuple of results."""
-    results = tuple([change(asarray(t)) for t in tensors])
+def _map_tensors(tensors: tuple[Any, ...], transform: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Apply `transform` to each tensor. Return the result for one tensor, else a tuple of results."""
+    results = tuple([transform(asarray(t)) for t in tensors])
     return results[0] if len(results) == 1 else results
 
 
@@ -160,7 +160,7 @@ def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
     """
     depth = _depth(blocks)
-    axes = max(depth, _axes(blocks))
+    axes = max(depth, _max_ndim(blocks))
     return _join_blocks(blocks, depth, axes) if depth else asarray(blocks).copy()
 
 
@@ -176,9 +176,9 @@ def _depth(blocks: Any) -> int:
     return 1 + depths.pop()
 
 
-def _axes(blocks: Any) -> int:
+def _max_ndim(blocks: Any) -> int:
     """Return the largest number of axes of the blocks."""
-    return max(map(_axes, blocks)) if isinstance(blocks, list) else asarray(blocks).ndim
+    return max(map(_max_ndim, blocks)) if isinstance(blocks, list) else asarray(blocks).ndim
 
 
 def _join_blocks(blocks: Any, depth: int, axes: int) -> Tensor:

@@ -45,10 +45,10 @@ def parse(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
             f", of shape{'s' * (len(shapes) > 1)} {', '.join(map(str, shapes))}; give one for each" if shapes else ""
         )
         may_be_list = [len(terms)] == [shape[0] for shape in shapes if shape]
-        unpacked = "; write tx.einsum(subscripts, *operands) for a list of them" if may_be_list else ""
+        hint = "; write tx.einsum(subscripts, *operands) for a list of them" if may_be_list else ""
         raise ArgumentError(
             f"{prefix} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {len(shapes)} given"
-            f"{shapes_text or '; give it after them'}{unpacked}"
+            f"{shapes_text or '; give it after them'}{hint}"
         )
     operands = tuple([_labels(prefix, k, term, shape) for k, (term, shape) in enumerate(zip(terms, shapes, strict=True))])
     sizes = _sizes(prefix, operands, shapes)
