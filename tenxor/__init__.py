@@ -45,7 +45,7 @@ with _lasting():  # every object made by these imports lives as long as the proc
     from .late import when_loaded as _when_loaded
     from .memory import set_memory_limit as set_memory_limit
     from .realize import making as _making
-    from .realize import short_ways as _short_ways
+    from .realize import short_ways as _fast_path_hooks
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
     from .version import __version__ as __version__
@@ -53,7 +53,7 @@ with _lasting():  # every object made by these imports lives as long as the proc
 bool = _boolean  # type checkers treat a name imported `as` another name as private, so `bool` is assigned
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_short_ways += [_Late("tenxor.shortcut").first, _Late("tenxor.shortcut").first_of_several]  # the fast path, built after some results
+_fast_path_hooks += [_Late("tenxor.shortcut").first, _Late("tenxor.shortcut").first_of_several]  # the fast path, built after some results
 _making.append(_Late("tenxor.shortcut").soon)
 
 if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
@@ -159,13 +159,13 @@ else:
         *("data", "errors", "fft", "files", "layout", "linalg", "nn", "optim", "random", "show"),
         *("functions", "kernel", "plans", "target"),
     )
-    _at_home, _HOMES = _by_homes(globals(), _NAMES)
+    _load_from_home, _HOMES = _by_homes(globals(), _NAMES)
     del INTERNAL, OPS, TYPE_CHECKING
-    _values = {name for name, found in globals().items() if not name.startswith("_") and type(found) is not type(errors)}
+    _values = {name for name, value in globals().items() if not name.startswith("_") and type(value) is not type(errors)}
     __all__ = sorted({*_values, *[name for name in _HOMES if name != "_for_numpy"], *_MODULES[:10]})
     del _values
     __dir__ = _public_dir(globals())
-    _missing = _public_getattr(globals())
+    _get_missing = _public_getattr(globals())
 
     def __getattr__(name):
         from importlib import import_module
@@ -173,16 +173,16 @@ else:
         if name in _MODULES:
             return import_module(f"tenxor.{name}")
         if name in _HOMES:
-            return _at_home(name)
+            return _load_from_home(name)
         if name.startswith("_"):
-            return _missing(name)
+            return _get_missing(name)
         from .spellings import SAME
 
         if name in SAME:
-            home, _, own = f"tenxor.{SAME[name]}".rpartition(".")
-            found = globals()[name] = getattr(import_module(home), own)
-            return found
-        return _missing(name)
+            home, _, attribute = f"tenxor.{SAME[name]}".rpartition(".")
+            value = globals()[name] = getattr(import_module(home), attribute)
+            return value
+        return _get_missing(name)
 
     def _unknown(module, name, names):
         """Return the error for `name`, missing in the public `module`, which has `names`. The message gives a replacement."""
@@ -191,8 +191,8 @@ else:
         from .functions.numpys_parts import FUNCTIONS
         from .spellings import of_a_module
 
-        numpys = FUNCTIONS.keys() | {name for name, found in vars(np).items() if isinstance(found, np.ufunc)}
-        instead = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpys)
-        return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {instead}")
+        numpy_names = FUNCTIONS.keys() | {name for name, value in vars(np).items() if isinstance(value, np.ufunc)}
+        advice = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
+        return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {advice}")
 
 _when_loaded("einops._backends", _Late("tenxor.functions.patterns").teach_einops)

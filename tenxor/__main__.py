@@ -27,11 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     objects = subjects.add_parser("ship", help="make the machine code that comes with a package, as its wheel is made")
     objects.add_argument("folder", type=Path, help="the folder to write")
     objects.add_argument("--level", choices=[level.name for level in LEVELS], help="one level of x86-64 (default: all, side by side)")
-    asked = parser.parse_args(arguments)
-    if asked.subject == "cache":
-        return on_disk({None: show, "check": check, "clear": clear}[asked.verb])
-    if asked.subject == "ship":
-        return ship(asked.folder, asked.level)
+    options = parser.parse_args(arguments)
+    if options.subject == "cache":
+        return on_disk({None: show, "check": check, "clear": clear}[options.verb])
+    if options.subject == "ship":
+        return ship(options.folder, options.level)
     from tenxor import tour  # the tour imports every module shown
 
     tour.main()
@@ -47,10 +47,10 @@ def ship(folder: Path, level: str | None) -> int:
     With an x86-64 `level`, compile for it in this process; with None, start one process for each level. Write progress to `stderr`.
     """
     if level is None:
-        return all_succeed([[sys.executable, "-m", "tenxor", "ship", str(folder), "--level", each.name] for each in LEVELS])
+        return all_succeed([[sys.executable, "-m", "tenxor", "ship", str(folder), "--level", candidate.name] for candidate in LEVELS])
     from tenxor import shipping
 
-    levels = [each for each in LEVELS if each.name == level]
+    levels = [candidate for candidate in LEVELS if candidate.name == level]
     for path, count in shipping.ship(folder, levels=levels, report=partial(print, file=sys.stderr, flush=True)):
         print(f"{path}: {count:,} objects, {size(path.stat().st_size)}, {time.process_time():.0f} s of CPU time", flush=True)
     return 0

@@ -5,12 +5,12 @@ Errors quote this table (`spellings.py`), and the pages in `docs/coming-from` li
 
 from __future__ import annotations
 
-_CPU = "Tenxor computes on the CPU, where every tensor is; remove the call"
+_CPU_ADVICE = "Tenxor computes on the CPU, where every tensor is; remove the call"
 _TENSOR_TYPES = {
     **{"Float": "float32", "Double": "float64", "Half": "float16", "Bool": "bool"},
     **{"Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64"},
 }
-_NUMPYS_AS_METHODS = ("nansum", "nanmean", "nanmedian", "nan_to_num", "rot90", "fliplr", "flipud", "cov", "corrcoef", "kron", "sinc")
+_NUMPY_METHODS = ("nansum", "nanmean", "nanmedian", "nan_to_num", "rot90", "fliplr", "flipud", "cov", "corrcoef", "kron", "sinc")
 
 # Attributes of foreign tensors -> replacement.
 ON_TENSORS = {
@@ -26,9 +26,9 @@ ON_TENSORS = {
     "int": "x.astype(tx.int32)",
     "long": "x.astype(tx.int64)",
     "bool": "x.astype(tx.bool)",
-    **dict.fromkeys(("cuda", "xpu", "mps", "hpu"), f"x itself: {_CPU}"),
+    **dict.fromkeys(("cuda", "xpu", "mps", "hpu"), f"x itself: {_CPU_ADVICE}"),
     **dict.fromkeys(("get_device", "is_cuda", "is_mps"), "x.device, which is 'cpu' for every tensor"),
-    **dict.fromkeys(("pin_memory", "share_memory_", "is_pinned", "block_until_ready"), f"x itself: {_CPU}"),
+    **dict.fromkeys(("pin_memory", "share_memory_", "is_pinned", "block_until_ready"), f"x itself: {_CPU_ADVICE}"),
     "dim": "x.ndim",
     "numel": "x.size",
     "nelement": "x.size",
@@ -73,7 +73,7 @@ ON_TENSORS = {
     "newbyteorder": "np.asarray(x).view(np.asarray(x).dtype.newbyteorder()); tensors are in this machine's byte order",
     **dict.fromkeys(("dump", "dumps"), "pickle.dumps(x), or tx.files.save_npy(path, x)"),
     **dict.fromkeys(("setflags", "getfield", "setfield"), "np.asarray(x), an array that shares x's memory where it can"),
-    **{name: f"np.{name}(x), which gives a tensor" for name in _NUMPYS_AS_METHODS},
+    **{name: f"np.{name}(x), which gives a tensor" for name in _NUMPY_METHODS},
     "element_size": "x.dtype.itemsize",
     "data_ptr": "np.asarray(x).ctypes.data",
     "storage_offset": "x.offset",
@@ -148,7 +148,7 @@ ON_TENSORS = {
 }
 
 # Names in foreign random modules -> replacement; also attributes looked up on `tx.random.Generator`.
-_U = "tx.random.random(shape)"
+_UNIFORM_DRAW = "tx.random.random(shape)"
 _DRAWS = {
     "default_rng": "tx.random.Generator(seed)",
     **dict.fromkeys(("RandomState", "SeedSequence", "BitGenerator", "PCG64", "MT19937", "Philox", "PRNGKey"), "tx.random.Generator(seed)"),
@@ -157,26 +157,30 @@ _DRAWS = {
     "manual_seed": "tx.random.seed(seed)",
     "split": "a tx.random.Generator(seed) for each",
     "spawn": "a tx.random.Generator(seed) for each",
-    **dict.fromkeys(("random_sample", "ranf", "sample"), _U),
-    **{"rand": _U, "random_integers": "tx.random.integers(low, high, shape, endpoint=True)", "randint": "integers(low, high, shape)"},
+    **dict.fromkeys(("random_sample", "ranf", "sample"), _UNIFORM_DRAW),
+    **{
+        "rand": _UNIFORM_DRAW,
+        "random_integers": "tx.random.integers(low, high, shape, endpoint=True)",
+        "randint": "integers(low, high, shape)",
+    },
     **dict.fromkeys(("standard_normal", "randn"), "tx.random.normal(shape=shape)"),
     "randperm": "tx.random.permutation(count)",
     "permuted": "tx.random.permutation(x), which permutes rows",
-    "bernoulli": f"{_U} < p",
+    "bernoulli": f"{_UNIFORM_DRAW} < p",
     "binomial": "(tx.random.random((n, *shape)) < p).sum(axis=0)",
-    "exponential": f"-scale * tx.log1p(-{_U})",
-    "standard_exponential": f"-tx.log1p(-{_U})",
-    "geometric": f"tx.ceil(tx.log1p(-{_U}) / math.log1p(-p))",
-    "gumbel": f"loc - scale * tx.log(-tx.log1p(-{_U}))",
+    "exponential": f"-scale * tx.log1p(-{_UNIFORM_DRAW})",
+    "standard_exponential": f"-tx.log1p(-{_UNIFORM_DRAW})",
+    "geometric": f"tx.ceil(tx.log1p(-{_UNIFORM_DRAW}) / math.log1p(-p))",
+    "gumbel": f"loc - scale * tx.log(-tx.log1p(-{_UNIFORM_DRAW}))",
     "logistic": "loc + scale * (tx.log(u) - tx.log1p(-u)), with u = 1 - tx.random.random(shape)",
     "laplace": "loc - scale * tx.sign(u) * tx.log1p(-2 * abs(u)), with u = tx.random.random(shape) - 0.5",
     "lognormal": "tx.exp(tx.random.normal(mean, sigma, shape))",
     "multivariate_normal": "mean + tx.random.normal(shape=(count, n)) @ tx.linalg.cholesky(cov).mT",
-    "pareto": f"tx.expm1(-tx.log1p(-{_U}) / a)",
-    "power": f"{_U} ** (1 / a)",
-    "rayleigh": f"scale * tx.sqrt(-2 * tx.log1p(-{_U}))",
-    "standard_cauchy": f"tx.tan(tx.pi * ({_U} - 0.5))",
-    "weibull": f"(-tx.log1p(-{_U})) ** (1 / a)",
+    "pareto": f"tx.expm1(-tx.log1p(-{_UNIFORM_DRAW}) / a)",
+    "power": f"{_UNIFORM_DRAW} ** (1 / a)",
+    "rayleigh": f"scale * tx.sqrt(-2 * tx.log1p(-{_UNIFORM_DRAW}))",
+    "standard_cauchy": f"tx.tan(tx.pi * ({_UNIFORM_DRAW} - 0.5))",
+    "weibull": f"(-tx.log1p(-{_UNIFORM_DRAW})) ** (1 / a)",
     "categorical": "tx.random.choice(count, shape), of equal probabilities",
     "bytes": "tx.random.integers(0, 256, count, tx.uint8)",
     **{
@@ -189,11 +193,11 @@ _DRAWS = {
     },
 }
 
-_DEVICES = "nothing instead: Tenxor computes on the CPU, where every tensor is; remove what moves tensors or chooses a device"
-_COMPILED = "nothing instead: expressions compile by themselves, when their values are asked for; remove the call or the decorator"
+_DEVICE_ADVICE = "nothing instead: Tenxor computes on the CPU, where every tensor is; remove what moves tensors or chooses a device"
+_COMPILE_ADVICE = "nothing instead: expressions compile by themselves, when their values are asked for; remove the call or the decorator"
 
 # Names looked up on the package -> replacement: of NumPy only, of NumPy and PyTorch, of PyTorch only, and of the rest.
-_OF_NUMPY = {
+_NUMPY_NAMES = {
     "fromiter": "tx.asarray(np.fromiter(iterable, dtype))",
     "fromfunction": "function(*tx.indices(shape))",
     "isscalar": "np.isscalar(x), or tx.asarray(x).ndim == 0",
@@ -229,7 +233,7 @@ _OF_NUMPY = {
     "ufunc": "callable(f): functions of Tenxor are no ufuncs; np.add.reduce(x) and the like take tensors",
     "apply_along_axis": "tx.vmap(function)(x), or np.apply_along_axis, which gives tensors for tensors",
 }
-_OF_BOTH = {
+_SHARED_NAMES = {
     "vdot": "tx.vecdot(x.ravel(), y.ravel())",
     "trace": "tx.linalg.trace(x), or x.diagonal().sum()",
     "unique": "tx.unique_values(x), tx.unique_all(x) with indices and counts, or np.unique(x)",
@@ -250,7 +254,7 @@ _OF_BOTH = {
     **{name: _DRAWS[name] for name in ("poisson", "multinomial", "binomial")},
     "normal": "tx.random.normal(mean, std, shape)",
 }
-_OF_PYTORCH = {
+_PYTORCH_NAMES = {
     "from_numpy": "tx.asarray(array, copy=False)",
     "as_tensor": "tx.asarray(values)",
     "randint": "tx.random.integers(low, high, shape)",
@@ -286,9 +290,9 @@ _OF_PYTORCH = {
     "lerp": "x + (y - x) * weight",
     "set_default_dtype": "dtype= where a tensor is made; Python's floats are float64 everywhere",
     "trapz": "np.trapezoid(y, x)",
-    **dict.fromkeys(("device", "cuda", "mps", "xpu", "accelerator", "set_default_device", "get_default_device"), _DEVICES),
+    **dict.fromkeys(("device", "cuda", "mps", "xpu", "accelerator", "set_default_device", "get_default_device"), _DEVICE_ADVICE),
     "backends": "tx.show_config(), which says how Tenxor computes; tx.set_num_threads(n) sets the threads",
-    **dict.fromkeys(("compile", "jit"), _COMPILED),
+    **dict.fromkeys(("compile", "jit"), _COMPILE_ADVICE),
     "autograd": "tx.grad, tx.vjp, tx.jacobian or tx.hessian; x.backward(); tx.custom_derivative(function) for a derivative of one's own",
     **dict.fromkeys(("inference_mode", "set_grad_enabled"), "tx.no_grad(), and tx.enable_grad() within it"),
     "is_grad_enabled": "x.requires_grad of a result",
@@ -326,9 +330,9 @@ _OF_PYTORCH = {
     "use_deterministic_algorithms": "nothing instead: results have the same bits on any number of threads",
     "get_num_threads": "tx.num_threads()",
 }
-_OF_OTHERS = {
+_FURTHER_NAMES = {
     "segment_sum": "tx.zeros(shape).index_add(0, segments, values)",
-    **dict.fromkeys(("device_put", "device_get", "devices"), _DEVICES),
+    **dict.fromkeys(("device_put", "device_get", "devices"), _DEVICE_ADVICE),
     "block_until_ready": "x.realize(), or nothing instead: values are computed when they are asked for",
     "numpy": "the functions of tx itself",
     "lax": "tx.scan, tx.where, tx.conv2d and the other functions of tx itself",
@@ -339,12 +343,14 @@ _OF_OTHERS = {
     **{name: f"tx.linalg.{name}" for name in ("cond", "eig", "eigh", "eigvals", "eigvalsh", "expm", "lu", "matrix_norm", "matrix_rank")},
     **{name: f"tx.linalg.{name}" for name in ("solve_triangular", "svdvals", "tensorinv", "tensorsolve", "vector_norm")},
 }
-IN_THE_MODULE = {**_OF_NUMPY, **_OF_BOTH, **_OF_PYTORCH, **_OF_OTHERS}
-NUMPYS, PYTORCHS = {**_OF_NUMPY, **_OF_BOTH}, {**_OF_BOTH, **_OF_PYTORCH}
+IN_THE_MODULE = {**_NUMPY_NAMES, **_SHARED_NAMES, **_PYTORCH_NAMES, **_FURTHER_NAMES}
+NUMPYS, PYTORCHS = {**_NUMPY_NAMES, **_SHARED_NAMES}, {**_SHARED_NAMES, **_PYTORCH_NAMES}
 
-_SCHEDULES = "tx.optim itself, which has the schedules: steps, exponential, linear, cosine, one_cycle, constant_with_warmup and Schedule"
-_SCHEDULE = "tx.optim.Schedule(optimizer, factor), with a function of the number of steps"
-_BY_SCIPY = (
+_SCHEDULES_ADVICE = (
+    "tx.optim itself, which has the schedules: steps, exponential, linear, cosine, one_cycle, constant_with_warmup and Schedule"
+)
+_SCHEDULE_ADVICE = "tx.optim.Schedule(optimizer, factor), with a function of the number of steps"
+_SCIPY_NAMES = (
     *("lu_factor", "lu_solve", "ldl", "schur", "qz", "hessenberg", "sqrtm", "logm", "funm", "signm", "polar", "block_diag"),
     *("toeplitz", "hankel", "circulant", "companion", "hadamard", "hilbert", "invhilbert", "pascal", "dft", "rsf2csf", "solve_banded"),
     *("solveh_banded", "solve_toeplitz", "solve_circulant", "solve_sylvester", "solve_continuous_lyapunov", "solve_discrete_lyapunov"),
@@ -357,7 +363,7 @@ _LOSSES = {
 }
 ON_MODULES = {
     "linalg": {
-        **{name: f"scipy.linalg.{name}, which takes np.asarray(x), and gives arrays without derivatives" for name in _BY_SCIPY},
+        **{name: f"scipy.linalg.{name}, which takes np.asarray(x), and gives arrays without derivatives" for name in _SCIPY_NAMES},
         "cho_factor": "tx.linalg.cholesky(x)",
         "cho_solve": "tx.linalg.solve_triangular, twice with the factor of tx.linalg.cholesky(x)",
         **{"cholesky_ex": "tx.linalg.cholesky(x)", "inv_ex": "tx.linalg.inv(x)", "solve_ex": "tx.linalg.solve(a, b)"},
@@ -369,13 +375,13 @@ ON_MODULES = {
     },
     "random": _DRAWS,
     "optim": {
-        "lr_scheduler": _SCHEDULES,
+        "lr_scheduler": _SCHEDULES_ADVICE,
         "StepLR": "tx.optim.steps",
         "MultiStepLR": "tx.optim.steps",
         "ExponentialLR": "tx.optim.exponential",
         "LinearLR": "tx.optim.linear",
         **{"CosineAnnealingLR": "tx.optim.cosine", "OneCycleLR": "tx.optim.one_cycle", "ConstantLR": "tx.optim.constant_with_warmup"},
-        **dict.fromkeys(("LambdaLR", "MultiplicativeLR", "PolynomialLR", "SequentialLR", "ChainedScheduler", "CyclicLR"), _SCHEDULE),
+        **dict.fromkeys(("LambdaLR", "MultiplicativeLR", "PolynomialLR", "SequentialLR", "ChainedScheduler", "CyclicLR"), _SCHEDULE_ADVICE),
         "ReduceLROnPlateau": "optimizer.groups, whose 'lr' may be set at any time",
         **dict.fromkeys(("RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax"), "tx.optim.Adam or tx.optim.AdamW"),
         **{"clip_grad_norm_": "tx.optim.clip_grad_norm", "clip_grad_value_": "tx.optim.clip_grad_value"},
@@ -386,7 +392,7 @@ ON_MODULES = {
         "DataParallel": "the module itself: Tenxor computes on the CPU, in one process",
     },
     "nn.Module": {
-        **dict.fromkeys(("cuda", "cpu", "xpu", "to", "to_empty", "share_memory"), f"the module itself: {_CPU}"),
+        **dict.fromkeys(("cuda", "cpu", "xpu", "to", "to_empty", "share_memory"), f"the module itself: {_CPU_ADVICE}"),
         **dict.fromkeys(("half", "float", "double", "bfloat16", "type"), "dtype= where a layer is made"),
         "compile": "the module itself: expressions compile by themselves; remove the call",
         "register_buffer": "module.name = tensor, an attribute",

@@ -40,9 +40,9 @@ def described(value: object) -> str:
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
-    if type(value) in (tuple, list) and any([getattr(part, "shape", ()) for part in value]):  # type: ignore[attr-defined]
-        parts = list(value)[: _bounded.maxlist]  # type: ignore[call-overload]
-        return f"{type(value).__name__} of {', '.join([described(p) if getattr(p, 'shape', ()) else _in_line(p) for p in parts])}"
+    if type(value) in (tuple, list) and any([getattr(element, "shape", ()) for element in value]):  # type: ignore[attr-defined]
+        elements = list(value)[: _bounded.maxlist]  # type: ignore[call-overload]
+        return f"{type(value).__name__} of {', '.join([described(p) if getattr(p, 'shape', ()) else _in_line(p) for p in elements])}"
     return _in_line(value)
 
 

@@ -21,11 +21,11 @@ FROM_FOLDERS = (
     and os.scandir in os.supports_fd
     and all(hasattr(os, flag) for flag in ("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK"))
 )
-_TIMES_OF_LINKS = os.utime in os.supports_follow_symlinks
-_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # follow no link, and convert no line ends
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _PLAIN
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _PLAIN  # opening a pipe returns at once, so that it can be recognised
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN
+_CAN_TOUCH_LINKS = os.utime in os.supports_follow_symlinks
+_COMMON_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # follow no link, and convert no line ends
+_FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _COMMON_FLAGS
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _COMMON_FLAGS  # opening a pipe returns at once, so that it can be recognised
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 
 
 class Refused(OSError):
@@ -41,7 +41,7 @@ def way_to(path: str) -> Iterator[str]:
 
 def make(path: str) -> None:
     """Create a folder and its missing parents with mode 0o700, whatever the umask. Existing folders are left as they are."""
-    for folder in (*reversed([each for each in way_to(path) if not os.path.exists(each)]), path):
+    for folder in (*reversed([parent for parent in way_to(path) if not os.path.exists(parent)]), path):
         with contextlib.suppress(FileExistsError):  # created by another process; its owner is checked when the folder is opened
             os.mkdir(folder, 0o700)
 
@@ -59,49 +59,49 @@ class OwnFolder:
 
     def __enter__(self) -> OwnFolder:
         if not FROM_FOLDERS:
-            _check(os.lstat(self.path), stat.S_IFDIR)
+            _check_status(os.lstat(self.path), stat.S_IFDIR)
             return self
-        descriptor = _open(self.path, _FOLDER)
+        descriptor = _open(self.path, _FOLDER_FLAGS)
         try:
-            _check(os.fstat(descriptor), stat.S_IFDIR)
+            _check_status(os.fstat(descriptor), stat.S_IFDIR)
         except BaseException:
             os.close(descriptor)
             raise
         self._descriptor = descriptor
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def names(self) -> list[str]:
         """Return the names of all entries of the folder."""
-        with os.scandir(self.path if self._descriptor is None else self._descriptor) as found:
-            return [entry.name for entry in found]
+        with os.scandir(self.path if self._descriptor is None else self._descriptor) as entries:
+            return [entry.name for entry in entries]
 
     def status(self, name: str) -> os.stat_result:
         """Return the status (`os.stat_result`) of a file. Of a symbolic link, return the status of the link itself."""
-        return os.stat(self._where(name), dir_fd=self._descriptor, follow_symlinks=False)
+        return os.stat(self._system_path(name), dir_fd=self._descriptor, follow_symlinks=False)
 
-    def read(self, name: str, most: int) -> tuple[bytes, os.stat_result]:
-        """Return the content of a regular file and its status. Raise `Refused` for a file of more than `most` bytes."""
-        before = self.status(name) if self._descriptor is None else None
-        if before is not None:
-            _check(before, stat.S_IFREG)  # without the flags of `_READ`, opening would follow a link, or wait for a pipe
-        with _closing(_open(self._where(name), _READ, self._descriptor)) as descriptor:
+    def read(self, name: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
+        """Return the content of a regular file and its status. Raise `Refused` for a file of more than `max_bytes`."""
+        path_status = self.status(name) if self._descriptor is None else None
+        if path_status is not None:
+            _check_status(path_status, stat.S_IFREG)  # without the flags of `_READ_FLAGS`, opening would follow a link, or wait for a pipe
+        with _closing(_open(self._system_path(name), _READ_FLAGS, self._descriptor)) as descriptor:
             status = os.fstat(descriptor)
-            _check(status, stat.S_IFREG)
-            if before is not None and not os.path.samestat(before, status):
+            _check_status(status, stat.S_IFREG)
+            if path_status is not None and not os.path.samestat(path_status, status):
                 raise Refused("was exchanged while it was opened")
-            if status.st_size > most:
-                raise Refused(f"is larger than {most:,} bytes")
-            parts = []
-            left = status.st_size
-            while left > 0 and (part := os.read(descriptor, left)):
-                parts.append(part)
-                left -= len(part)
-            return b"".join(parts), status
+            if status.st_size > max_bytes:
+                raise Refused(f"is larger than {max_bytes:,} bytes")
+            chunks = []
+            remaining = status.st_size
+            while remaining > 0 and (chunk := os.read(descriptor, remaining)):
+                chunks.append(chunk)
+                remaining -= len(chunk)
+            return b"".join(chunks), status
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically, replacing any file of this name: readers see the old content or the whole new one.
@@ -109,13 +109,13 @@ class OwnFolder:
         The data is not synced to disk, so after a crash of the machine the file may hold anything.
         """
         temporary = f"{name}.{os.urandom(8).hex()}"
-        descriptor = _open(self._where(temporary), _WRITE, self._descriptor)
+        descriptor = _open(self._system_path(temporary), _WRITE_FLAGS, self._descriptor)
         try:
             with _closing(descriptor):
                 while content:
                     content = content[os.write(descriptor, content) :]
             os.replace(
-                self._where(temporary), self._where(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
+                self._system_path(temporary), self._system_path(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
             )
         except BaseException:
             with contextlib.suppress(OSError):
@@ -124,25 +124,25 @@ class OwnFolder:
 
     def touch(self, name: str) -> None:
         """Set the access and modification times of a file to now, to mark it as recently used."""
-        os.utime(self._where(name), dir_fd=self._descriptor, follow_symlinks=not _TIMES_OF_LINKS)
+        os.utime(self._system_path(name), dir_fd=self._descriptor, follow_symlinks=not _CAN_TOUCH_LINKS)
 
     def remove(self, name: str) -> None:
         """Remove a file. Of a symbolic link, remove the link itself."""
-        os.unlink(self._where(name), dir_fd=self._descriptor)
+        os.unlink(self._system_path(name), dir_fd=self._descriptor)
 
-    def _where(self, name: str) -> str:
+    def _system_path(self, name: str) -> str:
         """Return the name to pass to the system: relative to the open descriptor, or the full path without one."""
         return os.path.join(self.path, name) if self._descriptor is None else name
 
 
-def _open(where: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
+def _open(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
     """Return a descriptor, which child processes do not inherit, with mode 0o600 if created. Raise `Refused` for a symbolic link."""
     try:
-        return os.open(where, flags, 0o600, dir_fd=folder)
+        return os.open(path, flags, 0o600, dir_fd=folder)
     except FileNotFoundError:
         raise
     except OSError as error:  # for a link, some systems report a loop of links, others that it is no folder
-        if stat.S_ISLNK(os.stat(where, dir_fd=folder, follow_symlinks=False).st_mode):
+        if stat.S_ISLNK(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
             raise Refused("is a symbolic link") from error
         raise
 
@@ -159,7 +159,7 @@ def _closing(descriptor: int) -> Iterator[int]:
 _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
 
 
-def _check(status: os.stat_result, kind: int) -> None:
+def _check_status(status: os.stat_result, kind: int) -> None:
     """Raise `Refused` unless `status` is of `kind`, belongs to the current user, and is not writable by group or others.
 
     On systems without numeric users, such as Windows, only the kind is checked.

@@ -28,7 +28,7 @@ class Names(NamedTuple):
     """Names of a function's parameters: by position, by keyword, and our name of each alias."""
 
     by_place: tuple[str, ...]
-    every: frozenset[str]
+    by_keyword: frozenset[str]
     ours: dict[str, str]
 
 
@@ -37,7 +37,7 @@ def names_of(function: Any) -> Names:
     code = function.__code__
     by_place = code.co_varnames[: code.co_argcount]
     by_name = [name for name in code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount] if name != "self"]
-    ours = {theirs: our for theirs in by_name for our in reversed(KEYWORDS.get(theirs, ())) if our in by_name}
+    ours = {alias: our_name for alias in by_name for our_name in reversed(KEYWORDS.get(alias, ())) if our_name in by_name}
     return Names(by_place, frozenset(by_name), ours)
 
 
@@ -57,16 +57,16 @@ def spelled(function: F) -> F:
             if names is None:
                 names = names_of(function)
             if not names.ours.keys().isdisjoint(named):
-                _rename(function.__name__, names, len(args), named)
+                _rename_aliases(function.__name__, names, len(args), named)
         try:
             return function(*args, **named) if named else function(*args)
         except (TypeError, ValueError) as raised:
             if names is None:
                 names = names_of(function)
-            if names.every.issuperset(named):
-                error: Exception | None = _misplaced(function, names, args)
+            if names.by_keyword.issuperset(named):
+                error: Exception | None = _misplaced_error(function, names, args)
             else:
-                error = _unknown(function.__name__, names, named) if isinstance(raised, TypeError) else None
+                error = _unknown_error(function.__name__, names, named) if isinstance(raised, TypeError) else None
             if error is None:
                 raise
         try:
@@ -77,30 +77,30 @@ def spelled(function: F) -> F:
     return called  # type: ignore[return-value]
 
 
-def _rename(op: str, names: Names, count: int, named: dict[str, Any]) -> None:
+def _rename_aliases(op: str, names: Names, count: int, named: dict[str, Any]) -> None:
     """Rename aliases in `named`, in place, to our names. `count` arguments were given by position. Raise ArgumentError for a duplicate."""
-    for other in names.ours.keys() & named.keys():
-        value, own = named.pop(other), names.ours[other]
+    for alias in names.ours.keys() & named.keys():
+        value, our_name = named.pop(alias), names.ours[alias]
         if value is None:
             continue
-        if own in named or own in names.by_place[:count]:
-            raise ArgumentError(f"{op}: {own} and {other} are two names of one argument; give only {own}")
-        named[own] = value
+        if our_name in named or our_name in names.by_place[:count]:
+            raise ArgumentError(f"{op}: {our_name} and {alias} are two names of one argument; give only {our_name}")
+        named[our_name] = value
 
 
-def _misplaced(function: Any, names: Names, args: tuple[Any, ...]) -> MisplacedArgument | None:
+def _misplaced_error(function: Any, names: Names, args: tuple[Any, ...]) -> MisplacedArgument | None:
     """Return the error for positional arguments `args`, with a replacement, or None if the arguments may be valid."""
     from .spellings import of_positions
 
     takes_any = bool(function.__code__.co_flags & _CO_VARARGS)
-    by_name = names.every - names.ours.keys()
-    instead = of_positions(function.__name__, function.__module__, names.by_place, function.__annotations__, takes_any, by_name, args)
-    return None if instead is None else MisplacedArgument(f"{function.__name__}: {instead}")
+    our_keywords = names.by_keyword - names.ours.keys()
+    advice = of_positions(function.__name__, function.__module__, names.by_place, function.__annotations__, takes_any, our_keywords, args)
+    return None if advice is None else MisplacedArgument(f"{function.__name__}: {advice}")
 
 
-def _unknown(op: str, names: Names, named: Iterable[str]) -> UnknownArgument:
+def _unknown_error(op: str, names: Names, named: Iterable[str]) -> UnknownArgument:
     """Return the error for the first keyword in `named` unknown to the function named `op`."""
     from .spellings import of_arguments
 
-    name = next(name for name in named if name not in names.every)
-    return UnknownArgument(f"{op}: there is no argument {name!r}; {of_arguments(name, names.by_place, names.every, names.ours)}")
+    name = next(name for name in named if name not in names.by_keyword)
+    return UnknownArgument(f"{op}: there is no argument {name!r}; {of_arguments(name, names.by_place, names.by_keyword, names.ours)}")

@@ -13,7 +13,7 @@ from typing import Any
 from .advice import IN_THE_MODULE, ON_FUNCTIONS, ON_MODULES, ON_TENSORS, PAIRWISE
 from .errors import UnknownAttribute, described
 
-_ALIKE = 0.8  # similarity, as in difflib, from which a name is taken for a misspelling
+_MIN_SIMILARITY = 0.8  # similarity, as in difflib, from which a name is taken for a misspelling
 
 # Alias -> our function. The functions agree, except for keyword arguments known only to the foreign library.
 SAME = {
@@ -72,11 +72,11 @@ def of_arguments(name: str, by_place: Iterable[str], by_name: Iterable[str], our
         return f"use {ARGUMENTS[name]}"
     if name in by_place and name not in by_name:
         return f"{name} is given by its place alone"
-    known = [known for known in by_name if known not in ours]
-    near = _nearest(name, by_name, 0.6)
-    if near:
-        return f"did you mean {ours.get(near[0], near[0])}?"
-    return f"there are {', '.join(sorted(known))}" if known else "there are none by name"
+    our_names = [keyword for keyword in by_name if keyword not in ours]
+    nearest = _nearest(name, by_name, 0.6)
+    if nearest:
+        return f"did you mean {ours.get(nearest[0], nearest[0])}?"
+    return f"there are {', '.join(sorted(our_names))}" if our_names else "there are none by name"
 
 
 def of_positions(
@@ -95,37 +95,37 @@ def of_positions(
     their annotations as text. `takes_any` tells whether it has `*args`.
     """
     is_method = by_place[:1] == ("self",)
-    room = module.split(".")[1]
-    path = f"x.{op}" if is_method and room == "tensor" else f"tx.{room}.{op}" if room in _PLACES else f"tx.{op}"
-    places, values = by_place[is_method:], args[is_method:]
-    types = [str(annotations.get(name, "")) for name in places]
-    too_many = len(values) > len(places) and not takes_any
+    package = module.split(".")[1]
+    path = f"x.{op}" if is_method and package == "tensor" else f"tx.{package}.{op}" if package in _MODULES_IN_PATH else f"tx.{op}"
+    parameters, values = by_place[is_method:], args[is_method:]
+    types = [str(annotations.get(name, "")) for name in parameters]
+    too_many = len(values) > len(parameters) and not takes_any
     if len(values) > 1 and all(map(_is_array, values)) and not is_method:
         if "Sequence[Operand]" in types[0]:
-            return f"takes the tensors as one list; write {path}([{', '.join(_LETTERS[: len(values)])}])"
+            return f"takes the tensors as one list; write {path}([{', '.join(_EXAMPLE_NAMES[: len(values)])}])"
         if op in PAIRWISE and len(values) == 2 and hasattr(values[1], "shape"):
             return f"takes one tensor and an axis, not two tensors; tx.{PAIRWISE[op]}(x, y) takes two, element by element"
-    for k in reversed(range(min(len(values) - 1, len(places)))):
-        cannot = too_many or any([kind in _NEVER_INTEGERS for kind in types[k + 1 : len(values)]])
-        if cannot and any([word in types[k] for word in _ROWS]) and all(map(_is_integer, values[k:])):
-            before = ["x" if _is_array(x) else described(x) for x in values[:k]]
-            row, after = (values[k:-1], values[-1:]) if "fill_value" in places else (values[k:], ())
-            return f"{places[k]} is one argument; write {path}({', '.join([*before, str(tuple(row)), *map(str, after)])})"
+    for k in reversed(range(min(len(values) - 1, len(parameters)))):
+        is_invalid = too_many or any([kind in _NEVER_INTEGERS for kind in types[k + 1 : len(values)]])
+        if is_invalid and any([word in types[k] for word in _SEQUENCE_ANNOTATIONS]) and all(map(_is_integer, values[k:])):
+            leading = ["x" if _is_array(x) else described(x) for x in values[:k]]
+            sequence, trailing = (values[k:-1], values[-1:]) if "fill_value" in parameters else (values[k:], ())
+            return f"{parameters[k]} is one argument; write {path}({', '.join([*leading, str(tuple(sequence)), *map(str, trailing)])})"
     for k, value in enumerate(values):
         if type(value) is bool and "keepdims" in by_name and (k >= len(types) or types[k] == "DTypeLike | None"):
-            return f"takes {', '.join(places[:k])} by position; write keepdims={value}"
+            return f"takes {', '.join(parameters[:k])} by position; write keepdims={value}"
     if len(values) == 1 and types[:1] == ["int"] and type(values[0]) in (tuple, list) and all(map(_is_integer, values[0])):
         return f"takes its sizes one by one; write {path}({', '.join(map(str, values[0]))})"
     if too_many:
         named = [f"{name}=..." for name in annotations if name in by_name and name not in by_place]
-        others = f"; write {', '.join(named)} by name" if named else ""
-        return f"takes {', '.join(places)} by position, not {len(values)} arguments{others}"
+        hint = f"; write {', '.join(named)} by name" if named else ""
+        return f"takes {', '.join(parameters)} by position, not {len(values)} arguments{hint}"
     return None
 
 
-_LETTERS = ("a", "b", "c", "...")  # names of tensors in the suggested call
-_PLACES = ("linalg", "fft", "random")  # modules that stand in the path of their functions
-_ROWS = ("Axes", "Shape", "Sequence[int]", "tuple[int", "Sequence[Any]")  # annotations of a sequence of integers
+_EXAMPLE_NAMES = ("a", "b", "c", "...")  # names of tensors in the suggested call
+_MODULES_IN_PATH = ("linalg", "fft", "random")  # modules that stand in the path of their functions
+_SEQUENCE_ANNOTATIONS = ("Axes", "Shape", "Sequence[int]", "tuple[int", "Sequence[Any]")  # annotations of a sequence of integers
 _NEVER_INTEGERS = ("DTypeLike | None", "DTypeLike", "str", "bool", "bool | None")  # annotations of arguments that cannot be an integer
 
 
@@ -149,28 +149,29 @@ def of_tensors(functions: Iterable[str], elementwise: Iterable[str]) -> dict[str
     return {**in_place, **{name: f"the function tx.{name}(x, ...)" for name in functions}, **ON_TENSORS}
 
 
-def of_a_module(place: str, name: str, names: Iterable[str], tenxors: Iterable[str], numpys: Container[str]) -> str:
-    """Return the advice for `name`, which the public module `place` ("tenxor", or for example "linalg") does not have.
+def of_a_module(module: str, name: str, names: Iterable[str], package_names: Iterable[str], numpy_names: Container[str]) -> str:
+    """Return the advice for `name`, which the public module `module` ("tenxor", or for example "linalg") does not have.
 
-    `names` are the module's own names, `tenxors` those of the package. NumPy's functions named in `numpys` accept and return tensors.
+    `names` are the module's own names, `package_names` those of the package. NumPy's functions named in `numpy_names` accept and return
+    tensors.
     """
-    path = "tx" if place == "tenxor" else f"tx.{place}"
-    ours = ON_MODULES.get(place, {}).get(name)
-    if ours is None and path != "tx" and (name in tenxors or name in SAME):
+    path = "tx" if module == "tenxor" else f"tx.{module}"
+    ours = ON_MODULES.get(module, {}).get(name)
+    if ours is None and path != "tx" and (name in package_names or name in SAME):
         ours = f"tx.{name}"
     if ours is None:
         ours = IN_THE_MODULE.get(name)
-    if ours is None and name in numpys:
+    if ours is None and name in numpy_names:
         ours = f"np.{name}, which gives tensors for tensors"
     if ours is not None:
         return f"use {ours}"
-    near = _nearest(name, [n for n in names if not n.startswith("_")], _ALIKE)
-    return f"did you mean {path}.{near[0]}?" if near else f"dir({path}) lists what there is"
+    nearest = _nearest(name, [n for n in names if not n.startswith("_")], _MIN_SIMILARITY)
+    return f"did you mean {path}.{nearest[0]}?" if nearest else f"dir({path}) lists what there is"
 
 
-def of_an_object(place: str, x: object, name: str) -> AttributeError:
-    """Return the error for an attribute missing in `x`. It quotes the advice listed for `place`, if any; else it is Python's own."""
-    kind, ours = type(x).__name__, ON_MODULES[place].get(name)
+def of_an_object(section: str, x: object, name: str) -> AttributeError:
+    """Return the error for an attribute missing in `x`. It quotes the advice listed for `section`, if any; else it is Python's own."""
+    kind, ours = type(x).__name__, ON_MODULES[section].get(name)
     if ours is None:
         return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=x)
     return UnknownAttribute(f"a {kind} has no attribute {name!r}; use {ours}")
@@ -179,12 +180,12 @@ def of_an_object(place: str, x: object, name: str) -> AttributeError:
 def of_a_function(function: str, name: str) -> str:
     """Return the advice for attribute `name` of NumPy's ufuncs, looked up on our `function`."""
     ours = ON_FUNCTIONS.get(function, {}).get(name)
-    numpys = f"np.{function}.{name}(...), which takes tensors"
-    return f"use {numpys}" if ours is None else f"use {ours}, or {numpys}"
+    numpy_method = f"np.{function}.{name}(...), which takes tensors"
+    return f"use {numpy_method}" if ours is None else f"use {ours}, or {numpy_method}"
 
 
-def _nearest(name: str, names: Iterable[str], alike: float) -> list[str]:
-    """Return a list with the most similar of `names`, or an empty list if no similarity to `name` reaches `alike`."""
+def _nearest(name: str, names: Iterable[str], min_similarity: float) -> list[str]:
+    """Return a list with the most similar of `names`, or an empty list if no similarity to `name` reaches `min_similarity`."""
     import difflib
 
-    return difflib.get_close_matches(name, list(names), 1, alike)
+    return difflib.get_close_matches(name, list(names), 1, min_similarity)

@@ -23,14 +23,14 @@ mmap = LateModule("mmap")  # imported for the first mapping of memory
 
 Folder = str | os.PathLike[str]
 
-_LIMITS = {2: "cpu.max", 1: "cpu.cfs_quota_us"}  # version of control groups -> the file with a group's CPU quota
+_QUOTA_FILES = {2: "cpu.max", 1: "cpu.cfs_quota_us"}  # version of control groups -> the file with a group's CPU quota
 
 
-def said(path: Folder, most: int = 1 << 16) -> str:
-    """Return the text of a file, at most its first `most` bytes."""
+def said(path: Folder, max_bytes: int = 1 << 16) -> str:
+    """Return the text of a file, at most its first `max_bytes`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return os.read(descriptor, most).decode("utf-8")
+        return os.read(descriptor, max_bytes).decode("utf-8")
     finally:
         os.close(descriptor)
 
@@ -41,9 +41,9 @@ def cpus(root: Folder = "") -> int:
     This is the number of CPUs in its affinity mask, or a smaller CPU quota of its control group or an enclosing one. A fraction counts as a
     whole CPU. Linux reports quotas below `root`, in control groups of version 2 or 1; other systems report only the number of CPUs.
     """
-    there = len(may_run_on())
-    quotas = [quota for folder, version in _groups(root) if (quota := _quota(folder, version)) is not None]
-    return max(1, min([there, *(-int(-quota // 1) for quota in quotas)]))
+    cpu_count = len(may_run_on())
+    quotas = [quota for folder, version in _control_groups(root) if (quota := _read_quota(folder, version)) is not None]
+    return max(1, min([cpu_count, *(-int(-quota // 1) for quota in quotas)]))
 
 
 def may_run_on() -> frozenset[int]:
@@ -52,30 +52,30 @@ def may_run_on() -> frozenset[int]:
     return frozenset(affinity(0)) if affinity else frozenset(range(os.cpu_count() or 1))
 
 
-def _groups(root: Folder) -> Iterator[tuple[str, int]]:
+def _control_groups(root: Folder) -> Iterator[tuple[str, int]]:
     """Yield the folder and version of each control group of this process, then of its enclosing groups, innermost first."""
     try:
         lines = said(f"{root}/proc/self/cgroup").splitlines()
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        number, _, fields = line.partition(":")
+        controllers, _, path = fields.partition(":")
         if number == "0" and not controllers:
             version, mount = 2, f"{root}/sys/fs/cgroup"
         elif "cpu" in controllers.split(","):
             version, mount = 1, f"{root}/sys/fs/cgroup/cpu"
         else:
             continue
-        parts = [part for part in path.split("/") if part not in ("", "..")]
-        for depth in range(len(parts), -1, -1):  # inside a container the process's own group is the mount itself
-            yield "/".join((mount, *parts[:depth])), version
+        components = [component for component in path.split("/") if component not in ("", "..")]
+        for depth in range(len(components), -1, -1):  # inside a container the process's own group is the mount itself
+            yield "/".join((mount, *components[:depth])), version
 
 
-def _quota(folder: str, version: int) -> float | None:
+def _read_quota(folder: str, version: int) -> float | None:
     """Return the CPU quota of a control group, in CPUs' worth of time, or None for no limit."""
     try:
-        limit = said(f"{folder}/{_LIMITS[version]}").split()
+        limit = said(f"{folder}/{_QUOTA_FILES[version]}").split()
         if version == 1:
             limit += said(f"{folder}/cpu.cfs_period_us").split()
         quota, period = limit
@@ -91,37 +91,37 @@ def place_apart(threads: Iterable[int], allowed: frozenset[int]) -> None:
     wakes a thread on the CPU where the thread ran last, or on the waker's CPU. There the thread waits even if other CPUs are idle. Only
     Linux supports this; elsewhere do nothing.
     """
-    here = _asked_here()()
-    others = allowed - {here}
-    if here >= 0 and others:
+    current_cpu = _current_cpu_getter()()
+    other_cpus = allowed - {current_cpu}
+    if current_cpu >= 0 and other_cpus:
         with suppress(OSError):  # a thread has ended, or its CPUs were taken offline
             for thread in threads:
-                os.sched_setaffinity(thread, others)
+                os.sched_setaffinity(thread, other_cpus)
 
 
-def _nowhere() -> int:
+def _unknown_cpu() -> int:
     return -1
 
 
 @cache
-def _asked_here() -> Callable[[], int]:
+def _current_cpu_getter() -> Callable[[], int]:
     """Return a function for the number of the CPU running the calling thread. The function returns -1 if the system does not report the
     CPU.
     """
     if not hasattr(os, "sched_setaffinity"):
-        return _nowhere
-    return getattr(ctypes.CDLL(None), "sched_getcpu", _nowhere)
+        return _unknown_cpu
+    return getattr(ctypes.CDLL(None), "sched_getcpu", _unknown_cpu)
 
 
 def memory_bytes(root: Folder = "") -> int:
     """Return the approximate bytes of memory of this machine, or the container's limit if it is less; 4 GiB if the system reports none."""
-    found = 1 << 32
+    nbytes = 1 << 32
     with suppress(AttributeError, ValueError, OSError):
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        nbytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(ValueError, OSError):
-            found = min(found, int(said(f"{root}/sys/fs/cgroup/{limit}")))
-    return found
+            nbytes = min(nbytes, int(said(f"{root}/sys/fs/cgroup/{limit}")))
+    return nbytes
 
 
 def mapped(nbytes: int) -> Mapping | None:
@@ -135,10 +135,10 @@ def mapped(nbytes: int) -> Mapping | None:
     return space
 
 
-def advise_huge(space: Mapping, first: int, nbytes: int) -> None:
-    """Ask for huge pages for `nbytes` bytes of a mapping from offset `first` on. Do nothing if the system was built without them."""
+def advise_huge(space: Mapping, offset: int, nbytes: int) -> None:
+    """Ask for huge pages for `nbytes` bytes of a mapping from `offset` on. Do nothing if the system was built without them."""
     with suppress(OSError):
-        space.madvise(mmap.MADV_HUGEPAGE, first, nbytes)
+        space.madvise(mmap.MADV_HUGEPAGE, offset, nbytes)
 
 
 def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]) -> Mapping:
@@ -151,13 +151,13 @@ def runnable(nbytes: int, code: int, content: Callable[[int], bytes | bytearray]
     address = ctypes.addressof(ctypes.c_char.from_buffer(space))
     space.write(content(address))
     run = mmap.PROT_READ | mmap.PROT_EXEC
-    if _process().mprotect(ctypes.c_void_p(address), ctypes.c_size_t(code), run):
+    if _process_library().mprotect(ctypes.c_void_p(address), ctypes.c_size_t(code), run):
         raise OSError("memory cannot be made runnable")
     return space
 
 
 @cache
-def _process() -> ctypes.CDLL:
+def _process_library() -> ctypes.CDLL:
     """Return a handle to resolve globally loaded symbols of this process, now and later. Cached, since each call makes a class."""
     return ctypes.CDLL(None)
 
@@ -165,9 +165,9 @@ def _process() -> ctypes.CDLL:
 def address_in_process(symbol: str) -> int:
     """Return the address of a C function among the globally loaded symbols of this process. Raise LookupError if it is missing."""
     try:
-        found = ctypes.cast(getattr(_process(), symbol), ctypes.c_void_p).value
+        address = ctypes.cast(getattr(_process_library(), symbol), ctypes.c_void_p).value
     except AttributeError:
-        found = None
-    if not found:
+        address = None
+    if not address:
         raise LookupError(symbol)
-    return found
+    return address

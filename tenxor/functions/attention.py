@@ -52,11 +52,11 @@ def scaled_dot_product_attention(
 
     A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
     """
-    made = _attended if any([isinstance(x, Tensor) and x.requires_grad for x in (query, key, value, attn_mask)]) else _attended_again
-    return made(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    attend = _attend if any([isinstance(x, Tensor) and x.requires_grad for x in (query, key, value, attn_mask)]) else _attend_recorded
+    return attend(query, key, value, attn_mask, is_causal, scale, enable_gqa)
 
 
-def _attended(
+def _attend(
     query: Operand,
     key: Operand,
     value: Operand,
@@ -67,33 +67,35 @@ def _attended(
 ) -> Tensor:
     """Compute `scaled_dot_product_attention`, with all arguments by position."""
     if truth(_OP, "enable_gqa", enable_gqa):
-        return _grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
-    tensors: list[Any] = [_own(asarray(t)) for t in (query, key, value)]
-    batch = _batch(*tensors)
+        return _attend_grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
+    tensors: list[Any] = [_copy_if_shared(asarray(t)) for t in (query, key, value)]
+    batch = _batch_shape(*tensors)
     dtype = promote(promote(tensors[0].dtype, tensors[1].dtype, _OP), tensors[2].dtype, _OP)
     if dtype.is_complex:
         raise DTypeError(f"{_OP}: does not accept {dtype}, as complex scores have no softmax; use it on real numbers")
-    result = dtype if dtype.is_float else DEFAULT_FLOAT
-    q, k, v = [t.astype(result.compute, copy=False).expand(*batch, *t.shape[-2:]) for t in tensors]
+    result_dtype = dtype if dtype.is_float else DEFAULT_FLOAT
+    q, k, v = [t.astype(result_dtype.compute, copy=False).expand(*batch, *t.shape[-2:]) for t in tensors]
     length, width, count = q.shape[-2], q.shape[-1], k.shape[-2]
-    mask = None if attn_mask is None else _mask(_own(asarray(attn_mask)), (*batch, length, count), result.compute)
+    mask = (
+        None if attn_mask is None else _broadcast_mask(_copy_if_shared(asarray(attn_mask)), (*batch, length, count), result_dtype.compute)
+    )
     if scale is None:
         scale = 1 / sqrt(max(width, 1))
     elif not isinstance(scale, (int, float)):
         raise ArgumentError(f"{_OP}: scale is a number, not {described(scale)}")
     if prod(batch) * length * count == 0:
-        return zeros((*batch, length, v.shape[-1]), dtype=result)
+        return zeros((*batch, length, v.shape[-1]), dtype=result_dtype)
 
     operands = [Seen(t.node, t.layout) for t in (q, k, v, mask) if t is not None]
-    seen = attended(attention(float(scale), truth(_OP, "is_causal", is_causal)), operands)
-    found: Tensor = Tensor._of(seen.node, seen.layout).astype(result, copy=False)
-    return found
+    output_view = attended(attention(float(scale), truth(_OP, "is_causal", is_causal)), operands)
+    output: Tensor = Tensor._of(output_view.node, output_view.layout).astype(result_dtype, copy=False)
+    return output
 
 
-_attended_again = called_again(_attended)  # not with operands on the tape: the result's derivative depends on more than its recipe
+_attend_recorded = called_again(_attend)  # not with operands on the tape: the result's derivative depends on more than its recipe
 
 
-def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
+def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
     """Compute attention with grouped queries: split the query heads into groups, and broadcast the heads of keys and values over a group.
     """
     for name, t in (("query", query), ("key", key), ("value", value)):
@@ -110,13 +112,13 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causa
         if mask.shape[-3] not in (1, heads):
             raise ShapeError(f"{_OP}: attn_mask of shape {mask.shape} is not for {heads} heads")
         mask = mask.unflatten(-3, split if mask.shape[-3] == heads else (1, 1))
-    found = scaled_dot_product_attention(
+    output = scaled_dot_product_attention(
         query.unflatten(-3, split), key.expand_dims(-3), value.expand_dims(-3), mask, is_causal=is_causal, scale=scale
     )
-    return found.reshape((*found.shape[:-4], heads, *found.shape[-2:]))
+    return output.reshape((*output.shape[:-4], heads, *output.shape[-2:]))
 
 
-def _own(t: Any) -> Any:
+def _copy_if_shared(t: Any) -> Any:
     """Return `t`, or a copy if its memory is shared externally: operations on shared memory would run at once, one by one."""
     return t.copy() if is_pinned(t.node) else t
 
@@ -124,7 +126,7 @@ def _own(t: Any) -> Any:
 # --- what arguments must be -------------------------------------------------------------------------------------------
 
 
-def _batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
+def _batch_shape(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
     """Return the broadcast shape of the leading axes. Raise ShapeError if the last two axes do not fit."""
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 2:
@@ -144,7 +146,7 @@ def _batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
     )
 
 
-def _mask(mask: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _broadcast_mask(mask: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return the mask broadcast to `shape`, one element for each query and key: bool, or cast to `dtype`, the dtype of the computation."""
     if mask.dtype.is_integer:
         raise DTypeError(

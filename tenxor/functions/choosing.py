@@ -24,8 +24,8 @@ from .selecting import take
 
 __all__ = ["interp", "put", "putmask", "select"]
 
-CAST = 1 << 14  # elements of narrower dtypes up to which NumPy casts and interpolates them itself
-MOST = 2**53  # limit of integers for `x`, `left` and `right`: larger ones may be no float64
+MAX_CAST_ELEMENTS = 1 << 14  # elements of narrower dtypes up to which NumPy casts and interpolates them itself
+MAX_EXACT_INT = 2**53  # limit of integers for `x`, `left` and `right`: larger ones may be no float64
 
 
 def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Operand = 0) -> Tensor:
@@ -39,22 +39,22 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
     >>> tx.select([x < 2, x > 3], [x, x * 10], -1).tolist()
     [0, 1, -1, -1, 40]
     """
-    for what in (conditions, choices):
-        if not isinstance(what, (list, tuple)):
-            raise ArgumentError(f"select: takes a list of conditions and one of choices, not {type(what).__name__}")
-    given = [asarray(c) for c in conditions]
-    if not given or len(given) != len(choices):
+    for argument in (conditions, choices):
+        if not isinstance(argument, (list, tuple)):
+            raise ArgumentError(f"select: takes a list of conditions and one of choices, not {type(argument).__name__}")
+    masks = [asarray(c) for c in conditions]
+    if not masks or len(masks) != len(choices):
         raise ArgumentError(
-            f"select: {len(given)} conditions and {len(choices)} choices; there is one choice for each condition, and one at least"
+            f"select: {len(masks)} conditions and {len(choices)} choices; there is one choice for each condition, and one at least"
         )
-    for k, condition in enumerate(given):
+    for k, condition in enumerate(masks):
         if condition.dtype.kind != "bool":
             raise DTypeError(f"select: condition {k} is {condition.dtype}; conditions are bool, as of x != 0")
     options: list[Any] = [c if isinstance(c, (bool, int, float, complex)) else asarray(c) for c in (*choices, default)]
-    found = options[-1]
-    for condition, choice in zip(given[::-1], options[-2::-1], strict=True):
-        found = Tensor._compute(OPS["where"], condition, choice, found)
-    result: Tensor = found
+    selected = options[-1]
+    for condition, choice in zip(masks[::-1], options[-2::-1], strict=True):
+        selected = Tensor._compute(OPS["where"], condition, choice, selected)
+    result: Tensor = selected
     return result
 
 
@@ -71,14 +71,14 @@ def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") ->
     if not isinstance(x, Tensor):
         raise DTypeError(f"put: writes into a tensor, not {type(x).__name__}")
     mode = one_of("put", "mode", mode, "raise", "wrap", "clip")
-    places = asarray(indices).ravel()
-    if places.size == 0:
+    flat_indices = asarray(indices).ravel()
+    if flat_indices.size == 0:
         return
     if mode == "wrap":
-        places = places % x.size
+        flat_indices = flat_indices % x.size
     elif mode == "clip":
-        places = places.clip(0, x.size - 1)
-    x.reshape(-1)[places] = _repeated("put", asarray(values), places.size, positions((places.size,)))
+        flat_indices = flat_indices.clip(0, x.size - 1)
+    x.reshape(-1)[flat_indices] = _repeat_values("put", asarray(values), flat_indices.size, positions((flat_indices.size,)))
 
 
 def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
@@ -93,20 +93,20 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
     """
     if not isinstance(x, Tensor):
         raise DTypeError(f"putmask: writes into a tensor, not {type(x).__name__}")
-    chosen = asarray(mask)
-    if chosen.shape != x.shape:
-        raise ShapeError(f"putmask: the mask has shape {chosen.shape}, the tensor {x.shape}; they are equal")
+    mask_tensor = asarray(mask)
+    if mask_tensor.shape != x.shape:
+        raise ShapeError(f"putmask: the mask has shape {mask_tensor.shape}, the tensor {x.shape}; they are equal")
     if x.size:
         x[...] = Tensor._compute(
-            OPS["where"], chosen != 0, as_dtype(_repeated("putmask", asarray(values), x.size, positions(x.shape)), x.dtype), x
+            OPS["where"], mask_tensor != 0, as_dtype(_repeat_values("putmask", asarray(values), x.size, positions(x.shape)), x.dtype), x
         )
 
 
-def _repeated(op: str, values: Tensor, count: int, places: Tensor) -> Tensor:
-    """Return the element of the flattened `values`, repeated, for each of the flat positions `places`. `count` is for the error."""
+def _repeat_values(op: str, values: Tensor, count: int, flat_positions: Tensor) -> Tensor:
+    """Return the element of the flattened `values`, repeated, for each of the flat positions `flat_positions`. `count` is for the error."""
     if values.size == 0:
         raise ArgumentError(f"{op}: there are no values for {count} places")
-    return take(values.ravel(), places % values.size)
+    return take(values.ravel(), flat_positions % values.size)
 
 
 @called_again
@@ -124,51 +124,60 @@ def interp(
     >>> tx.interp(tx.asarray([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
     [5.0, 25.0, 40.0]
     """
-    if type(xp) is Tensor and type(fp) is Tensor and (type(x) is float or (type(x) is int and abs(x) < MOST)):
+    if type(xp) is Tensor and type(fp) is Tensor and (type(x) is float or (type(x) is int and abs(x) < MAX_EXACT_INT)):
         return interp(asarray(float(x)), xp, fp, left, right, period)  # the fast path records calls with tensors
-    at, points, heights = asarray(x), asarray(xp), asarray(fp)
+    queries, points, heights = asarray(x), asarray(xp), asarray(fp)
     if points.ndim != 1 or heights.shape != points.shape or points.size == 0:
         raise ShapeError(
             f"interp: points have shapes {points.shape} and {heights.shape}; both are 1-D, of one size, and there is one point at least"
         )
-    if at.dtype.is_complex or points.dtype.is_complex:
+    if queries.dtype.is_complex or points.dtype.is_complex:
         raise DTypeError("interp: x and xp are real; only heights may be complex")
     sides = (None, None) if period is not None else (left, right)
-    outside: list[Any] = [given if given is None or is_followed(given) else number_of(given, "interp") for given in sides]
-    are_plain = all([given is None or isinstance(given, float) or (isinstance(given, int) and abs(given) < MOST) for given in outside])
-    are_plain = are_plain and points.size > 1 and not heights.dtype.is_complex
-    if are_plain and period is None and {at.dtype, points.dtype, heights.dtype} != {DEFAULT_FLOAT}:
-        how = line_through([at.dtype, points.dtype, heights.dtype], outside[0], outside[1])
-        few = at_once(lambda *arrays: [np.asarray(np.interp(*arrays, *outside), np.float64)], at, points, heights, few=CAST, how=how)
-        if few is not None:
-            return few[0]
-    at, points = as_dtype(at, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)
+    outer_values: list[Any] = [side if side is None or is_followed(side) else number_of(side, "interp") for side in sides]
+    are_simple = all(
+        [side is None or isinstance(side, float) or (isinstance(side, int) and abs(side) < MAX_EXACT_INT) for side in outer_values]
+    )
+    are_simple = are_simple and points.size > 1 and not heights.dtype.is_complex
+    if are_simple and period is None and {queries.dtype, points.dtype, heights.dtype} != {DEFAULT_FLOAT}:
+        direct_call = line_through([queries.dtype, points.dtype, heights.dtype], outer_values[0], outer_values[1])
+        small_results = at_once(
+            lambda *arrays: [np.asarray(np.interp(*arrays, *outer_values), np.float64)],
+            queries,
+            points,
+            heights,
+            few=MAX_CAST_ELEMENTS,
+            how=direct_call,
+        )
+        if small_results is not None:
+            return small_results[0]
+    queries, points = as_dtype(queries, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)
     if not heights.dtype.is_complex:
         heights = as_dtype(heights, DEFAULT_FLOAT)
     if not is_followed(period):
         check("interp", "period", period, "float | None")
     if period is not None:
-        at, points, heights = _periodic(at, points, heights, abs(period if is_followed(period) else float(period)))
-    if are_plain and points.size > 1 and not has_past(at, points, heights):
-        return hosted("interp", at, points, heights, left=outside[0], right=outside[1])[0]
+        queries, points, heights = _wrap_periodic(queries, points, heights, abs(period if is_followed(period) else float(period)))
+    if are_simple and points.size > 1 and not has_past(queries, points, heights):
+        return hosted("interp", queries, points, heights, left=outer_values[0], right=outer_values[1])[0]
     size = points.size
-    begin: Any = (searchsorted(points, at, side="right") - 1).clip(0, max(size - 2, 0))
+    begin: Any = (searchsorted(points, queries, side="right") - 1).clip(0, max(size - 2, 0))
     end: Any = (begin + 1).clip(0, size - 1)
     x0, y0, y1 = points[begin], heights[begin], heights[end]
     step = points[end] - x0
-    where = OPS["where"]
-    slope = Tensor._compute(where, step == 0, 0.0, (y1 - y0) / Tensor._compute(where, step == 0, 1.0, step))
-    found = slope * (at - x0) + y0
-    found = Tensor._compute(where, found.isnan(), slope * (at - points[end]) + y1, found)  # for infinite heights
-    found = Tensor._compute(where, found.isnan() & ((at == x0) | (y0 == y1)), y0, found)
-    found = Tensor._compute(where, at == points[end], y1, found)
-    ends = [heights[k] if given is None else full((), given) for k, given in zip((0, -1), outside, strict=True)]
-    found = Tensor._compute(where, at < points[0], ends[0], found)
-    found = Tensor._compute(where, at > points[-1], ends[1], found)
-    return Tensor._compute(where, at.isnan(), float("nan"), found)
+    where_op = OPS["where"]
+    slope = Tensor._compute(where_op, step == 0, 0.0, (y1 - y0) / Tensor._compute(where_op, step == 0, 1.0, step))
+    result = slope * (queries - x0) + y0
+    result = Tensor._compute(where_op, result.isnan(), slope * (queries - points[end]) + y1, result)  # for infinite heights
+    result = Tensor._compute(where_op, result.isnan() & ((queries == x0) | (y0 == y1)), y0, result)
+    result = Tensor._compute(where_op, queries == points[end], y1, result)
+    ends = [heights[k] if side is None else full((), side) for k, side in zip((0, -1), outer_values, strict=True)]
+    result = Tensor._compute(where_op, queries < points[0], ends[0], result)
+    result = Tensor._compute(where_op, queries > points[-1], ends[1], result)
+    return Tensor._compute(where_op, queries.isnan(), float("nan"), result)
 
 
-def _periodic(at: Tensor, points: Tensor, heights: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _wrap_periodic(queries: Tensor, points: Tensor, heights: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Reduce `x` and points modulo `period`, sort the points, and add a copy of the last point in front and of the first at the end."""
     from .joining import concat
     from .sorting import argsort
@@ -179,7 +188,7 @@ def _periodic(at: Tensor, points: Tensor, heights: Tensor, period: Any) -> tuple
     order = argsort(points)
     points, heights = take(points, order), take(heights, order)
     return (
-        at % period,
+        queries % period,
         concat([points[-1:] - period, points, points[:1] + period]),
         concat([heights[-1:], heights, heights[:1]]),
     )

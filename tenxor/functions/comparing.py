@@ -28,24 +28,24 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
     >>> tx.isclose(tx.asarray([1.0, 2.0]), tx.asarray([1.0000001, 2.1])).tolist()
     [True, False]
     """
-    a, b = _inexact(x1, x2), _inexact(x2, x1)
+    a, b = _as_inexact(x1, x2), _as_inexact(x2, x1)
     if not (isinstance(x1, Tensor) and isinstance(x2, Tensor)):
         return isclose(a, b, rtol, atol, equal_nan)  # the fast path records calls with tensors
-    far, relative = (x if type(x) in (int, float) else asarray(x) for x in (atol, rtol))
-    near: Tensor = abs(a - b) <= far + relative * abs(b)
-    found = Tensor._compute(OPS["where"], b.isfinite(), near, a == b)
+    absolute, relative = (x if type(x) in (int, float) else asarray(x) for x in (atol, rtol))
+    is_near: Tensor = abs(a - b) <= absolute + relative * abs(b)
+    are_close = Tensor._compute(OPS["where"], b.isfinite(), is_near, a == b)
     if truth("isclose", "equal_nan", equal_nan):
-        found = found | (a.isnan() & b.isnan())
-    return found
+        are_close = are_close | (a.isnan() & b.isnan())
+    return are_close
 
 
-def _inexact(x: Any, beside: Any) -> Tensor:
-    """Return `x` as a float or complex tensor. A Python number promotes with the dtype of the tensor `beside`."""
-    weak = type(x) in (int, float, complex) and isinstance(beside, Tensor)
+def _as_inexact(x: Any, other_operand: Any) -> Tensor:
+    """Return `x` as a float or complex tensor. A Python number promotes with the dtype of the tensor `other_operand`."""
+    is_weak = type(x) in (int, float, complex) and isinstance(other_operand, Tensor)
     if type(x) is int and -EXACT < x < EXACT:
         x = float(x)
-    found = asarray(x, result_type(_inexact(beside, None), x)) if weak else asarray(x)
-    return found if found.dtype.is_float or found.dtype.is_complex else found.astype(DEFAULT_FLOAT)
+    tensor = asarray(x, result_type(_as_inexact(other_operand, None), x)) if is_weak else asarray(x)
+    return tensor if tensor.dtype.is_float or tensor.dtype.is_complex else tensor.astype(DEFAULT_FLOAT)
 
 
 def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
@@ -69,10 +69,10 @@ def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
     a, b = asarray(x1), asarray(x2)
     if a.shape != b.shape:
         return False
-    same: Any = a == b
+    are_equal: Any = a == b
     if truth("array_equal", "equal_nan", equal_nan):
-        same = same | ((a != a) & (b != b))
-    return bool(same.all())
+        are_equal = are_equal | ((a != a) & (b != b))
+    return bool(are_equal.all())
 
 
 def array_equiv(x1: Operand, x2: Operand, /) -> bool:
@@ -87,7 +87,7 @@ def array_equiv(x1: Operand, x2: Operand, /) -> bool:
         broadcast_shapes(a.shape, b.shape)
     except ShapeError:
         return False
-    same: Any = a == b
-    return bool(same.all())
+    are_equal: Any = a == b
+    return bool(are_equal.all())
 
 

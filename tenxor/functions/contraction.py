@@ -42,7 +42,7 @@ __all__ = ["dot", "einsum", "einsum_path", "inner", "outer", "tensordot", "vecdo
 
 SumAxes = int | Sequence[int | Sequence[int]]  # how many axes are summed over, or which axes of each operand
 Order = bool | str | tuple[tuple[int, ...], ...]  # the search strategy, or the operands to multiply in each step
-EXHAUSTIVE = 5  # operands up to which all orders of multiplication are compared
+MAX_EXHAUSTIVE_TERMS = 5  # operands up to which all orders of multiplication are compared
 
 
 # --- by number --------------------------------------------------------------------------------------------------------
@@ -69,22 +69,22 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
     if a.dtype.is_complex:
         a = a.conj()
     a, b = widened(a, dtype), widened(b, dtype)
-    found: Tensor = contracted(a, b, begun(_loops_of_vectors(at_start(a), at_start(b), axis), a, b), dtype)
-    return into("vecdot", out, found)
+    result: Tensor = contracted(a, b, begun(_loops_of_vectors(at_start(a), at_start(b), axis), a, b), dtype)
+    return into("vecdot", out, result)
 
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
     """Return the loops of `vecdot` for layouts that begin at 0. Raise ShapeError if their shapes do not fit."""
-    (one,), (two,) = paired_axes("vecdot", "first", a.shape, (axis,)), paired_axes("vecdot", "second", b.shape, (axis,))
-    if a.shape[one] != b.shape[two]:
+    (a_axis,), (b_axis,) = paired_axes("vecdot", "first", a.shape, (axis,)), paired_axes("vecdot", "second", b.shape, (axis,))
+    if a.shape[a_axis] != b.shape[b_axis]:
         raise ShapeError(
-            f"vecdot: shapes {a.shape} and {b.shape} do not fit: axis {axis} has size {a.shape[one]} in the first and"
-            f" {b.shape[two]} in the second; they must be equal"
+            f"vecdot: shapes {a.shape} and {b.shape} do not fit: axis {axis} has size {a.shape[a_axis]} in the first and"
+            f" {b.shape[b_axis]} in the second; they must be equal"
         )
-    left, right = a.moveaxis(one, -1), b.moveaxis(two, -1)
+    left, right = a.moveaxis(a_axis, -1), b.moveaxis(b_axis, -1)
     try:
-        shape = (*broadcast_shapes(left.shape[:-1], right.shape[:-1]), a.shape[one])
+        shape = (*broadcast_shapes(left.shape[:-1], right.shape[:-1]), a.shape[a_axis])
     except ShapeError as error:
         raise ShapeError(f"vecdot: shapes {a.shape} and {b.shape} do not fit: without axis {axis}, {error}") from None
     return left.expand(shape), right.expand(shape), len(shape) - 1
@@ -112,11 +112,11 @@ def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes |
                 f"tensordot: shapes {a.shape} and {b.shape}: {count} axes cannot be added up;"
                 f" axes is a number from 0 to {min(a.ndim, b.ndim)} here, or a pair of sequences"
             )
-        one, two = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
+        a_axes, b_axes = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
-        one, two = _axes_of_pair(axes, a.shape, b.shape)
-    found: Tensor = along("tensordot", a, b, one, two)
-    return found
+        a_axes, b_axes = _axes_of_pair(axes, a.shape, b.shape)
+    result: Tensor = along("tensordot", a, b, a_axes, b_axes)
+    return result
 
 
 def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -127,19 +127,19 @@ def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
         raise ArgumentError(
             f"tensordot: axes is a number, or a pair of sequences like ((1, 2), (1, 0)), not {described(axes)}"
         ) from None
-    found = []
-    for given, which, shape in zip((first, second), ("first", "second"), shapes, strict=True):
-        places = paired_axes("tensordot", which, shape, ints("tensordot: axes", (given,)))
-        if len(set(places)) < len(places):
-            raise AxisError(f"tensordot: axes {described(given)} name one axis twice; name each axis once")
-        found.append(places)
-    if len(found[0]) != len(found[1]):
+    axis_tuples = []
+    for operand_axes, ordinal, shape in zip((first, second), ("first", "second"), shapes, strict=True):
+        axis_numbers = paired_axes("tensordot", ordinal, shape, ints("tensordot: axes", (operand_axes,)))
+        if len(set(axis_numbers)) < len(axis_numbers):
+            raise AxisError(f"tensordot: axes {described(operand_axes)} name one axis twice; name each axis once")
+        axis_tuples.append(axis_numbers)
+    if len(axis_tuples[0]) != len(axis_tuples[1]):
         raise ArgumentError(
-            f"tensordot: axes {described(first)} and {described(second)} are {len(found[0])} of the first tensor"
-            f" and {len(found[1])} of the second;"
+            f"tensordot: axes {described(first)} and {described(second)} are {len(axis_tuples[0])} of the first tensor"
+            f" and {len(axis_tuples[1])} of the second;"
             " they are walked in pairs"
         )
-    return found
+    return axis_tuples
 
 
 @called_again
@@ -154,8 +154,8 @@ def dot(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
     >>> tx.dot(tx.asarray([1, 2, 3]), tx.asarray([4, 5, 6])).item()
     32
     """
-    found: Tensor = _dot(asarray(a), asarray(b))
-    return into("dot", out, found)
+    result: Tensor = _dot(asarray(a), asarray(b))
+    return into("dot", out, result)
 
 
 @called_again
@@ -171,8 +171,8 @@ def inner(a: Operand, b: Operand, /) -> Tensor:
     a, b = asarray(a), asarray(b)
     if not (a.ndim and b.ndim):
         return a * b
-    found: Tensor = along("inner", a, b, (a.ndim - 1,), (b.ndim - 1,))
-    return found
+    result: Tensor = along("inner", a, b, (a.ndim - 1,), (b.ndim - 1,))
+    return result
 
 
 @called_again
@@ -186,11 +186,11 @@ def outer(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
     >>> tx.outer(tx.asarray([1, 2, 3]), tx.asarray([10, 1])).tolist()
     [[10, 1], [20, 2], [30, 3]]
     """
-    one, two = asarray(a), asarray(b)
-    dtype = promote(one.dtype, two.dtype, "outer")
-    one, two = one.astype(dtype, copy=False), two.astype(dtype, copy=False)
-    found: Tensor = contracted(one, two, _loops_of_outer(one.layout, two.layout), dtype)
-    return into("outer", out, found)
+    left, right = asarray(a), asarray(b)
+    dtype = promote(left.dtype, right.dtype, "outer")
+    left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
+    result: Tensor = contracted(left, right, _loops_of_outer(left.layout, right.layout), dtype)
+    return into("outer", out, result)
 
 
 @lru_cache(maxsize=MAX_LOOPS)
@@ -235,37 +235,37 @@ def einsum(
     """
     if not isinstance(subscripts, str):
         subscripts, operands = interleaved((subscripts, *operands))
-    optimize = _checked_optimize("einsum", optimize, len(operands))
-    given = [t if type(t) is Tensor else asarray(t) for t in operands]
+    optimize = _check_optimize("einsum", optimize, len(operands))
+    tensors = [t if type(t) is Tensor else asarray(t) for t in operands]
     if dtype is not None:
-        given = cast("einsum", given, dtype, None, casting)
-    return into("einsum", out, _einsum(*given, subscripts, optimize), casting)
+        tensors = cast("einsum", tensors, dtype, None, casting)
+    return into("einsum", out, _einsum(*tensors, subscripts, optimize), casting)
 
 
 @called_again
-def _einsum(*given: Any) -> Tensor:
-    """Compute `einsum`. `given` are the tensors, then the subscripts as text, and the checked `optimize`."""
-    *tensors, subscripts, optimize = given
-    found: Tensor
+def _einsum(*arguments: Any) -> Tensor:
+    """Compute `einsum`. `arguments` are the tensors, then the subscripts as text, and the checked `optimize`."""
+    *tensors, subscripts, optimize = arguments
+    result: Tensor
     if len(tensors) == 2:
         a, b = tensors
         dtype = promote(a.dtype, b.dtype, "einsum")
         a, b = widened(a, dtype), widened(b, dtype)
-        recipe = _recipe(subscripts, optimize, at_start(a), at_start(b))
-        if recipe.only is None:
-            found = _followed(recipe, (a, b), dtype).astype(dtype, copy=False)
-            return found
-        found = contracted(a, b, begun(recipe.only.loops, a, b), dtype)
-        return found if recipe.only.order is None else found.permute(recipe.only.order)
+        recipe = _build_recipe(subscripts, optimize, at_start(a), at_start(b))
+        if recipe.sole_product is None:
+            result = _run_recipe(recipe, (a, b), dtype).astype(dtype, copy=False)
+            return result
+        result = contracted(a, b, begun(recipe.sole_product.loops, a, b), dtype)
+        return result if recipe.sole_product.order is None else result.permute(recipe.sole_product.order)
     if len(tensors) == 1:
-        recipe = _recipe(subscripts, optimize, at_start(tensors[0]))
-        if not recipe.terms[0].alone:
-            return _seen(tensors[0], recipe.terms[0])
+        recipe = _build_recipe(subscripts, optimize, at_start(tensors[0]))
+        if not recipe.terms[0].summed_count:
+            return _view_term(tensors[0], recipe.terms[0])
     dtype = _common_dtype(tensors)
     tensors = [widened(t, dtype) for t in tensors]
-    recipe = _recipe(subscripts, optimize, *map(at_start, tensors))
-    found = _followed(recipe, tensors, dtype).astype(dtype, copy=False)
-    return found
+    recipe = _build_recipe(subscripts, optimize, *map(at_start, tensors))
+    result = _run_recipe(recipe, tensors, dtype).astype(dtype, copy=False)
+    return result
 
 
 def einsum_path(
@@ -287,40 +287,40 @@ def einsum_path(
     """
     if not isinstance(subscripts, str):
         subscripts, operands = interleaved((subscripts, *operands))
-    optimize = _checked_optimize("einsum_path", optimize, len(operands))
+    optimize = _check_optimize("einsum_path", optimize, len(operands))
     layouts = [asarray(t).layout for t in operands]
-    named, _, sizes = parse(subscripts, [x.shape for x in layouts])
-    recipe = _recipe(subscripts, optimize, *layouts)
-    left = [term.labels for term in recipe.terms]
+    operand_labels, _, sizes = parse(subscripts, [x.shape for x in layouts])
+    recipe = _build_recipe(subscripts, optimize, *layouts)
+    remaining = [term.labels for term in recipe.terms]
     path: list[Any] = ["einsum_path"]
     lines = []
     for i, j, labels in recipe.path:
-        b, a = left.pop(j), left.pop(i)
-        left.append(labels)
+        b, a = remaining.pop(j), remaining.pop(i)
+        remaining.append(labels)
         path.append((i, j))
-        shown = [",".join(str(sizes[x]) for x in its) or "()" for its in (a, b, labels)]
-        lines.append("{} x {} -> {}".format(*shown))
-    return (path if recipe.path else [*path, tuple(range(len(named)))]), "\n".join(lines)
+        shape_texts = [",".join(str(sizes[x]) for x in term_labels) or "()" for term_labels in (a, b, labels)]
+        lines.append("{} x {} -> {}".format(*shape_texts))
+    return (path if recipe.path else [*path, tuple(range(len(operand_labels)))]), "\n".join(lines)
 
 
-def _checked_optimize(op: str, optimize: Any, count: int) -> Order:
+def _check_optimize(op: str, optimize: Any, count: int) -> Order:
     """Return the valid `optimize`: a search strategy, or a tuple of the positions to multiply in each step. Raise ArgumentError otherwise.
     """
     if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path":
-        left = count
+        remaining = count
         order: list[tuple[int, ...]] = []
         for step in optimize[1:]:
-            places = tuple(sorted(ints(f"{op}: optimize", (step,))))
-            if not places or len(set(places)) < len(places) or places[0] < 0 or places[-1] >= left:
+            positions = tuple(sorted(ints(f"{op}: optimize", (step,))))
+            if not positions or len(set(positions)) < len(positions) or positions[0] < 0 or positions[-1] >= remaining:
                 raise ArgumentError(
-                    f"{op}: {described(step)} in optimize names no operands to multiply: there are {left} then, from 0 to"
-                    f" {left - 1}, and each"
+                    f"{op}: {described(step)} in optimize names no operands to multiply: there are {remaining} then, from 0 to"
+                    f" {remaining - 1}, and each"
                     " is named once"
                 )
-            order.append(places)
-            left -= len(places) - 1
-        if left > 1:
-            raise ArgumentError(f"{op}: the order {described(optimize)} leaves {left} of {count} operands; multiply until one is left")
+            order.append(positions)
+            remaining -= len(positions) - 1
+        if remaining > 1:
+            raise ArgumentError(f"{op}: the order {described(optimize)} leaves {remaining} of {count} operands; multiply until one is left")
         return tuple(order)
     if not isinstance(optimize, (bool, str)) or optimize not in (True, False, "greedy", "optimal"):
         raise ArgumentError(f"{op}: optimize is {described(optimize)}; it must be True, False, 'greedy', 'optimal' or a path")
@@ -329,10 +329,10 @@ def _checked_optimize(op: str, optimize: Any, count: int) -> Order:
 
 def _common_dtype(tensors: Iterable[Tensor]) -> DType:
     """Return the promoted dtype of all tensors. Floats are promoted first, so that the order of the tensors does not matter."""
-    found = boolean
+    common = boolean
     for dtype in sorted([t.dtype for t in tensors], key=lambda d: -d.rank):
-        found = promote(found, dtype, "einsum")
-    return found
+        common = promote(common, dtype, "einsum")
+    return common
 
 
 class _Pair(NamedTuple):
@@ -343,112 +343,112 @@ class _Pair(NamedTuple):
 
 
 class _Term(NamedTuple):
-    """An operand read through `layout`, with the axes `labels`, then `alone` axes that occur in no other operand and are summed first."""
+    """An operand read through `layout`, with the axes `labels`, then `summed_count` axes of no other operand, which are summed first."""
 
     layout: Layout
     labels: Labels
-    alone: int
+    summed_count: int
 
 
 class _Recipe(NamedTuple):
     """The plan for operands of given layouts: the terms, and the order in which they are multiplied.
 
     Each entry of `path` has two positions in the list of remaining terms and the labels of their product, which is appended to that list.
-    `only` is the whole product for two operands without sums of their own, else None.
+    `sole_product` is the whole product for two operands without sums of their own, else None.
     """
 
     terms: tuple[_Term, ...]
     path: tuple[tuple[int, int, Labels], ...]
-    only: _Pair | None
+    sole_product: _Pair | None
 
 
-def _seen(t: Tensor, term: _Term) -> Tensor:
+def _view_term(t: Tensor, term: _Term) -> Tensor:
     """Return the view of the operand `t` as a term. The layout of the term, computed for an offset of 0, is moved to the offset of `t`."""
     return t._view(term.layout if t.spec.layout.base is not None else term.layout.at(t.offset))
 
 
-def _followed(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
+def _run_recipe(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
     """Compute the result by a recipe for operands of its layouts, already widened from `dtype`. The result is not cast back."""
     terms: list[tuple[Any, Labels]] = []
     for t, term in zip(operands, recipe.terms, strict=True):
-        view: Any = _seen(t, term)
-        if term.alone:
-            view = view._reduce(adding(view.dtype), "einsum", tuple(range(-term.alone, 0)), False)
+        view: Any = _view_term(t, term)
+        if term.summed_count:
+            view = view._reduce(adding(view.dtype), "einsum", tuple(range(-term.summed_count, 0)), False)
         terms.append((view, term.labels))
     for i, j, labels in recipe.path:
         b, b_labels = terms.pop(j)
         a, a_labels = terms.pop(i)
-        pair = _pair(at_start(a), a_labels, at_start(b), b_labels, labels)
-        found = contracted(a, b, begun(pair.loops, a, b), boolean if dtype is boolean else a.dtype)
+        pair = _build_pair(at_start(a), a_labels, at_start(b), b_labels, labels)
+        product = contracted(a, b, begun(pair.loops, a, b), boolean if dtype is boolean else a.dtype)
         if dtype is boolean:  # a count of counts might overflow
-            found = widened(found, boolean)
-        terms.append((found if pair.order is None else found.permute(pair.order), labels))
+            product = widened(product, boolean)
+        terms.append((product if pair.order is None else product.permute(pair.order), labels))
     return terms[0][0]
 
 
 @lru_cache(maxsize=MAX_LOOPS)
-def _recipe(subscripts: str, optimize: Order, *layouts: Layout) -> _Recipe:
+def _build_recipe(subscripts: str, optimize: Order, *layouts: Layout) -> _Recipe:
     """Build the recipe for operands of these layouts. Cached."""
     operands, result, sizes = parse(subscripts, [x.shape for x in layouts])
-    views = [_diagonals(layout, labels) for layout, labels in zip(layouts, operands, strict=True)]
+    views = [_take_diagonals(layout, labels) for layout, labels in zip(layouts, operands, strict=True)]
     if len(views) > 1:
-        views = [_without_ones(*view, result, sizes) for view in views]
-    terms = tuple([_term(k, views, result) for k in range(len(views))])
-    path = _path([term.labels for term in terms], result, sizes, optimize)
-    only = None
-    if len(terms) == 2 and not any(term.alone for term in terms):
+        views = [_drop_unit_axes(*view, result, sizes) for view in views]
+    terms = tuple([_build_term(k, views, result) for k in range(len(views))])
+    path = _build_path([term.labels for term in terms], result, sizes, optimize)
+    sole_product = None
+    if len(terms) == 2 and not any(term.summed_count for term in terms):
         a, b = terms
-        only = _pair(a.layout, a.labels, b.layout, b.labels, result)
-    return _Recipe(terms, path, only)
+        sole_product = _build_pair(a.layout, a.labels, b.layout, b.labels, result)
+    return _Recipe(terms, path, sole_product)
 
 
-def _diagonals(layout: Layout, labels: Labels) -> tuple[Layout, Labels]:
+def _take_diagonals(layout: Layout, labels: Labels) -> tuple[Layout, Labels]:
     """Return a layout and labels in which each label occurs once: a label that occurs more often takes the diagonal."""
     for label in labels:
         while labels.count(label) > 1:
-            one = labels.index(label)
-            two = labels.index(label, one + 1)
-            layout = layout.diagonal(0, one, two)
-            labels = (*[x for k, x in enumerate(labels) if k not in (one, two)], label)
+            first_axis = labels.index(label)
+            second_axis = labels.index(label, first_axis + 1)
+            layout = layout.diagonal(0, first_axis, second_axis)
+            labels = (*[x for k, x in enumerate(labels) if k not in (first_axis, second_axis)], label)
     return layout, labels
 
 
-def _without_ones(layout: Layout, labels: Labels, result: Labels, sizes: dict[Label, int]) -> tuple[Layout, Labels]:
+def _drop_unit_axes(layout: Layout, labels: Labels, result: Labels, sizes: dict[Label, int]) -> tuple[Layout, Labels]:
     """Drop the axes of size 1 that broadcast, or are missing in the result. `sizes` are the broadcast sizes of the labels."""
-    ones = [k for k, x in enumerate(labels) if layout.shape[k] == 1 and (sizes[x] != 1 or x not in result)]
-    return layout.squeeze(ones), tuple([x for k, x in enumerate(labels) if k not in ones])
+    unit_axes = [k for k, x in enumerate(labels) if layout.shape[k] == 1 and (sizes[x] != 1 or x not in result)]
+    return layout.squeeze(unit_axes), tuple([x for k, x in enumerate(labels) if k not in unit_axes])
 
 
-def _term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) -> _Term:
+def _build_term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) -> _Term:
     """Build the term of operand `k`: last come the axes missing in the other operands and the result.
     """
     layout, labels = views[k]
-    others = {x for j, (_, its) in enumerate(views) if j != k for x in its}
-    alone = [x for x in labels if x not in others and x not in result]
-    kept = [x for x in labels if x not in alone] if len(views) > 1 else list(result)
-    return _Term(layout.permute([labels.index(x) for x in (*kept, *alone)]), tuple(kept), len(alone))
+    other_labels = {x for j, (_, term_labels) in enumerate(views) if j != k for x in term_labels}
+    summed_labels = [x for x in labels if x not in other_labels and x not in result]
+    free_labels = [x for x in labels if x not in summed_labels] if len(views) > 1 else list(result)
+    return _Term(layout.permute([labels.index(x) for x in (*free_labels, *summed_labels)]), tuple(free_labels), len(summed_labels))
 
 
-def _path(
+def _build_path(
     terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: Order
 ) -> tuple[tuple[int, int, Labels], ...]:
     """Return the steps of the product: the positions of two remaining terms, and the labels of their product."""
-    left, found = list(terms), []
-    for places in _order(terms, result, sizes, optimize):
-        some = list(places)
-        while len(some) > 1:  # three or more at once are multiplied two by two
-            i, j = sorted(some[-2:])
-            b, a = left.pop(j), left.pop(i)
-            wanted = {*result}.union(*left)
-            last = not left
-            labels = result if last else tuple([x for x in dict.fromkeys((*a, *b)) if x in wanted])
-            found.append((i, j, labels))
-            left.append(labels)
-            some = [*[p - (p > i) - (p > j) for p in some[:-2]], len(left) - 1]
-    return tuple(found)
+    remaining, steps = list(terms), []
+    for positions in _find_order(terms, result, sizes, optimize):
+        group = list(positions)
+        while len(group) > 1:  # three or more at once are multiplied two by two
+            i, j = sorted(group[-2:])
+            b, a = remaining.pop(j), remaining.pop(i)
+            needed_labels = {*result}.union(*remaining)
+            is_last = not remaining
+            labels = result if is_last else tuple([x for x in dict.fromkeys((*a, *b)) if x in needed_labels])
+            steps.append((i, j, labels))
+            remaining.append(labels)
+            group = [*[p - (p > i) - (p > j) for p in group[:-2]], len(remaining) - 1]
+    return tuple(steps)
 
 
-def _order(
+def _find_order(
     terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: Order
 ) -> Sequence[tuple[int, ...]]:
     """Return the positions of the terms to multiply in each step. NumPy's `einsum_path` finds the order with the fewest operations."""
@@ -460,27 +460,27 @@ def _order(
         return [(0, 1), *((0, count - k) for k in range(2, count))][: count - 1]
     letter = dict(zip(labels, LETTERS, strict=False))
     inputs = ",".join("".join(letter[x] for x in term) for term in terms)
-    stand_ins = [np.broadcast_to(np.int8(0), [sizes[x] for x in term]) for term in terms]
-    how = optimize if isinstance(optimize, str) else "optimal" if count <= EXHAUSTIVE else "greedy"
-    path = np.einsum_path(f"{inputs}->{''.join(letter[x] for x in result)}", *stand_ins, optimize=how)[0]
-    return [tuple(sorted(places)) for places in path[1:]]
+    dummies = [np.broadcast_to(np.int8(0), [sizes[x] for x in term]) for term in terms]
+    strategy = optimize if isinstance(optimize, str) else "optimal" if count <= MAX_EXHAUSTIVE_TERMS else "greedy"
+    path = np.einsum_path(f"{inputs}->{''.join(letter[x] for x in result)}", *dummies, optimize=strategy)[0]
+    return [tuple(sorted(positions)) for positions in path[1:]]
 
 
 @lru_cache(maxsize=MAX_LOOPS)
-def _pair(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, result: Labels) -> _Pair:
+def _build_pair(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, result: Labels) -> _Pair:
     """Build the product of two terms. Its axes are ordered as in `result`, unless another order gives a kernel full rows and columns."""
     sizes = dict(zip((*a_labels, *b_labels), (*a.shape, *b.shape), strict=True))
     summed = [x for x in a_labels if x not in result]
     rows, columns, steps = FULL
-    free = [x for x in result if (x in a_labels) != (x in b_labels)]
-    last = [
+    free_labels = [x for x in result if (x in a_labels) != (x in b_labels)]
+    last_candidates = [
         x
-        for x in free
-        if sizes[x] >= columns and any(sizes[y] >= rows for y in free if (y in a_labels) != (x in a_labels))
+        for x in free_labels
+        if sizes[x] >= columns and any(sizes[y] >= rows for y in free_labels if (y in a_labels) != (x in a_labels))
     ]
-    kept = list(result)
-    if last and kept[-1] not in last and prod(sizes[x] for x in summed) >= steps:
-        kept.remove(last[-1])
-        kept.append(last[-1])
-    loops = loops_of(a, a_labels, b, b_labels, kept, summed)
-    return _Pair(loops, None if tuple(kept) == result else tuple([kept.index(x) for x in result]))
+    label_order = list(result)
+    if last_candidates and label_order[-1] not in last_candidates and prod(sizes[x] for x in summed) >= steps:
+        label_order.remove(last_candidates[-1])
+        label_order.append(last_candidates[-1])
+    loops = loops_of(a, a_labels, b, b_labels, label_order, summed)
+    return _Pair(loops, None if tuple(label_order) == result else tuple([label_order.index(x) for x in result]))

@@ -19,7 +19,7 @@ from .sliding import Ints, Sizes, batched, counted, extents, over_axes, padded, 
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-FEW = 4  # kernels in a group from which the images of a batch are computed together
+MIN_MERGED_KERNELS = 4  # kernels in a group from which the images of a batch are computed together
 
 
 def _convolution(
@@ -35,13 +35,13 @@ def _convolution(
 ) -> Tensor:
     """Compute a convolution over `space` axes, the body of `conv1d`, `conv2d` and `conv3d`. `op` is the name of one of them."""
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
-    dtype = _dtype(op, x, weight, bias)
+    dtype = _operand_dtype(op, x, weight, bias)
     strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
-    many = batched(op, x, space)
-    groups = _groups(op, groups, many, weight, space)
-    if weight.shape[1] * groups != many.shape[1]:
+    batch = batched(op, x, space)
+    groups = _check_groups(op, groups, batch, weight, space)
+    if weight.shape[1] * groups != batch.shape[1]:
         raise ShapeError(
-            f"{op}: x of shape {x.shape} has {many.shape[1]} channels, {many.shape[1] // groups} in each of {groups} groups,"
+            f"{op}: x of shape {x.shape} has {batch.shape[1]} channels, {batch.shape[1] // groups} in each of {groups} groups,"
             f" but axis 1 of the weight of shape {weight.shape} has {weight.shape[1]}; they must be equal"
         )
     if weight.shape[0] % groups:
@@ -52,12 +52,12 @@ def _convolution(
     _check_bias(op, bias, weight.shape[0])
     kernel = weight.shape[2:]
     extent = extents(kernel, dilations)
-    before, after = _padding(op, padding, extent, strides)
-    counts = counted(op, x, before, after, extent, strides)
-    many = padded(many, counts, before, extent, strides, 0)
-    grouped = weight.unflatten(0, (groups, weight.shape[0] // groups))
-    found = _contraction(many, grouped, bias, strides, dilations, dtype)
-    return found if x.ndim == space + 2 else found.squeeze(0)
+    pad_before, pad_after = _pad_counts(op, padding, extent, strides)
+    counts = counted(op, x, pad_before, pad_after, extent, strides)
+    batch = padded(batch, counts, pad_before, extent, strides, 0)
+    grouped_weight = weight.unflatten(0, (groups, weight.shape[0] // groups))
+    result = _contract_windows(batch, grouped_weight, bias, strides, dilations, dtype)
+    return result if x.ndim == space + 2 else result.squeeze(0)
 
 
 @over_axes(1, _convolution)
@@ -122,28 +122,28 @@ def _transposed(
 ) -> Tensor:
     """Compute a transposed convolution over `space` axes, the body of `conv_transpose1d` to `conv_transpose3d`. `op` is the name."""
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
-    dtype = _dtype(op, x, weight, bias)
+    dtype = _operand_dtype(op, x, weight, bias)
     strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
-    cut, more = per_axis(op, "padding", padding, space, 0), per_axis(op, "output_padding", output_padding, space, 0)
-    for axis, (m, s, d) in enumerate(zip(more, strides, dilations, strict=True)):
+    cut, output_pads = per_axis(op, "padding", padding, space, 0), per_axis(op, "output_padding", output_padding, space, 0)
+    for axis, (m, s, d) in enumerate(zip(output_pads, strides, dilations, strict=True)):
         if m >= max(s, d):
             raise ArgumentError(
                 f"{op}: output_padding {m} of axis {axis - space} must be smaller than its stride {s} or its dilation {d}"
             )
-    many = batched(op, x, space)
-    groups = _groups(op, groups, many, weight, space)
-    if weight.shape[0] != many.shape[1]:
+    batch = batched(op, x, space)
+    groups = _check_groups(op, groups, batch, weight, space)
+    if weight.shape[0] != batch.shape[1]:
         raise ShapeError(
-            f"{op}: x of shape {x.shape} has {many.shape[1]} channels, but axis 0 of the weight of shape {weight.shape} has"
+            f"{op}: x of shape {x.shape} has {batch.shape[1]} channels, but axis 0 of the weight of shape {weight.shape} has"
             f" {weight.shape[0]}; they must be equal"
         )
     _check_bias(op, bias, groups * weight.shape[1])
-    sizes = _sizes(op, many, extents(weight.shape[2:], dilations), strides, cut, more)
-    axes = zip(many.shape[2:], weight.shape[2:], sizes, strides, cut, dilations, strict=True)
-    phases = [_phases(*its) for its in axes]
-    swapped = weight.unflatten(0, (groups, weight.shape[0] // groups)).swapaxes(1, 2)
-    found = _in_phases(op, many, swapped, bias, phases, sizes, dtype)
-    return found if x.ndim == space + 2 else found.squeeze(0)
+    sizes = _transposed_sizes(op, batch, extents(weight.shape[2:], dilations), strides, cut, output_pads)
+    axes = zip(batch.shape[2:], weight.shape[2:], sizes, strides, cut, dilations, strict=True)
+    phases = [_split_phases(*axis_values) for axis_values in axes]
+    swapped_weight = weight.unflatten(0, (groups, weight.shape[0] // groups)).swapaxes(1, 2)
+    result = _run_phases(op, batch, swapped_weight, bias, phases, sizes, dtype)
+    return result if x.ndim == space + 2 else result.squeeze(0)
 
 
 @over_axes(1, _transposed)
@@ -193,31 +193,31 @@ def conv_transpose3d() -> None:
 # --- how --------------------------------------------------------------------------------------------------------------
 
 
-def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes, dtype: DType) -> Tensor:
+def _contract_windows(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes, dtype: DType) -> Tensor:
     """Contract the windows of `x` (batch, channels, *space) with a weight (groups, kernels, channels, *kernel), and add the bias."""
     space = len(stride)
     groups, outputs, channels, *kernel = weight.shape
     x, weight = widened(x, dtype), widened(weight, dtype)
-    seen = x._view(windowed(x.layout, tuple(kernel), stride, dilation)).unflatten(1, (groups, channels))
-    inside = range(3 + space, 3 + 2 * space)
-    seen = seen.permute(0, 1, *range(3, 3 + space), 2, *inside).expand_dims(2)
-    shape = (*seen.shape[:2], outputs, *seen.shape[3:])
+    windows = x._view(windowed(x.layout, tuple(kernel), stride, dilation)).unflatten(1, (groups, channels))
+    kernel_axes = range(3 + space, 3 + 2 * space)
+    windows = windows.permute(0, 1, *range(3, 3 + space), 2, *kernel_axes).expand_dims(2)
+    shape = (*windows.shape[:2], outputs, *windows.shape[3:])
     left = weight.layout.expand_dims((0, *range(3, 3 + space))).expand(shape)
-    total = _computed(weight, x, left, seen.layout.expand(shape), space)
-    found = total.reshape(total.shape[0], groups * outputs, *total.shape[3:])
+    total = _sum_products(weight, x, left, windows.layout.expand(shape), space)
+    result = total.reshape(total.shape[0], groups * outputs, *total.shape[3:])
     if bias is not None:
-        found = found + widened(bias, dtype).reshape(-1, *(1,) * space)
-    narrow: Tensor = found.astype(dtype, copy=False)
-    return narrow
+        result = result + widened(bias, dtype).reshape(-1, *(1,) * space)
+    narrow_result: Tensor = result.astype(dtype, copy=False)
+    return narrow_result
 
 
-def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> Any:
+def _sum_products(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> Any:
     """Compute the sums, as (batch, groups, kernels, *space), from the layouts `left` of the weight and `right` of the windows.
 
     If a kernel has few results on an image, the images are moved next to space: more results then fill the lanes.
     """
-    images, kernels, few = left.shape[0], left.shape[2], prod(left.shape[3 : 3 + space])
-    if images == 1 or kernels < FEW or not is_ragged(few, float32.itemsize):
+    images, kernels, image_results = left.shape[0], left.shape[2], prod(left.shape[3 : 3 + space])
+    if images == 1 or kernels < MIN_MERGED_KERNELS or not is_ragged(image_results, float32.itemsize):
         return contracted(weight, x, (left, right, 3 + space), x.dtype)
     order = (1, 2, 0, *range(3, left.ndim))
     total = contracted(weight, x, (left.permute(order), right.permute(order), 3 + space), x.dtype)
@@ -236,57 +236,61 @@ class _Phase(NamedTuple):
     into: slice  # positions in the result
     taps: slice | None  # taps of the kernel, last first; None if there are none
     dilation: int
-    first: int  # index in `x` of the first element's window, perhaps negative
+    window_start: int  # index in `x` of the first element's window, perhaps negative
     extent: int  # number of elements of `x` that the windows span together
 
 
-def _phases(size: int, kernel: int, result: int, stride: int, cut: int, dilation: int) -> list[_Phase]:
+def _split_phases(size: int, kernel: int, result: int, stride: int, cut: int, dilation: int) -> list[_Phase]:
     """Return the phases along one axis. Element `i` of `x` times tap `t` of the kernel is added at `i * stride + t * dilation - cut`."""
     common = gcd(stride, dilation)
-    every, step = stride // common, dilation // common
-    found = []
+    tap_step, step = stride // common, dilation // common
+    phases = []
     for start in range(min(stride, result)):
         into = slice(start, None, stride)
-        first = next((t for t in range(min(every, kernel)) if (start + cut - t * dilation) % stride == 0), None)
-        if first is None:
-            found.append(_Phase(into, None, 1, 0, 0))
+        first_tap = next((t for t in range(min(tap_step, kernel)) if (start + cut - t * dilation) % stride == 0), None)
+        if first_tap is None:
+            phases.append(_Phase(into, None, 1, 0, 0))
             continue
-        more = (kernel - 1 - first) // every  # further taps after the first
+        further_taps = (kernel - 1 - first_tap) // tap_step  # further taps after the first
         count = -((start - result) // stride)
-        begin = (start + cut - first * dilation) // stride - more * step
-        found.append(_Phase(into, slice(first + more * every, None, -every), step, begin, count + more * step))
-    return found
+        window_start = (start + cut - first_tap * dilation) // stride - further_taps * step
+        phases.append(
+            _Phase(into, slice(first_tap + further_taps * tap_step, None, -tap_step), step, window_start, count + further_taps * step)
+        )
+    return phases
 
 
-def _in_phases(
+def _run_phases(
     op: str, x: Any, weight: Any, bias: Any, phases: list[list[_Phase]], sizes: Sizes, dtype: DType
 ) -> Tensor:
     """Compute a transposed convolution phase by phase, with a weight (groups, kernels, channels, *kernel)."""
-    before = [max(0, *(-p.first for p in its)) for its in phases]
-    after = [max(0, *(p.first + p.extent - n for p in its)) for n, its in zip(x.shape[2:], phases, strict=True)]
-    if any(before) or any(after):
-        x = pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
-    untouched = 0 if bias is None else bias.reshape(-1, *(1,) * len(sizes))
+    pad_before = [max(0, *(-p.window_start for p in axis_phases)) for axis_phases in phases]
+    pad_after = [max(0, *(p.window_start + p.extent - n for p in axis_phases)) for n, axis_phases in zip(x.shape[2:], phases, strict=True)]
+    if any(pad_before) or any(pad_after):
+        x = pad(x, [(0, 0), (0, 0), *zip(pad_before, pad_after, strict=True)])
+    bias_only = 0 if bias is None else bias.reshape(-1, *(1,) * len(sizes))
 
-    def part(its: tuple[_Phase, ...]) -> Tensor:
-        seen = [slice(p.first + b, p.first + b + p.extent) for p, b in zip(its, before, strict=True)]
-        some = weight[(..., *(p.taps for p in its))]
-        return _contraction(x[(..., *seen)], some, bias, (1,) * len(its), tuple([p.dilation for p in its]), dtype)
+    def compute_phase(combination: tuple[_Phase, ...]) -> Tensor:
+        windows = [slice(p.window_start + b, p.window_start + b + p.extent) for p, b in zip(combination, pad_before, strict=True)]
+        used_taps = weight[(..., *(p.taps for p in combination))]
+        return _contract_windows(
+            x[(..., *windows)], used_taps, bias, (1,) * len(combination), tuple([p.dilation for p in combination]), dtype
+        )
 
-    every = list(product(*phases))
-    whole = [its for its in every if all(p.taps is not None for p in its)]
-    if len(whole) == len(every) == 1:
-        return part(whole[0])
-    found = empty((x.shape[0], weight.shape[0] * weight.shape[1], *sizes), dtype=dtype)
-    for its in every:
-        found[(..., *(p.into for p in its))]._write(part(its) if its in whole else untouched, op)
-    return found
+    combinations = list(product(*phases))
+    with_taps = [combination for combination in combinations if all(p.taps is not None for p in combination)]
+    if len(with_taps) == len(combinations) == 1:
+        return compute_phase(with_taps[0])
+    result = empty((x.shape[0], weight.shape[0] * weight.shape[1], *sizes), dtype=dtype)
+    for combination in combinations:
+        result[(..., *(p.into for p in combination))]._write(compute_phase(combination) if combination in with_taps else bias_only, op)
+    return result
 
 
 # --- what arguments must be -------------------------------------------------------------------------------------------
 
 
-def _dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
+def _operand_dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
     """Return the dtype to which the operands promote. Raise DTypeError for bool."""
     dtype = result_dtype(op, x, weight)
     if dtype.kind == "bool":
@@ -294,7 +298,7 @@ def _dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
     return dtype if bias is None else promote(dtype, bias.dtype, op)
 
 
-def _groups(op: str, groups: int, x: Tensor, weight: Tensor, space: int) -> int:
+def _check_groups(op: str, groups: int, x: Tensor, weight: Tensor, space: int) -> int:
     """Return the valid number of groups. Raise an error for a weight of a wrong shape, or if the groups do not divide `x`'s channels."""
     (groups,) = per_axis(op, "groups", groups, 1, 1)
     if weight.ndim != space + 2:
@@ -315,7 +319,7 @@ def _check_bias(op: str, bias: Tensor | None, outputs: int) -> None:
         )
 
 
-def _padding(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tuple[Sizes, Sizes]:
+def _pad_counts(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tuple[Sizes, Sizes]:
     """Return how many zeros to add before and after the elements, for each axis of space."""
     if not isinstance(padding, str):
         both = per_axis(op, "padding", padding, len(extent), 0)
@@ -326,19 +330,19 @@ def _padding(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tupl
         raise ArgumentError(f"{op}: padding is a number, one for each axis, 'same' or 'valid', not {described(padding)}")
     if max(stride) > 1:
         raise ArgumentError(f"{op}: padding 'same' needs stride 1, not {stride}; give the padding in numbers")
-    before = tuple([(r - 1) // 2 for r in extent])
-    return before, tuple([r - 1 - b for r, b in zip(extent, before, strict=True)])
+    pad_before = tuple([(r - 1) // 2 for r in extent])
+    return pad_before, tuple([r - 1 - b for r, b in zip(extent, pad_before, strict=True)])
 
 
-def _sizes(op: str, x: Tensor, extent: Sizes, stride: Sizes, cut: Sizes, more: Sizes) -> Sizes:
+def _transposed_sizes(op: str, x: Tensor, extent: Sizes, stride: Sizes, cut: Sizes, output_pads: Sizes) -> Sizes:
     """Return the sizes of a transposed convolution's result along the axes of space. Raise ShapeError for an empty result."""
-    found = []
-    for axis, (n, r, s, c, m) in enumerate(zip(x.shape[2:], extent, stride, cut, more, strict=True)):
+    sizes = []
+    for axis, (n, r, s, c, m) in enumerate(zip(x.shape[2:], extent, stride, cut, output_pads, strict=True)):
         size = (n - 1) * s + r - 2 * c + m
         if n == 0 or size < 1:
             raise ShapeError(
                 f"{op}: axis {axis - len(extent)} of x has {n} elements, and with padding {c} the result would have {max(size, 0)};"
                 " give more elements or less padding"
             )
-        found.append(size)
-    return tuple(found)
+        sizes.append(size)
+    return tuple(sizes)

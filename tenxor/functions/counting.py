@@ -27,8 +27,8 @@ from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
-MOST_COUNTED = 1 << 21  # elements up to which the fast path counts or sums weights, sequentially: one or two milliseconds
-PART = 1 << 17  # elements up to which a kernel sums weights sequentially, too
+MAX_COUNTED_ELEMENTS = 1 << 21  # elements up to which the fast path counts or sums weights, sequentially: one or two milliseconds
+SUM_CHUNK_ELEMENTS = 1 << 17  # elements up to which a kernel sums weights sequentially, too
 RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
@@ -45,15 +45,15 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     [1, 0, 2, 0, 0, 1]
     """
     x = asarray(x, dtype=int64 if isinstance(x, (list, tuple)) and not x else None)
-    found, weighed = _bincount(x, weights, minlength)
-    if not found.dtype.is_complex:
-        tell(partial(_counts, int(minlength)), [x, *weighed], [found])
-    return found
+    counts, weight_list = _bincount(x, weights, minlength)
+    if not counts.dtype.is_complex:
+        tell(partial(_counting_call, int(minlength)), [x, *weight_list], [counts])
+    return counts
 
 
-def _counts(least: int, x: Tensor, *weights: Tensor) -> Count | None:
+def _counting_call(min_length: int, x: Tensor, *weights: Tensor) -> Count | None:
     """Return the direct call by which the fast path counts the elements of `x`, or sums their weights; None for many elements."""
-    return counts_of(x.dtype, least) if x.size <= MOST_COUNTED else None
+    return counts_of(x.dtype, min_length) if x.size <= MAX_COUNTED_ELEMENTS else None
 
 
 def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Tensor]]:
@@ -62,45 +62,47 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
         raise ShapeError(f"bincount: a 1-D tensor is counted, not one of shape {x.shape}; use x.ravel()")
     if not (x.dtype.is_integer or x.dtype is boolean):
         raise DTypeError(f"bincount: integers are counted, not {x.dtype}; use x.astype(tx.int64), or tx.histogram")
-    least = checked_int("bincount", "minlength", minlength)
-    if least < 0:
-        raise ArgumentError(f"bincount: minlength is {least}; it is 0 or more")
+    min_length = checked_int("bincount", "minlength", minlength)
+    if min_length < 0:
+        raise ArgumentError(f"bincount: minlength is {min_length}; it is 0 or more")
     ends = [x.min(), x.max()] if x.size else []
     realize(*[t.node for t in ends])  # one kernel computes both
     low, high = map(int, ends or (0, -1))
     if low < 0:
         raise ArgumentError(f"bincount: {low} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
-    size = max(least, high + 1)
-    places, given = x.astype(int64) if x.dtype is boolean else x, _weights("bincount", weights, x.shape)
-    if given is None:
-        return _counted(places, size, None), []
-    return (_weighed if PART < x.size <= MOST_COUNTED else _counted)(places, size, given), [given]
+    size = max(min_length, high + 1)
+    values, weight_tensor = x.astype(int64) if x.dtype is boolean else x, _check_weights("bincount", weights, x.shape)
+    if weight_tensor is None:
+        return _count_values(values, size, None), []
+    return (_sum_weights if SUM_CHUNK_ELEMENTS < x.size <= MAX_COUNTED_ELEMENTS else _count_values)(values, size, weight_tensor), [
+        weight_tensor
+    ]
 
 
-def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
+def _check_weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
     """Return the weights as float64 or complex, or None for None. Raise ShapeError unless there is one for each element."""
     if weights is None:
         return None
-    found = asarray(weights)
-    if found.shape != shape:
-        raise ShapeError(f"{op}: weights have shape {found.shape}, and what they belong to {shape}; they are one for each element")
-    if found.dtype.is_complex:
-        return found
-    return found.astype(DEFAULT_FLOAT, copy=False)
+    tensor = asarray(weights)
+    if tensor.shape != shape:
+        raise ShapeError(f"{op}: weights have shape {tensor.shape}, and what they belong to {shape}; they are one for each element")
+    if tensor.dtype.is_complex:
+        return tensor
+    return tensor.astype(DEFAULT_FLOAT, copy=False)
 
 
-def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
-    """Return the count, or the sum of weights, of each of the `size` values in `places`."""
-    found: Any = zeros((size,), dtype=int64 if weights is None else weights.dtype)
-    return found.index_add_(0, places, 1 if weights is None else weights)  # type: ignore[no-any-return]
+def _count_values(values: Tensor, size: int, weights: Tensor | None) -> Tensor:
+    """Return the count, or the sum of weights, of each of the `size` values in `values`."""
+    totals: Any = zeros((size,), dtype=int64 if weights is None else weights.dtype)
+    return totals.index_add_(0, values, 1 if weights is None else weights)  # type: ignore[no-any-return]
 
 
-def _weighed(places: Tensor, size: int, weights: Tensor) -> Tensor:
-    """Return the sum of weights of each of the `size` values in `places`, summed sequentially, part by part."""
-    found: Any = zeros((size,), dtype=weights.dtype)
-    for k in range(0, places.size, PART):
-        found.index_add_(0, places[k : k + PART], weights[k : k + PART])
-    return found  # type: ignore[no-any-return]
+def _sum_weights(values: Tensor, size: int, weights: Tensor) -> Tensor:
+    """Return the sum of weights of each of the `size` values in `values`, summed sequentially, part by part."""
+    totals: Any = zeros((size,), dtype=weights.dtype)
+    for k in range(0, values.size, SUM_CHUNK_ELEMENTS):
+        totals.index_add_(0, values[k : k + SUM_CHUNK_ELEMENTS], weights[k : k + SUM_CHUNK_ELEMENTS])
+    return totals  # type: ignore[no-any-return]
 
 
 def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence[Any] | None = None) -> Tensor:
@@ -114,7 +116,7 @@ def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence
     >>> tx.histogram_bin_edges(tx.asarray([0, 1, 4]), bins=2).tolist()
     [0.0, 2.0, 4.0]
     """
-    return _edges("histogram_bin_edges", asarray(x), bins, range)[0]
+    return _find_edges("histogram_bin_edges", asarray(x), bins, range)[0]
 
 
 @called_again
@@ -135,44 +137,44 @@ def histogram(
     ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
     """
     x = asarray(x)
-    is_plain = weights is None and density is False and type(bins) is int and not x.dtype.is_complex
-    found_at_once = at_once(partial(_histogram_of_few, _bins("histogram", bins), range, x.dtype), x) if is_plain else None
-    if found_at_once is not None:
-        return found_at_once[0], found_at_once[1]
+    is_simple_count = weights is None and density is False and type(bins) is int and not x.dtype.is_complex
+    small_result = at_once(partial(_histogram_of_small, _check_bins("histogram", bins), range, x.dtype), x) if is_simple_count else None
+    if small_result is not None:
+        return small_result[0], small_result[1]
     if isinstance(bins, str) and weights is not None:
         raise ArgumentError(f"histogram: the rule {described(bins)} counts elements, whatever their weights; give a number of bins")
-    found_at_once = _by_edges_at_once(x, bins) if weights is None and density is False else None
-    if found_at_once is not None:
-        return found_at_once[0], found_at_once[1]
-    edges, even = _edges("histogram", x, bins, range)
-    given = _weights("histogram", weights, x.shape)
-    places = _bins_of(x.ravel(), edges, even)
+    small_result = _small_by_edges(x, bins) if weights is None and density is False else None
+    if small_result is not None:
+        return small_result[0], small_result[1]
+    edges, is_even = _find_edges("histogram", x, bins, range)
+    weight_tensor = _check_weights("histogram", weights, x.shape)
+    bin_indices = _find_bins(x.ravel(), edges, is_even)
     size = edges.size - 1
-    found = _counted(places, size + 1, None if given is None else given.ravel())[:size].copy()
+    counts = _count_values(bin_indices, size + 1, None if weight_tensor is None else weight_tensor.ravel())[:size].copy()
     if truth("histogram", "density", density):
-        found = found / diff(edges) / found.sum()
-    return found, edges
+        counts = counts / diff(edges) / counts.sum()
+    return counts, edges
 
 
-def _histogram_of_few(count: int, over: Sequence[Any] | None, dtype: DType, x: Array) -> list[Array]:
-    """Compute counts and edges of `count` bins of equal width by NumPy alone: the same steps as in `_edges` and `_bins_of`."""
-    numpy, counted = _computed(dtype).numpy, np.arange(count + 1, dtype=np.float64)
+def _histogram_of_small(count: int, bin_range: Sequence[Any] | None, dtype: DType, x: Array) -> list[Array]:
+    """Compute counts and edges of `count` bins of equal width by NumPy alone: the same steps as in `_find_edges` and `_find_bins`."""
+    numpy, counted = _compute_dtype(dtype).numpy, np.arange(count + 1, dtype=np.float64)
     with np.errstate(all="ignore"):
-        low, high = _range("histogram", x, over)
+        low, high = _find_limits("histogram", x, bin_range)
         scale = scale_of_steps(low, high)
         edges = counted * ((high * scale - low * scale) / count) + low * scale
         edges = (edges if scale == 1 else edges * (1 / scale)).astype(numpy)
         edges[-1] = high
         x = x.ravel().astype(numpy, copy=False)
         low, high = float(edges[0]), float(edges[-1])
-        near = np.fmin(np.fmax((x - low) * (count / (high - low)), 0), count - 1).astype(np.int64)  # NaN becomes 0, as in kernels
-        near = near - (x < edges[near])  # rounding may have chosen the neighbouring bin
-        near = near + ((x >= edges[near + 1]) & (near != count - 1))
-        inside = (x >= low) & (x <= high)
-    return [np.asarray(np.bincount(near[inside], minlength=count), np.int64), edges]
+        bin_indices = np.fmin(np.fmax((x - low) * (count / (high - low)), 0), count - 1).astype(np.int64)  # NaN becomes 0, as in kernels
+        bin_indices = bin_indices - (x < edges[bin_indices])  # rounding may have chosen the neighbouring bin
+        bin_indices = bin_indices + ((x >= edges[bin_indices + 1]) & (bin_indices != count - 1))
+        is_inside = (x >= low) & (x <= high)
+    return [np.asarray(np.bincount(bin_indices[is_inside], minlength=count), np.int64), edges]
 
 
-def _by_edges_at_once(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
+def _small_by_edges(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
     """Return counts and edges of small `x` for given edges, computed by NumPy; None for large `x`, other `bins`, or unsuitable dtypes."""
     if not (isinstance(bins, (list, tuple, Tensor)) and (type(bins) is not Tensor or bins.ndim == 1)) or x.size >= FEW:
         return None
@@ -185,7 +187,7 @@ def _by_edges_at_once(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
 def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
     """Compute counts for given edges by NumPy alone: sort the elements, and search for the edges. Return the counts and the edges."""
     if not (edges[1:] >= edges[:-1]).all():
-        raise _no_edges("histogram", Tensor._of_array(edges))
+        raise _edges_error("histogram", Tensor._of_array(edges))
     x = x.ravel()
     x.sort()
     ends = np.empty(len(edges), np.int64)
@@ -193,7 +195,7 @@ def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
     return [ends[1:] - ends[:-1], edges]
 
 
-def _no_edges(op: str, bins: Any) -> ArgumentError:
+def _edges_error(op: str, bins: Any) -> ArgumentError:
     return ArgumentError(f"{op}: edges are 1-D and ascending, and {described(bins)} are not")
 
 
@@ -219,8 +221,8 @@ def histogram2d(
     x, y = asarray(x), asarray(y)
     if x.ndim != 1 or x.shape != y.shape:
         raise ShapeError(f"histogram2d: coordinates must be 1-D and of equal size, not of shapes {x.shape} and {y.shape}")
-    each = bins if isinstance(bins, (tuple, list)) and len(bins) == 2 else (bins, bins)
-    counts, (along_x, along_y) = _cells("histogram2d", (x, y), each, range, density, weights)
+    bins_per_axis = bins if isinstance(bins, (tuple, list)) and len(bins) == 2 else (bins, bins)
+    counts, (along_x, along_y) = _count_cells("histogram2d", (x, y), bins_per_axis, range, density, weights)
     return counts, along_x, along_y
 
 
@@ -252,68 +254,68 @@ def histogramdd(
         columns = list(points.T)
     if not columns or any(t.ndim != 1 or t.shape != columns[0].shape for t in columns):
         raise ShapeError(f"histogramdd: coordinates must be 1-D and equally long, not of shapes {', '.join(str(t.shape) for t in columns)}")
-    several = isinstance(bins, (tuple, list)) or getattr(bins, "ndim", False)
-    each: Any = bins if several else [bins] * len(columns)
-    if len(each) != len(columns):
-        raise ArgumentError(f"histogramdd: {len(each)} bins for {len(columns)} coordinates; give one for all, or one for each")
-    return _cells("histogramdd", columns, each, range, density, weights)
+    is_per_axis = isinstance(bins, (tuple, list)) or getattr(bins, "ndim", False)
+    bins_per_axis: Any = bins if is_per_axis else [bins] * len(columns)
+    if len(bins_per_axis) != len(columns):
+        raise ArgumentError(f"histogramdd: {len(bins_per_axis)} bins for {len(columns)} coordinates; give one for all, or one for each")
+    return _count_cells("histogramdd", columns, bins_per_axis, range, density, weights)
 
 
-def _cells(
-    op: str, columns: Sequence[Tensor], bins: Sequence[Any], over: Any, density: bool, weights: Any
+def _count_cells(
+    op: str, columns: Sequence[Tensor], bins: Sequence[Any], bin_range: Any, density: bool, weights: Any
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the count, or the sum of weights, of the points in each cell, and the edges along each coordinate."""
-    check(op, "range, one for each coordinate,", over, "None | Sequence")
-    ranges = (None,) * len(columns) if over is None else tuple(over)
+    check(op, "range, one for each coordinate,", bin_range, "None | Sequence")
+    ranges = (None,) * len(columns) if bin_range is None else tuple(bin_range)
     if len(ranges) != len(columns):
-        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {described(over)}")
-    along, places, inside = [], None, None
+        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {described(bin_range)}")
+    edges_by_axis, cell_indices, all_inside = [], None, None
     for t, b, r in zip(columns, bins, ranges, strict=True):
-        edges, even = _edges(op, t, b, r)
-        found = _bins_of(t, edges, even)
-        size, within = edges.size - 1, found < edges.size - 1
-        places = found if places is None else places * size + found
-        inside = within if inside is None else inside & within
-        along.append(edges)
-    shape = tuple([edges.size - 1 for edges in along])
+        edges, is_even = _find_edges(op, t, b, r)
+        bin_indices = _find_bins(t, edges, is_even)
+        size, in_range = edges.size - 1, bin_indices < edges.size - 1
+        cell_indices = bin_indices if cell_indices is None else cell_indices * size + bin_indices
+        all_inside = in_range if all_inside is None else all_inside & in_range
+        edges_by_axis.append(edges)
+    shape = tuple([edges.size - 1 for edges in edges_by_axis])
     check_count(op, shape)
     count = prod(shape)
-    places = Tensor._compute(OPS["where"], inside, places, count)
-    counts = _counted(places, count + 1, _weights(op, weights, columns[0].shape))[:-1].reshape(shape).astype(DEFAULT_FLOAT)
+    cell_indices = Tensor._compute(OPS["where"], all_inside, cell_indices, count)
+    counts = _count_values(cell_indices, count + 1, _check_weights(op, weights, columns[0].shape))[:-1].reshape(shape).astype(DEFAULT_FLOAT)
     if truth(op, "density", density):
         total = counts.sum()
-        for k, edges in enumerate(along):
-            counts = counts / diff(edges).reshape([-1 if j == k else 1 for j in range(len(along))])
+        for k, edges in enumerate(edges_by_axis):
+            counts = counts / diff(edges).reshape([-1 if j == k else 1 for j in range(len(edges_by_axis))])
         counts = counts / total
-    return counts, tuple(along)
+    return counts, tuple(edges_by_axis)
 
 
-def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
+def _find_edges(op: str, x: Tensor, bins: Any, bin_range: Any) -> tuple[Tensor, bool]:
     """Return the edges of bins, and whether they are evenly spaced. Raise an error for complex `x`, invalid edges, or an invalid range."""
     if x.dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {x.dtype}, which has no order; use tx.real(x) or tx.abs(x)")
-    bins = _by_rule(op, x, bins, over) if isinstance(bins, str) else bins
+    bins = _count_by_rule(op, x, bins, bin_range) if isinstance(bins, str) else bins
     if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", False):
         edges = asarray(bins)
         if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or not bool((edges[1:] >= edges[:-1]).all()):
-            raise _no_edges(op, bins)
+            raise _edges_error(op, bins)
         return edges, False
-    count = _bins(op, bins)
-    low, high = _range(op, x, over)
-    return linspace(low, high, count + 1, dtype=_computed(x.dtype)), True
+    count = _check_bins(op, bins)
+    low, high = _find_limits(op, x, bin_range)
+    return linspace(low, high, count + 1, dtype=_compute_dtype(x.dtype)), True
 
 
-def _by_rule(op: str, x: Tensor, rule: str, over: Any) -> int:
+def _count_by_rule(op: str, x: Tensor, rule: str, bin_range: Any) -> int:
     """Return the number of bins that NumPy's rule of this name chooses for the elements."""
     one_of(op, "bins", rule, *RULES)
     elements = x.detach() if x.dtype.is_integer or x.dtype.is_float else x.detach().astype(uint8)
-    ends = _range(op, x, over)
+    ends = _find_limits(op, x, bin_range)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of a rule limited in its number of bins
-        return len(np.histogram_bin_edges(np.asarray(elements), rule, None if over is None else ends)) - 1
+        return len(np.histogram_bin_edges(np.asarray(elements), rule, None if bin_range is None else ends)) - 1
 
 
-def _bins(op: str, bins: Any) -> int:
+def _check_bins(op: str, bins: Any) -> int:
     """Return the number of bins as an int. Raise ArgumentError if it is below 1."""
     count = checked_int(op, "bins", bins)
     if count < 1:
@@ -321,20 +323,20 @@ def _bins(op: str, bins: Any) -> int:
     return count
 
 
-def _computed(dtype: DType) -> DType:
+def _compute_dtype(dtype: DType) -> DType:
     """Return the dtype in which elements are compared with evenly spaced edges."""
     return dtype.compute if dtype.is_float else DEFAULT_FLOAT
 
 
-def _range(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
-    """Return finite limits of the bins, from `over` or the extremes of `x`. Equal limits are moved apart by 1. Raise ArgumentError."""
-    if over is not None:
+def _find_limits(op: str, x: Tensor | Array, bin_range: Any) -> tuple[float, float]:
+    """Return finite limits of the bins, from `bin_range` or the extremes of `x`. Equal limits are moved apart by 1. Raise ArgumentError."""
+    if bin_range is not None:
         try:
-            low, high = (float(end) for end in over)
+            low, high = (float(end) for end in bin_range)
         except (TypeError, ValueError, OverflowError):
-            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {described(over)}") from None
+            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {described(bin_range)}") from None
         if low > high:
-            raise ArgumentError(f"{op}: the range {described(over)} ends before it begins")
+            raise ArgumentError(f"{op}: the range {described(bin_range)} ends before it begins")
     elif x.size == 0:
         low, high = 0.0, 1.0
     else:
@@ -348,19 +350,19 @@ def _range(op: str, x: Tensor | Array, over: Any) -> tuple[float, float]:
     return low, high
 
 
-def _bins_of(x: Tensor, edges: Tensor, even: bool) -> Tensor:
+def _find_bins(x: Tensor, edges: Tensor, is_even: bool) -> Tensor:
     """Return the bin of each element. An element outside of all bins gets the number of bins."""
-    size, where = edges.size - 1, OPS["where"]
-    if not even:
+    size, where_op = edges.size - 1, OPS["where"]
+    if not is_even:
         dtype = edges.dtype if {x.dtype, edges.dtype} == {int64, uint64} else promote(x.dtype, edges.dtype, "histogram")
-        found = searchsorted(edges, x, side="right") - 1
-        inside = (found >= 0) & ((found < size) | (x.astype(dtype, copy=False) == edges[-1].astype(dtype)))
-        found = found.clip(0, size - 1) if size else found
+        bin_indices = searchsorted(edges, x, side="right") - 1
+        is_inside = (bin_indices >= 0) & ((bin_indices < size) | (x.astype(dtype, copy=False) == edges[-1].astype(dtype)))
+        bin_indices = bin_indices.clip(0, size - 1) if size else bin_indices
     else:
-        x = x.astype(_computed(x.dtype), copy=False)
+        x = x.astype(_compute_dtype(x.dtype), copy=False)
         low, high = float(edges[0]), float(edges[-1])
-        inside = (x >= low) & (x <= high)
-        near: Any = ((x - low) * (size / (high - low))).astype(int64).clip(0, size - 1)
-        near = near - (x < edges[near])  # rounding may have chosen the neighbouring bin
-        found = near + ((x >= edges[near + 1]) & (near != size - 1))
-    return Tensor._compute(where, inside, found, size)
+        is_inside = (x >= low) & (x <= high)
+        guess: Any = ((x - low) * (size / (high - low))).astype(int64).clip(0, size - 1)
+        guess = guess - (x < edges[guess])  # rounding may have chosen the neighbouring bin
+        bin_indices = guess + ((x >= edges[guess + 1]) & (guess != size - 1))
+    return Tensor._compute(where_op, is_inside, bin_indices, size)

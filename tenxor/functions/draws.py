@@ -54,7 +54,7 @@ class Scope:
     """A scope that passes draws on to the enclosing scope, or to the generator if outermost."""
 
     def __init__(self) -> None:
-        self.outer = _current.get()
+        self.outer = _current_scope.get()
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
         """Return the next draw of a generator, of `size` elements; the first of `count` draws in a row."""
@@ -76,30 +76,30 @@ class Scope:
         """End the scope."""
 
 
-_current: ContextVar[Scope | None] = ContextVar("draws", default=None)
+_current_scope: ContextVar[Scope | None] = ContextVar("draws", default=None)
 
 
 @contextmanager
 def within(scope: Scope) -> Iterator[None]:
     """Open a scope for the draws of this thread."""
-    before = _current.get()
+    outer_scope = _current_scope.get()
     try:
-        _current.set(scope)
+        _current_scope.set(scope)
         yield
     finally:
-        _current.set(before)
+        _current_scope.set(outer_scope)
         scope.leave()
 
 
 def next_draw(generator: Source, size: int) -> Draw:
     """Return the next draw of a generator, of `size` elements, in the scope of this thread."""
-    scope = _current.get()
+    scope = _current_scope.get()
     return generator._reserve(1) if scope is None else scope.draw(generator, size)
 
 
 def note_seeding(generator: Source, is_fixed: bool) -> None:
     """Tell the scope of this thread that a generator is about to get another state."""
-    scope = _current.get()
+    scope = _current_scope.get()
     if scope is not None:
         scope.seeding(generator, is_fixed)
 
@@ -112,16 +112,16 @@ class Recorded(Scope):
         self.draws: list[Draw] = []
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
-        found = super().draw(generator, size, count)
-        self.draws.append(found)
-        return found
+        draw = super().draw(generator, size, count)
+        self.draws.append(draw)
+        return draw
 
     def give_back(self, generator: Source, draw: Draw, count: int) -> None:
         self.draws.pop()
         super().give_back(generator, draw, count)
 
 
-class _Dry(Scope):
+class _RestoringScope(Scope):
     """A scope that restores the states of generators at the end."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class _Dry(Scope):
             generator._state = state
 
 
-class _Replayed(_Dry):
+class _ReplayingScope(_RestoringScope):
     """A scope that returns the draws of a recorded call in order, independent of the generators' states."""
 
     def __init__(self, op: str, draws: Sequence[Draw]) -> None:
@@ -156,9 +156,9 @@ class _Replayed(_Dry):
         self.used -= 1
 
 
-def replayed(op: str, record: Recorded) -> _Replayed:
+def replayed(op: str, record: Recorded) -> _ReplayingScope:
     """Return a scope in which a call draws the same random numbers as the recorded call."""
-    return _Replayed(op, record.draws)
+    return _ReplayingScope(op, record.draws)
 
 
 class Refused(Scope):
@@ -167,7 +167,7 @@ class Refused(Scope):
     def __init__(self, message: str) -> None:
         super().__init__()
         self.message = message
-        self.own: list[Source] = []
+        self.seeded: list[Source] = []
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
         if not self.seeds(generator):
@@ -176,12 +176,12 @@ class Refused(Scope):
 
     def seeds(self, generator: Source) -> bool:
         """Return whether the function seeded a generator."""
-        return any([x is generator for x in self.own])
+        return any([x is generator for x in self.seeded])
 
     def seeding(self, generator: Source, is_fixed: bool) -> None:
-        self.own = [x for x in self.own if x is not generator]
+        self.seeded = [x for x in self.seeded if x is not generator]
         if is_fixed:
-            self.own.append(generator)
+            self.seeded.append(generator)
         super().seeding(generator, is_fixed)
 
 
@@ -205,8 +205,8 @@ class Batched(Refused):
             return Scope.draw(self, generator, size, count)
         if self.element is None:
             self.element = _scalar(Node.of(PLACEHOLDER, (), uint64))
-        found = Scope.draw(self, generator, size * self.size, count)
-        return found._replace(counter=self.element * size + found.counter)
+        batch_draw = Scope.draw(self, generator, size * self.size, count)
+        return batch_draw._replace(counter=self.element * size + batch_draw.counter)
 
     def batches(self) -> dict[Node, Node]:
         """Map the placeholder for the index of a batch element to the indices of all batch elements. Empty if no draw reads it.
@@ -216,7 +216,7 @@ class Batched(Refused):
         return {self.element.node: Tensor._of_array(np.arange(self.size, dtype=np.uint64)).node}
 
 
-class Stepwise(_Dry):
+class Stepwise(_RestoringScope):
     """A scope for a step that is traced once for many steps. Its draws are placeholders; `sequences` has their values for all steps."""
 
     def __init__(self) -> None:
@@ -225,9 +225,9 @@ class Stepwise(_Dry):
         self.reserved: list[tuple[Source, Draw, int]] = []
 
     def draw(self, generator: Source, size: int, count: int = 1) -> Draw:
-        found = Draw(_scalar(Node.of(PLACEHOLDER, (), uint64)), _scalar(Node.of(PLACEHOLDER, (), uint64)), 0)
-        self.draws.setdefault(id(generator), (generator, []))[1].append(found)
-        return found
+        placeholders = Draw(_scalar(Node.of(PLACEHOLDER, (), uint64)), _scalar(Node.of(PLACEHOLDER, (), uint64)), 0)
+        self.draws.setdefault(id(generator), (generator, []))[1].append(placeholders)
+        return placeholders
 
     def give_back(self, generator: Source, draw: Draw, count: int) -> None:
         self.draws[id(generator)][1].pop()
@@ -242,23 +242,23 @@ class Stepwise(_Dry):
         """The placeholders for the seed and the stream of each draw."""
         return [x.node for _, draws in self.draws.values() for draw in draws for x in (draw.seed, draw.stream) if isinstance(x, Tensor)]
 
-    def sequences(self, turns: int) -> list[Tensor] | None:
+    def sequences(self, step_count: int) -> list[Tensor] | None:
         """Take the draws of all steps from the generators, as a loop would. Return a tensor of shape (turns,) for each argument, or None
         if the draws have no values because a function around this one is traced.
         """
-        found: list[Tensor] = []
+        tensors: list[Tensor] = []
         for generator, draws in self.draws.values():
-            own = len(draws)
-            seed, first, counter = block = Scope.draw(self, generator, 1, own * turns)
-            self.reserved.append((generator, block, own * turns))
-            if not isinstance(seed, int) or not isinstance(first, int) or not isinstance(counter, int):
+            draw_count = len(draws)
+            seed, first_stream, counter = block = Scope.draw(self, generator, 1, draw_count * step_count)
+            self.reserved.append((generator, block, draw_count * step_count))
+            if not isinstance(seed, int) or not isinstance(first_stream, int) or not isinstance(counter, int):
                 self.undo()
                 return None
-            streams = Tensor._of_array(np.arange(turns * own, dtype=np.uint64) + np.uint64(first))
-            for k in range(own):
-                found.append(Tensor._of_array(np.array([seed], dtype=np.uint64))._view(Layout((turns,), (0,))))
-                found.append(streams._view(Layout((turns,), (own,), k)))
-        return found
+            streams = Tensor._of_array(np.arange(step_count * draw_count, dtype=np.uint64) + np.uint64(first_stream))
+            for k in range(draw_count):
+                tensors.append(Tensor._of_array(np.array([seed], dtype=np.uint64))._view(Layout((step_count,), (0,))))
+                tensors.append(streams._view(Layout((step_count,), (draw_count,), k)))
+        return tensors
 
     def undo(self) -> None:
         """Give back the draws that `sequences` took."""

@@ -16,60 +16,60 @@ from ..tensor.core import Operand
 from .into import as_called, into
 
 
-def _result(op: Op, *values: Any) -> Tensor:
+def _apply(op: Op, *values: Any) -> Tensor:
     """Return the pending result of an operation on a user's operands. Operands that are no tensors convert as the first tensor requires."""
-    first, *others = map(Tensor._ours, values)
-    if type(first) is Tensor and all([type(value) in _PLAIN for value in others]):
-        return Tensor._with(first, op, *others)
-    for value in (first, *others):
+    first, *other_operands = map(Tensor._ours, values)
+    if type(first) is Tensor and all([type(value) in _DIRECT_TYPES for value in other_operands]):
+        return Tensor._with(first, op, *other_operands)
+    for value in (first, *other_operands):
         if isinstance(value, Tensor):
-            return Tensor._compute(op, *(value._operand(v, op.name) for v in (first, *others)))
+            return Tensor._compute(op, *(value._operand(v, op.name) for v in (first, *other_operands)))
     first = as_called(op.name, "asarray", asarray, first)
-    return Tensor._compute(op, first, *(first._operand(v, op.name) for v in others))
+    return Tensor._compute(op, first, *(first._operand(v, op.name) for v in other_operands))
 
 
-_PLAIN = frozenset((Tensor, int, float))  # types that need no conversion beside a tensor
+_DIRECT_TYPES = frozenset((Tensor, int, float))  # types that need no conversion beside a tensor
 
 
-_INDICES = (
+_WHERE_DOC = (
     "\n\nWith `out` the result is written into that tensor, which is given back. With the condition alone: `tx.nonzero` of it, a tuple of"
     " index tensors."
 )
-_OUT = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
+_OUT_DOC = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
 
 
-def _places(condition: Tensor) -> tuple[Tensor, ...]:
+def _true_indices(condition: Tensor) -> tuple[Tensor, ...]:
     """Return the indices of the true elements of `condition`, an int64 tensor for each axis."""
     from .selecting import nonzero
 
     return nonzero(condition)
 
 
-def _function(op: Op) -> Callable[..., Tensor]:
+def _build_function(op: Op) -> Callable[..., Tensor]:
     """Build the public function of an operation. Its docstring comes from the op table, and the fast path can replace it."""
     # `_with` is looked up on the class: a lookup on the tensor takes a third of the time of a small operation.
 
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return into(op.name, out, _result(op, x), where=where, broadcast=True)
-        return Tensor._with(x, op) if type(x) is Tensor else _result(op, x)
+            return into(op.name, out, _apply(op, x), where=where, broadcast=True)
+        return Tensor._with(x, op) if type(x) is Tensor else _apply(op, x)
 
     def binary(x: Operand, y: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return into(op.name, out, _result(op, x, y), where=where, broadcast=True)
-        return Tensor._with(x, op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
+            return into(op.name, out, _apply(op, x, y), where=where, broadcast=True)
+        return Tensor._with(x, op, y) if type(x) is Tensor and type(y) in _DIRECT_TYPES else _apply(op, x, y)
 
     def where(
         condition: Operand, x: Operand | None = None, y: Operand | None = None, /, *, out: Tensor | None = None
     ) -> Tensor | tuple[Tensor, ...]:
-        if out is None and type(condition) is Tensor and type(x) in _PLAIN and type(y) in _PLAIN:
+        if out is None and type(condition) is Tensor and type(x) in _DIRECT_TYPES and type(y) in _DIRECT_TYPES:
             return Tensor._with(condition, op, x, y)
         if x is None or y is None:
             if x is not y:
                 raise ArgumentError("where: give both values, or neither; with neither, the indices of true elements are returned")
-            return _places(asarray(condition))
-        found = _result(op, condition, x, y)
-        return found if out is None else into(op.name, out, found, broadcast=True)
+            return _true_indices(asarray(condition))
+        result = _apply(op, condition, x, y)
+        return result if out is None else into(op.name, out, result, broadcast=True)
 
     function: Any = (unary, binary, where)[op.arity - 1]
     names = function.__code__.co_varnames[: op.arity]
@@ -78,13 +78,13 @@ def _function(op: Op) -> Callable[..., Tensor]:
     function.__code__ = function.__code__.replace(co_name=op.name, co_qualname=op.name)  # the name in Python's own errors
     function.__doc__ = (
         f"New tensor: {op.meaning}; element by element over {', '.join(names)}, tensors or numbers that broadcast together."
-        + (_INDICES if op.name == "where" else _OUT)
+        + (_WHERE_DOC if op.name == "where" else _OUT_DOC)
         + f"\n\nFor example `tx.{op.name}({numbers})`."
     )
     return frameless(function, ("unary", "binary", "ternary")[op.arity - 1], op)
 
 
-FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in INTERNAL}
+FUNCTIONS = {name: _build_function(op) for name, op in OPS.items() if name not in INTERNAL}
 globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clamp", "clip"]  # names of the op table
 
@@ -127,7 +127,7 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     ([0.5, 1.5, 2.3], [1300, 1300])
     """
     if out is None and where is None and type(decimals) is int and not decimals:
-        return x._with(OPS["round"]) if type(x) is Tensor else _result(OPS["round"], x)
+        return x._with(OPS["round"]) if type(x) is Tensor else _apply(OPS["round"], x)
     return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
 
 

@@ -33,55 +33,57 @@ _IGNORED = frozenset(("order", "subok", "overwrite_input", "kind", "casting", "o
 _BY_VALUE = frozenset(("order", "stable"))  # arguments dropped where they are None
 _RENAMED = {"a_min": "min", "a_max": "max"}
 # Functions that inspect, print or save: NumPy runs them on the same memory.
-_ASKED = frozenset(
+_NUMPY_ONLY = frozenset(
     (
         *("array2string", "array_repr", "array_str", "common_type", "iscomplexobj", "isrealobj", "may_share_memory"),
         *("min_scalar_type", "save", "savetxt", "savez", "savez_compressed", "shares_memory"),
     )
 )
 
-_WRITE_INTO_THE_FIRST = frozenset((np.copyto, np.put, np.putmask))  # the rest write by indexing, which arrays allow
+_WRITE_FIRST_ARGUMENT = frozenset((np.copyto, np.put, np.putmask))  # the rest write by indexing, which arrays allow
 
 
-class _Way(NamedTuple):
+class _Dispatch(NamedTuple):
     """A recorded dispatch: our function, how many of the first arguments it takes by position, and the names of the rest."""
 
     ours: Callable[..., Any]
-    by_place: int
+    positional_count: int
     names: tuple[str, ...]
 
 
-_ways: Remembered[_Way] = Remembered(1024)  # keyed by NumPy's function, the number of positional arguments, and the keyword names
-_PLAIN = frozenset((Tensor, float, int, bool))
+_dispatches: Remembered[_Dispatch] = Remembered(1024)  # keyed by NumPy's function, the number of positional arguments, and keyword names
+_PLAIN_TYPES = frozenset((Tensor, float, int, bool))
 
 
 def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of NumPy's `function` on arguments that contain tensors. Raise DTypeError if Tenxor has no such function."""
-    way = _ways.get((function, len(args), *kwargs))
-    if way is not None:
+    dispatch = _dispatches.get((function, len(args), *kwargs))
+    if dispatch is not None:
         values = (*args, *kwargs.values())
         if all([_is_plain(x) for x in args]) and all([x is None or _is_plain(x) for x in kwargs.values()]):
-            return way.ours(*values[: way.by_place], **dict(zip(way.names, values[way.by_place :], strict=True)))
+            return dispatch.ours(
+                *values[: dispatch.positional_count], **dict(zip(dispatch.names, values[dispatch.positional_count :], strict=True))
+            )
     if not all(issubclass(t, Tensor) or t is np.ndarray for t in types) or isinstance(kwargs.get("out"), np.ndarray):
         return function(*for_numpy(args), **for_numpy(kwargs))  # another class decides, or `out` is returned as an array
-    if isinstance(kwargs.get("dst", kwargs.get("a", args[0] if args else None)), np.ndarray) and function in _WRITE_INTO_THE_FIRST:
+    if isinstance(kwargs.get("dst", kwargs.get("a", args[0] if args else None)), np.ndarray) and function in _WRITE_FIRST_ARGUMENT:
         return function(*for_numpy(args), **for_numpy(kwargs))
     if any(map(_holds_objects, args)) or (function is np.broadcast_arrays and any(x is None for x in args)):
         return function(*for_numpy(args), **for_numpy(kwargs))
     name, module = function.__name__, getattr(function, "__module__", "")
-    if name in _ASKED:
+    if name in _NUMPY_ONLY:
         return function(*for_numpy(args), **for_numpy(kwargs))
     prefix = _MODULES.get(module)
-    put_together = None if prefix is None else FUNCTIONS.get(f"{prefix}.{name}" if prefix else name)
-    if put_together is not None:
-        return _called(f"np.{name}", put_together, function, args, kwargs)
-    home = None if prefix is None else getattr(tx, prefix, None) if prefix else tx
-    ours = getattr(home, name, None) if home is not None and name in home.__all__ else None
+    composed = None if prefix is None else FUNCTIONS.get(f"{prefix}.{name}" if prefix else name)
+    if composed is not None:
+        return _call_ours(f"np.{name}", composed, function, args, kwargs)
+    our_module = None if prefix is None else getattr(tx, prefix, None) if prefix else tx
+    ours = getattr(our_module, name, None) if our_module is not None and name in our_module.__all__ else None
     if ours is None:
         raise DTypeError(
             f"{module}.{name}: Tenxor has no such function; with np.asarray(x) in place of a tensor x NumPy computes it on the same memory"
         )
-    return _called(f"np.{name}", ours, function, args, kwargs)
+    return _call_ours(f"np.{name}", ours, function, args, kwargs)
 
 
 def _is_plain(x: Any) -> bool:
@@ -91,8 +93,8 @@ def _is_plain(x: Any) -> bool:
     """
     kind = type(x)
     if kind is tuple or kind is list:
-        return _PLAIN.issuperset(map(type, x))
-    return kind in _PLAIN or kind is str
+        return _PLAIN_TYPES.issuperset(map(type, x))
+    return kind in _PLAIN_TYPES or kind is str
 
 
 def _holds_objects(x: Any) -> bool:
@@ -103,15 +105,17 @@ def _holds_objects(x: Any) -> bool:
 
 
 class _Parameters:
-    """The parameters of a function: positional-only ones (`by_place`), the rest (`by_name`), and whether it has `*args` and `**kwargs`."""
+    """The parameters of a function: positional-only ones (`positional_names`), the rest (`keyword_names`), and whether it has `*args` and
+    `**kwargs`.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
-        every = self.signature.parameters.values()
-        self.by_place = [p.name for p in every if p.kind is p.POSITIONAL_ONLY]
-        self.many = any(p.kind is p.VAR_POSITIONAL for p in every)
-        self.by_name = {p.name for p in every if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        self.any_name = any(p.kind is p.VAR_KEYWORD for p in every)
+        parameters = self.signature.parameters.values()
+        self.positional_names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+        self.has_var_args = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.keyword_names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        self.has_var_keywords = any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 @lru_cache(maxsize=1024)
@@ -123,46 +127,49 @@ def _parameters(function: Callable[..., Any]) -> _Parameters | None:
         return None
 
 
-def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_ours(name: str, ours: Callable[..., Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call our function with the arguments given to NumPy's `function`, matched by NumPy's signature. `name` is for errors.
 
     Record the dispatch if it depends on no value. Cast to `dtype` and write into `out` if our function does not take these itself.
     """
-    its, own = _parameters(function), _parameters(ours)
-    if its is None or own is None or own.many:
-        taken = own.by_name if own is not None else ()
-        passed = {key: value for key, value in kwargs.items() if key in taken or key not in _IGNORED}
+    numpy_parameters, our_parameters = _parameters(function), _parameters(ours)
+    if numpy_parameters is None or our_parameters is None or our_parameters.has_var_args:
+        accepted_names = our_parameters.keyword_names if our_parameters is not None else ()
+        passed = {key: value for key, value in kwargs.items() if key in accepted_names or key not in _IGNORED}
         if len(passed) == len(kwargs):
-            _ways.keep((function, len(args), *kwargs), _Way(ours, len(args), tuple(kwargs)))
+            _dispatches.keep((function, len(args), *kwargs), _Dispatch(ours, len(args), tuple(kwargs)))
         return ours(*args, **passed)
-    given = its.signature.bind(*args, **kwargs).arguments
-    given.update(given.pop("kwargs", {}))
-    if isinstance(given.get("out"), np.ndarray):
+    bound = numpy_parameters.signature.bind(*args, **kwargs).arguments
+    bound.update(bound.pop("kwargs", {}))
+    if isinstance(bound.get("out"), np.ndarray):
         return function(*for_numpy(args), **for_numpy(kwargs))  # the result goes into NumPy's array
-    defaults = its.signature.parameters
-    by_place: list[Any] = []
-    by_name: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for key, value in given.items():
-        known = _RENAMED.get(key, key)
+    defaults = numpy_parameters.signature.parameters
+    positional: list[Any] = []
+    by_keyword: dict[str, Any] = {}
+    leftover: dict[str, Any] = {}
+    for key, value in bound.items():
+        our_name = _RENAMED.get(key, key)
         if value is np._NoValue or (key == "order" and value is None):  # both mean that the argument was not given
             continue
-        if len(by_place) < len(own.by_place):
-            by_place.append(value)
-        elif known in own.by_name:
-            by_name[known] = value
+        if len(positional) < len(our_parameters.positional_names):
+            positional.append(value)
+        elif our_name in our_parameters.keyword_names:
+            by_keyword[our_name] = value
         elif not (key in _IGNORED or (key in defaults and value is defaults[key].default)):
-            (by_name if own.any_name and key != "out" else rest)[known] = value
-    out, dtype = rest.pop("out", None), rest.pop("dtype", None)
-    if rest:
-        raise ArgumentError(f"{name}: Tenxor's function does not take {', '.join(rest)}; use np.asarray(x) for NumPy's own")
-    if by_name.get("stable", True) is None:
-        del by_name["stable"]
-    found = ours(*by_place, **by_name)
-    all_said = len(by_place) <= len(args) and len(by_place) + len(by_name) == len(given)  # no argument was dropped, and no value matters
-    if all_said and out is dtype is None and not its.many and _BY_VALUE.isdisjoint(given):
-        named = [*given][len(by_place) : len(args)]
-        _ways.keep((function, len(args), *kwargs), _Way(ours, len(by_place), tuple([_RENAMED.get(n, n) for n in (*named, *kwargs)])))
+            (by_keyword if our_parameters.has_var_keywords and key != "out" else leftover)[our_name] = value
+    out, dtype = leftover.pop("out", None), leftover.pop("dtype", None)
+    if leftover:
+        raise ArgumentError(f"{name}: Tenxor's function does not take {', '.join(leftover)}; use np.asarray(x) for NumPy's own")
+    if by_keyword.get("stable", True) is None:
+        del by_keyword["stable"]
+    result = ours(*positional, **by_keyword)
+    # No argument was dropped, and no value matters.
+    is_value_free = len(positional) <= len(args) and len(positional) + len(by_keyword) == len(bound)
+    if is_value_free and out is dtype is None and not numpy_parameters.has_var_args and _BY_VALUE.isdisjoint(bound):
+        named = [*bound][len(positional) : len(args)]
+        _dispatches.keep(
+            (function, len(args), *kwargs), _Dispatch(ours, len(positional), tuple([_RENAMED.get(n, n) for n in (*named, *kwargs)]))
+        )
     if dtype is not None:
-        found = found.astype(dtype, copy=False)
-    return into(name, out, found) if isinstance(found, Tensor) else found
+        result = result.astype(dtype, copy=False)
+    return into(name, out, result) if isinstance(result, Tensor) else result

@@ -47,14 +47,16 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, spa
     sizes = ints("indices", (dimensions,))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"indices: shape {sizes} has a negative size; sizes are 0 or more")
-    wanted, axes = dtype_of(DEFAULT_INT if dtype is None else dtype), len(sizes)
-    lines = [positions((n,)).astype(wanted, copy=False).reshape([n if j == k else 1 for j in range(axes)]) for k, n in enumerate(sizes)]
+    result_dtype, axes = dtype_of(DEFAULT_INT if dtype is None else dtype), len(sizes)
+    lines = [
+        positions((n,)).astype(result_dtype, copy=False).reshape([n if j == k else 1 for j in range(axes)]) for k, n in enumerate(sizes)
+    ]
     if truth("indices", "sparse", sparse):
         return tuple(lines)
-    found: Any = empty((axes, *sizes), dtype=wanted)
+    grid: Any = empty((axes, *sizes), dtype=result_dtype)
     for k, line in enumerate(lines):
-        found[k] = line
-    return found  # type: ignore[no-any-return]
+        grid[k] = line
+    return grid  # type: ignore[no-any-return]
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
@@ -70,7 +72,7 @@ def bartlett(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
     >>> tx.bartlett(5).tolist(), tx.bartlett(4, periodic=True).tolist()
     ([0.0, 0.5, 1.0, 0.5, 0.0], [0.0, 0.5, 1.0, 0.5])
     """
-    return _window("bartlett", np.bartlett, m, periodic, dtype, device)
+    return _make_window("bartlett", np.bartlett, m, periodic, dtype, device)
 
 
 def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -82,7 +84,7 @@ def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
     >>> abs(tx.blackman(3)).round(3).tolist()
     [0.0, 1.0, 0.0]
     """
-    return _window("blackman", np.blackman, m, periodic, dtype, device)
+    return _make_window("blackman", np.blackman, m, periodic, dtype, device)
 
 
 def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -94,7 +96,7 @@ def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None
     >>> tx.hamming(3).round(3).tolist()
     [0.08, 1.0, 0.08]
     """
-    return _window("hamming", np.hamming, m, periodic, dtype, device)
+    return _make_window("hamming", np.hamming, m, periodic, dtype, device)
 
 
 def hanning(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -106,7 +108,7 @@ def hanning(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None
     >>> tx.hanning(3).tolist(), tx.hanning(4, periodic=True).round(3).tolist()
     ([0.0, 1.0, 0.0], [0.0, 0.5, 1.0, 0.5])
     """
-    return _window("hanning", np.hanning, m, periodic, dtype, device)
+    return _make_window("hanning", np.hanning, m, periodic, dtype, device)
 
 
 def kaiser(m: int, /, beta: float, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -120,20 +122,20 @@ def kaiser(m: int, /, beta: float, *, periodic: bool = False, dtype: DTypeLike |
     ([1.0, 1.0, 1.0], [0.0, 1.0, 0.0])
     """
     check("kaiser", "beta", beta, "float")
-    return _window("kaiser", lambda n: np.kaiser(n, float(beta)), m, periodic, dtype, device)
+    return _make_window("kaiser", lambda n: np.kaiser(n, float(beta)), m, periodic, dtype, device)
 
 
-def _window(
+def _make_window(
     op: str, values: Callable[[int], np.ndarray[Any, Any]], m: int, periodic: bool, dtype: object, device: str | None
 ) -> Tensor:
     """Return the window that NumPy's function `values` computes for a number of elements, as a tensor of `dtype`."""
-    count, wanted = checked_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
+    count, result_dtype = checked_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if count < 0:
         raise ArgumentError(f"{op}: a window of {count} elements: give 0 or more")
-    if not wanted.is_float:
-        raise DTypeError(f"{op}: windows are real floats, not {wanted}")
+    if not result_dtype.is_float:
+        raise DTypeError(f"{op}: windows are real floats, not {result_dtype}")
     check_count(op, (count,))
-    around = truth(op, "periodic", periodic) and count > 1  # a window of one element is 1 in both cases
+    is_periodic = truth(op, "periodic", periodic) and count > 1  # a window of one element is 1 in both cases
     with np.errstate(all="ignore"):
-        found = values(count + 1)[:-1] if around else values(count)
-    return asarray(asarray(found).astype(wanted, copy=False), device=device)
+        window = values(count + 1)[:-1] if is_periodic else values(count)
+    return asarray(asarray(window).astype(result_dtype, copy=False), device=device)

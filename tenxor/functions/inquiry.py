@@ -10,7 +10,7 @@ from ..tensor.core import check_device
 __all__ = ["__array_namespace_info__"]
 
 CPU = "cpu"
-_BEYOND = (float16, bfloat16)  # dtypes beyond the standard
+_NONSTANDARD_DTYPES = (float16, bfloat16)  # dtypes beyond the standard
 
 
 class Info:
@@ -63,7 +63,7 @@ class Info:
         ['bool', 'float32', 'float64']
         """
         check_device("dtypes", CPU if device is None else device)
-        standard = [d for d in ALL if d not in _BEYOND]
+        standard = [d for d in ALL if d not in _NONSTANDARD_DTYPES]
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
 
 

@@ -34,7 +34,7 @@ def realize(*tensors: Tensor) -> None:
     if len(tensors) == 1 and type(tensors[0]) is Tensor:  # the most common case
         tensors[0].realize()
         return
-    _realize(*[_checked("realize", t).storage.node for t in tensors])
+    _realize(*[_check_tensor("realize", t).storage.node for t in tensors])
 
 
 def explain(t: Tensor) -> str:
@@ -51,7 +51,7 @@ def explain(t: Tensor) -> str:
     from ..kernel.fuse import pending
     from ..plans.plan import planned
 
-    node = _checked("explain", t).storage.node
+    node = _check_tensor("explain", t).storage.node
     finish(pending([node]))
     state = "in memory" if node.buffer is not None else "to be computed"
     lines = [f"Tensor {t.shape} {t.dtype}, a view of {node.size} elements {state}", t.layout.explain()]
@@ -59,20 +59,20 @@ def explain(t: Tensor) -> str:
     if steps:
         kernels = sum(kernel is not None for _, kernel in steps)
         lines.append(f"{kernels} kernel{'' if kernels == 1 else 's'}:")
-    for made, kernel in steps:
-        lines.append(f"-- {_what(made)}")
+    for step_node, kernel in steps:
+        lines.append(f"-- {_heading(step_node)}")
         lines.append(str(kernel) if kernel is not None else "memory without content")
     return "\n".join(lines)
 
 
-def _checked(op: str, t: Tensor) -> Tensor:
+def _check_tensor(op: str, t: Tensor) -> Tensor:
     """Return `t`. Raise DTypeError if it is no tensor."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")
     return t
 
 
-def _what(node: Node) -> str:
+def _heading(node: Node) -> str:
     """Return the heading of a node in the text of `explain`."""
     if writes(node.op):
         return "written in place" if node.target is not None else "stored"
@@ -139,10 +139,10 @@ def memory(*, reset_peak: bool = False) -> Memory:
     4000000
     """
     waiting = waiting_bytes()  # asked first, since it may free nodes; the figures below are then of one moment
-    found = Memory(pool.in_use, pool.peak, waiting, pool.pooled, None if pool.limit == UNLIMITED else pool.limit)
+    report = Memory(pool.in_use, pool.peak, waiting, pool.pooled, None if pool.limit == UNLIMITED else pool.limit)
     if reset_peak:
         pool.peak = pool.in_use
-    return found
+    return report
 
 
 def release_memory() -> None:

@@ -17,10 +17,10 @@ __all__ = ["as_called", "as_dtype", "cast", "into"]
 T = TypeVar("T")
 
 
-def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:
+def cast(op: str, operands: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:
     """Return the operands as tensors of `dtype`, or of the dtype of `out` if None. Raise DTypeError where `casting` forbids the cast."""
     wanted = dtype_of(out.dtype if dtype is None and isinstance(out, Tensor) else dtype)
-    tensors = [asarray(x) for x in given]
+    tensors = [asarray(x) for x in operands]
     for t in tensors:
         if not can_cast(t.dtype, wanted, casting):
             raise DTypeError(f"{op}: casting={casting!r} does not allow {t.dtype} to {wanted}; use casting='unsafe', or astype")

@@ -44,13 +44,13 @@ __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
 P = ParamSpec("P")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
-_ALL = slice(None)
+_FULL_SLICE = slice(None)
 _POSITIVE = OPS["positive"]
-LAZY = 1 << 19  # bytes from which a tensor is rolled lazily, together with operations on the result
+LAZY_ROLL_BYTES = 1 << 19  # bytes from which a tensor is rolled lazily, together with operations on the result
 
 
-def _replayed(arrange: Arrange, *, alone: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
-    """Decorate a function that joins a list of tensors, or moves the parts of a tensor `alone`, so that the fast path replays it.
+def _replayable(arrange: Arrange, *, single_tensor: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
+    """Decorate a function that joins a list of tensors, or moves parts of a `single_tensor`, so that the fast path replays it.
 
     `arrange` takes the arguments of the function, all of which may hold symbolic sizes, and returns where each part is copied, or
     None where the function computes otherwise. Everything that the arrangement depends on must come from its arguments: the fast
@@ -59,30 +59,30 @@ def _replayed(arrange: Arrange, *, alone: bool = False) -> Callable[[Callable[P,
     The fast path cannot tell a list of one tensor from that tensor. So it is asked only about lists, or only about single tensors.
     """
 
-    def decorated(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
-        op = own.__name__
+    def decorate(implementation: Callable[P, Tensor]) -> Callable[P, Tensor]:
+        op = implementation.__name__
 
-        @wraps(own)
+        @wraps(implementation)
         def function(*args: P.args, **named: P.kwargs) -> Tensor:
-            if args and (type(args[0]) is Tensor) is alone:
+            if args and (type(args[0]) is Tensor) is single_tensor:
                 for joiner in joiners:
-                    known: Tensor | None = joiner.again(op, args, named)
-                    return _recorded(own, arrange, joiner, *args, **named) if known is None else known
+                    replayed: Tensor | None = joiner.again(op, args, named)
+                    return _call_and_record(implementation, arrange, joiner, *args, **named) if replayed is None else replayed
                 glance()
-            return own(*args, **named)
+            return implementation(*args, **named)
 
         return function
 
-    return decorated
+    return decorate
 
 
-def _recorded(own: Callable[..., Tensor], arrange: Arrange, joiner: Joiner, *args: Any, **named: Any) -> Tensor:
+def _call_and_record(implementation: Callable[..., Tensor], arrange: Arrange, joiner: Joiner, *args: Any, **named: Any) -> Tensor:
     """Return what a function gives, and have the fast path record the arrangement for the next call."""
-    found = own(*args, **named)
-    first = args[:1] if isinstance(args[0], Tensor) else args[0]
-    if isinstance(first, (list, tuple)):  # an iterator is exhausted now
-        joiner.learn(own.__name__, first, args[1:], named, found, arrange)
-    return found
+    result = implementation(*args, **named)
+    operands = args[:1] if isinstance(args[0], Tensor) else args[0]
+    if isinstance(operands, (list, tuple)):  # an iterator is exhausted now
+        joiner.learn(implementation.__name__, operands, args[1:], named, result, arrange)
+    return result
 
 
 @spelled
@@ -93,7 +93,7 @@ def _arrange_concat(
     if out is not None or dtype is not None:
         return None
     axis = None if axis is None else axis_of("concat", axis, pieces[0].ndim)
-    layout = Layout.contiguous(_shape_end_to_end(_shapes(pieces), axis))
+    layout = Layout.contiguous(_concat_shape(_shapes(pieces), axis))
     return layout, list(moves_of(pieces, axis, layout))
 
 
@@ -105,11 +105,11 @@ def _arrange_stack(
     if out is not None or dtype is not None:
         return None
     axis = axis_of("stack", axis, pieces[0].ndim + 1)
-    layout = Layout.contiguous(_shape_side_by_side(_shapes(pieces), axis))
+    layout = Layout.contiguous(_stack_shape(_shapes(pieces), axis))
     return layout, list(moves_of(pieces, axis, layout))
 
 
-@_replayed(_arrange_concat)
+@_replayable(_arrange_concat)
 @spelled
 def concat(
     arrays: Sequence[Operand],
@@ -132,58 +132,60 @@ def concat(
     [0, 1, 0, 1, 2]
     """
     if out is not None or dtype is not None:
-        parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
-        return into("concat", out, _concatenated(parts, axis), casting)
-    return _concatenated(arrays, axis)
+        operands = cast("concat", _collect_operands("concat", arrays)[0], dtype, out, casting)
+        return into("concat", out, _concat(operands, axis), casting)
+    return _concat(arrays, axis)
 
 
-def _concatenated(arrays: Sequence[Operand], axis: int | None) -> Tensor:
+def _concat(arrays: Sequence[Operand], axis: int | None) -> Tensor:
     """Return the tensors joined along an existing axis, or flattened and joined for None."""
-    parts, types = _parts("concat", arrays)
-    first = parts[0].shape
+    operands, types = _collect_operands("concat", arrays)
+    first_shape = operands[0].shape
     if axis is not None:
-        if not first:
+        if not first_shape:
             raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
-        axis = axis_of("concat", axis, len(first))
-    quickly = partial(joined_quickly, Tensor, "concat", parts, types, axis)
-    return _put_together(parts, axis, quickly, lambda: _end_to_end(parts, types, axis))
+        axis = axis_of("concat", axis, len(first_shape))
+    fast_join = partial(joined_quickly, Tensor, "concat", operands, types, axis)
+    return _join_recorded(operands, axis, fast_join, lambda: _concat_operands(operands, types, axis))
 
 
-def _put_together(parts: list[Piece], axis: int | None, quickly: Callable[[], Tensor | None], otherwise: Callable[[], Tensor]) -> Tensor:
-    """Return `quickly()`, or `otherwise()` if that is None. If derivatives are recorded for a part, the tape records one node for the join.
+def _join_recorded(
+    operands: list[Piece], axis: int | None, fast_join: Callable[[], Tensor | None], fallback: Callable[[], Tensor]
+) -> Tensor:
+    """Return `fast_join()`, or `fallback()` if that is None. If derivatives are recorded for an operand, the tape records one node.
     """
 
     def make() -> Tensor:
-        found = quickly()
-        return otherwise() if found is None else found
+        result = fast_join()
+        return fallback() if result is None else result
 
-    found = quickly()
-    if found is not None:
-        return found
-    return followed(parts, make, lambda found: places_of(parts, axis, found.layout)) if is_followed(parts) else otherwise()
+    result = fast_join()
+    if result is not None:
+        return result
+    return followed(operands, make, lambda result: places_of(operands, axis, result.layout)) if is_followed(operands) else fallback()
 
 
-def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tensor:
+def _concat_operands(operands: list[Piece], types: set[type], axis: int | None) -> Tensor:
     """Join parts along an existing axis, or flattened for None, without the quick way. Raise ShapeError if they do not fit."""
-    parts = _readable(parts) if types == {np.ndarray} else parts
-    shapes = _shapes(parts)
+    operands = _make_readable(operands) if types == {np.ndarray} else operands
+    shapes = _shapes(operands)
     if axis is not None:
         _check_fit("concat", shapes, axis)
-    return _joined("concat", parts, axis, _shape_end_to_end(shapes, axis))
+    return _join("concat", operands, axis, _concat_shape(shapes, axis))
 
 
-def _shape_end_to_end(shapes: Sequence[Shape], axis: int | None) -> Shape:
+def _concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
     """Return the shape of `concat`'s result."""
-    first = shapes[0]
+    first_shape = shapes[0]
     if axis is None:
         return (sum([prod(shape) for shape in shapes]),)
-    return (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :])
+    return (*first_shape[:axis], sum([shape[axis] for shape in shapes]), *first_shape[axis + 1 :])
 
 
 cat = concatenate = concat
 
 
-@_replayed(_arrange_stack)
+@_replayable(_arrange_stack)
 @spelled
 def stack(
     arrays: Sequence[Operand],
@@ -205,86 +207,86 @@ def stack(
     [[0, 1], [1, 1]]
     """
     if out is not None or dtype is not None:
-        parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
-        return into("stack", out, _stacked(parts, axis), casting)
-    return _stacked(arrays, axis)
+        operands = cast("stack", _collect_operands("stack", arrays)[0], dtype, out, casting)
+        return into("stack", out, _stack(operands, axis), casting)
+    return _stack(arrays, axis)
 
 
-def _stacked(arrays: Sequence[Operand], axis: int) -> Tensor:
+def _stack(arrays: Sequence[Operand], axis: int) -> Tensor:
     """Return the tensors joined along a new axis."""
-    parts, types = _parts("stack", arrays)
-    first = parts[0].shape
-    axis = axis_of("stack", axis, len(first) + 1)
-    quickly = partial(joined_quickly, Tensor, "stack", parts, types, axis, stacked=True)
-    return _put_together(parts, axis, quickly, lambda: _side_by_side(parts, types, axis))
+    operands, types = _collect_operands("stack", arrays)
+    first_shape = operands[0].shape
+    axis = axis_of("stack", axis, len(first_shape) + 1)
+    fast_join = partial(joined_quickly, Tensor, "stack", operands, types, axis, stacked=True)
+    return _join_recorded(operands, axis, fast_join, lambda: _stack_operands(operands, types, axis))
 
 
-def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
+def _stack_operands(operands: list[Piece], types: set[type], axis: int) -> Tensor:
     """Join parts along a new axis, without the quick way. Raise ShapeError if their shapes differ."""
-    parts = _readable(parts) if types == {np.ndarray} else parts
-    shapes = _shapes(parts)
+    operands = _make_readable(operands) if types == {np.ndarray} else operands
+    shapes = _shapes(operands)
     _check_fit("stack", shapes, None)
-    return _joined("stack", parts, axis, _shape_side_by_side(shapes, axis))
+    return _join("stack", operands, axis, _stack_shape(shapes, axis))
 
 
-def _shape_side_by_side(shapes: Sequence[Shape], axis: int | None) -> Shape:
+def _stack_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
     """Return the shape of `stack`'s result."""
     assert axis is not None
     return (*shapes[0][:axis], len(shapes), *shapes[0][axis:])
 
 
-def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
+def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
     """Return a list of the parts to join, and the set of their types.
 
     NumPy arrays stay arrays if all parts are: they are read during the call, or copied later.
     """
     if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
-    parts = list(arrays)
-    if not parts:
+    operands = list(arrays)
+    if not operands:
         raise ArgumentError(f"{op}: give at least one tensor")
-    types = set(map(type, parts))
+    types = set(map(type, operands))
     if types not in ({Tensor}, {np.ndarray}):
-        parts = as_called(op, "asarray", _readable, parts)
-        types = set(map(type, parts))
-    return parts, types
+        operands = as_called(op, "asarray", _make_readable, operands)
+        types = set(map(type, operands))
+    return operands, types
 
 
-def _readable(parts: list[Any]) -> list[Piece]:
+def _make_readable(operands: list[Any]) -> list[Piece]:
     """Return the parts with each array that cannot be read in place converted to a tensor."""
-    return parts if are_arrays(parts) else [a if are_arrays([a]) else asarray(a) for a in parts]
+    return operands if are_arrays(operands) else [a if are_arrays([a]) else asarray(a) for a in operands]
 
 
-def _shapes(parts: Sequence[Piece]) -> list[Shape]:
-    return [p.layout.shape if type(p) is Tensor else p.shape for p in parts]
+def _shapes(operands: Sequence[Piece]) -> list[Shape]:
+    return [p.layout.shape if type(p) is Tensor else p.shape for p in operands]
 
 
 def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> None:
     """Raise ShapeError unless the shapes agree in every axis but `axis`; None means every axis."""
-    first = shapes[0]
+    first_shape = shapes[0]
     for shape in dict.fromkeys(shapes):  # distinct shapes in order
-        if len(shape) != len(first):
+        if len(shape) != len(first_shape):
             k = shapes.index(shape)
-            raise ShapeError(f"{op}: tensor {k} has shape {shape}, the first {first}; all need as many axes")
-        for a, (n, m) in enumerate(zip(shape, first, strict=True)):
+            raise ShapeError(f"{op}: tensor {k} has shape {shape}, the first {first_shape}; all need as many axes")
+        for a, (n, m) in enumerate(zip(shape, first_shape, strict=True)):
             if n != m and a != axis:
                 k = shapes.index(shape)
-                rest = "all shapes must be equal" if axis is None else f"only axis {axis}, which is joined, may differ"
+                requirement = "all shapes must be equal" if axis is None else f"only axis {axis}, which is joined, may differ"
                 raise ShapeError(
-                    f"{op}: tensor {k} has shape {shape}, the first {first}: axis {a} has sizes {n} and {m}; {rest}"
+                    f"{op}: tensor {k} has shape {shape}, the first {first_shape}: axis {a} has sizes {n} and {m}; {requirement}"
                 )
 
 
-def _joined(op: str, parts: list[Piece], axis: int | None, shape: tuple[int, ...]) -> Tensor:
+def _join(op: str, operands: list[Piece], axis: int | None, shape: tuple[int, ...]) -> Tensor:
     """Return a new tensor of this shape with the parts joined along `axis` of the shape, or flattened for None."""
-    dtype = result_type(*{p.dtype for p in parts})
-    how = written if want_kernels(parts, prod(shape) * dtype.itemsize) else joined
-    return how(Tensor, op, parts, axis, shape, dtype)
+    dtype = result_type(*{p.dtype for p in operands})
+    join = written if want_kernels(operands, prod(shape) * dtype.itemsize) else joined
+    return join(Tensor, op, operands, axis, shape, dtype)
 
 
 def along(axis: int, index: slice) -> tuple[slice, ...]:
     """Return the key that applies the slice `index` to one axis."""
-    return (*(_ALL,) * axis, index)
+    return (*(_FULL_SLICE,) * axis, index)
 
 
 # --- the elements of one tensor, moved or repeated --------------------------------------------------------------------
@@ -296,13 +298,13 @@ def _arrange_roll(
 ) -> Arrangement | None:
     """Return where `roll` copies each part of the only piece; None where it rolls later, or a flattened tensor."""
     (x,) = pieces
-    if axis is None or _rolls_later(x):
+    if axis is None or _is_lazy_roll(x):
         return None
     shift_of = _shift_of_axes(x, shift, axis)
-    moves = [_rolled(size, shift_of[a]) if a in shift_of else [(_ALL, _ALL)] for a, size in enumerate(x.shape)]
-    layout, whole = x.layout, Layout.contiguous(x.shape)
-    keys = [((*(of for of, _ in parts), ...), (*(to for _, to in parts), ...)) for parts in product(*moves)]
-    return whole, [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
+    moves = [_roll_slices(size, shift_of[a]) if a in shift_of else [(_FULL_SLICE, _FULL_SLICE)] for a, size in enumerate(x.shape)]
+    layout, result_layout = x.layout, Layout.contiguous(x.shape)
+    keys = [((*(of for of, _ in slice_pairs), ...), (*(to for _, to in slice_pairs), ...)) for slice_pairs in product(*moves)]
+    return result_layout, [Move(0, layout.index(of), result_layout.index(to)) for of, to in keys]
 
 
 def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable[int]) -> dict[int, int]:
@@ -316,12 +318,12 @@ def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable
     return {a: sum([s for s, b in zip(shifts, axes, strict=True) if b == a]) for a in axes}
 
 
-def _rolls_later(x: Tensor) -> bool:
+def _is_lazy_roll(x: Tensor) -> bool:
     """Return whether a tensor is rolled when its values are needed: it is large, and the offsets of each axis fit a table."""
-    return x.size * x.dtype.itemsize >= LAZY and max(x.shape) <= SMALL_TABLE and not have_past([x])
+    return x.size * x.dtype.itemsize >= LAZY_ROLL_BYTES and max(x.shape) <= SMALL_TABLE and not have_past([x])
 
 
-@_replayed(_arrange_roll, alone=True)
+@_replayable(_arrange_roll, single_tensor=True)
 @spelled
 def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
     """Return a new tensor with the elements moved along axes by `shift` positions; those moved past the end reenter at the other end.
@@ -336,15 +338,15 @@ def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim:
     x = asarray(x)
     if axis is None:
         return roll(x.ravel(), shift, 0).reshape(x.shape)
-    if _rolls_later(x):
-        return _rolled_later(x, tuple(_shift_of_axes(x, shift, axis).items()))
+    if _is_lazy_roll(x):
+        return _roll_lazily(x, tuple(_shift_of_axes(x, shift, axis).items()))
     arrangement = _arrange_roll([x], shift, axis)
     assert arrangement is not None
     return moved(Tensor, "roll", x, arrangement[1], x.shape)
 
 
 @called_again
-def _rolled_later(x: Tensor, shift_of: tuple[tuple[int, int], ...]) -> Tensor:
+def _roll_lazily(x: Tensor, shift_of: tuple[tuple[int, int], ...]) -> Tensor:
     """Return a pending copy of `x`, rolled along axes by shifts. Operations on the copy read `x` itself (`rewrite/pieces.py`)."""
     key: list[Any] = [None] * x.ndim
     for axis, shift in shift_of:
@@ -352,11 +354,11 @@ def _rolled_later(x: Tensor, shift_of: tuple[tuple[int, int], ...]) -> Tensor:
     return Tensor._compute(_POSITIVE, x._view(x.layout.oindex(key)))
 
 
-def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
+def _roll_slices(size: int, shift: int) -> list[tuple[slice, slice]]:
     """Return (source, target) slices for the two parts of a rolled axis, or for the whole axis if nothing moves."""
     by = shift % size if size else 0
     if by == 0:
-        return [(_ALL, _ALL)]
+        return [(_FULL_SLICE, _FULL_SLICE)]
     return [(slice(0, size - by), slice(by, None)), (slice(size - by, None), slice(0, by))]
 
 
@@ -377,9 +379,9 @@ def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
         raise ArgumentError(f"tile: repetitions {counts} must be 0 or more")
     shape = (1,) * (len(counts) - x.ndim) + x.shape
     counts = (1,) * (x.ndim - len(counts)) + counts
-    apart = x.reshape([n for size in shape for n in (1, size)])
-    grown = apart.expand([n for count, size in zip(counts, shape, strict=True) for n in (count, size)])
-    return grown.copy().reshape([count * size for count, size in zip(counts, shape, strict=True)])
+    interleaved = x.reshape([n for size in shape for n in (1, size)])
+    expanded = interleaved.expand([n for count, size in zip(counts, shape, strict=True) for n in (count, size)])
+    return expanded.copy().reshape([count * size for count, size in zip(counts, shape, strict=True)])
 
 
 @called_again
@@ -400,7 +402,7 @@ def repeat(
     if axis is None:
         x, axis = x.ravel(), 0
     axis = axis_of("repeat", axis, x.ndim)
-    counts = _counts(repeats)
+    counts = _count_array(repeats)
     if (counts.dtype.kind not in "iu" and counts.size) or counts.ndim > 1 or (counts < 0).any():
         raise ArgumentError(f"repeat: repeats {described(repeats)} must be an integer or a 1-D list of them, 0 or more")
     size = x.shape[axis]
@@ -412,16 +414,16 @@ def repeat(
         order = np.repeat(np.arange(size), counts.astype(np.int64))
         return x._view(x.layout.select(axis, order)).copy()
     count = int(counts.flat[0])
-    grown = x.expand_dims(axis + 1).expand((*x.shape[: axis + 1], count, *x.shape[axis + 1 :]))
-    return grown.copy().reshape((*x.shape[:axis], size * count, *x.shape[axis + 1 :]))
+    expanded = x.expand_dims(axis + 1).expand((*x.shape[: axis + 1], count, *x.shape[axis + 1 :]))
+    return expanded.copy().reshape((*x.shape[:axis], size * count, *x.shape[axis + 1 :]))
 
 
-def _counts(repeats: Any) -> IntArray:
+def _count_array(repeats: Any) -> IntArray:
     """Return `repeats` as an array. Raise ArgumentError if it is ragged."""
     try:
-        found: IntArray = np.asarray(repeats)
+        counts: IntArray = np.asarray(repeats)
     except ValueError:
         raise ArgumentError(
             f"repeat: repeats {described(repeats)} must be an integer or a 1-D list of them, 0 or more"
         ) from None
-    return found
+    return counts

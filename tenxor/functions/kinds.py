@@ -31,7 +31,7 @@ class Kind(NamedTuple):
     words: str
 
 
-def _is_whole(x: Any) -> bool:
+def _is_integer(x: Any) -> bool:
     """Return True for an integer; raise for anything else."""
     index(x)
     return True
@@ -48,51 +48,51 @@ def _is_truth(x: Any) -> bool:
     return True
 
 
-def _is_many(x: Any) -> bool:
+def _is_iterable(x: Any) -> bool:
     """Return whether `x` is iterable, and neither a text, bytes nor a 0-d array."""
     return isinstance(x, Iterable) and not isinstance(x, (str, bytes, bytearray)) and getattr(x, "shape", None) != ()
 
 
-def _is_row(x: Any) -> bool:
+def _is_sequence(x: Any) -> bool:
     """Return whether `x` is iterable and has a length and an order: sets and mappings have none."""
-    return _is_many(x) and hasattr(x, "__len__") and not isinstance(x, (Mapping, Set))
+    return _is_iterable(x) and hasattr(x, "__len__") and not isinstance(x, (Mapping, Set))
 
 
-def _all(one: Callable[[Any], object]) -> Callable[[Any], bool]:
-    """Return a predicate for sequences in which `one` holds for each element."""
-    return lambda x: _is_row(x) and all([one(each) for each in x])
+def _sequence_of(predicate: Callable[[Any], object]) -> Callable[[Any], bool]:
+    """Return a predicate for sequences in which `predicate` holds for each element."""
+    return lambda x: _is_sequence(x) and all([predicate(element) for element in x])
 
 
 _KINDS: dict[str, Kind] = {
     "Tensor": Kind(lambda x: isinstance(x, Tensor), "a tensor (tx.asarray makes one)"),
-    "int": Kind(_is_whole, "a whole number"),
+    "int": Kind(_is_integer, "a whole number"),
     "float": Kind(_is_number, "a real number"),
     "bool": Kind(_is_truth, "True or False"),
     "str": Kind(lambda x: isinstance(x, str), "a text"),
     "None": Kind(lambda x: x is None, "None"),
     "Count": Kind(lambda x: index(x) >= 0, "a whole number of 0 or more"),
     "Some": Kind(lambda x: index(x) >= 1, "a whole number of 1 or more"),
-    "tuple[int, ...]": Kind(_all(_is_whole), "a tuple of whole numbers"),
-    "tuple[float, float]": Kind(lambda x: _all(_is_number)(x) and len(x) == 2, "two real numbers"),
-    "tuple[Tensor, Tensor]": Kind(lambda x: _all(_KINDS["Tensor"].has)(x) and len(x) == 2, "two tensors"),
+    "tuple[int, ...]": Kind(_sequence_of(_is_integer), "a tuple of whole numbers"),
+    "tuple[float, float]": Kind(lambda x: _sequence_of(_is_number)(x) and len(x) == 2, "two real numbers"),
+    "tuple[Tensor, Tensor]": Kind(lambda x: _sequence_of(_KINDS["Tensor"].has)(x) and len(x) == 2, "two tensors"),
     "Callable": Kind(callable, "a function"),
     "Mapping": Kind(lambda x: isinstance(x, Mapping), "a dict"),
-    "Iterable": Kind(_is_many, "a list, or what else can be walked"),
-    "Sequence": Kind(_is_row, "a list or a tuple"),
+    "Iterable": Kind(_is_iterable, "a list, or what else can be walked"),
+    "Sequence": Kind(_is_sequence, "a list or a tuple"),
     **dict.fromkeys(("Place", "Folder"), Kind(lambda x: isinstance(x, (str, os.PathLike)), "a path")),
 }
-_SHORTER = {"Ints": "int | tuple[int, ...]", "Source": "Generator | None"}  # aliases in annotations -> their union, written out
+_UNION_ALIASES = {"Ints": "int | tuple[int, ...]", "Source": "Generator | None"}  # aliases in annotations -> their union, written out
 RAW = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)  # errors of unsuitable values that no check caught
 
 
 def kind(words: str) -> Callable[[type[T]], type[T]]:
     """Return a decorator to register a class for use in checked annotations. `words` describe an instance in errors."""
 
-    def named(cls: type[T]) -> type[T]:
+    def register(cls: type[T]) -> type[T]:
         _KINDS[cls.__name__] = Kind(lambda x: isinstance(x, cls), words)
         return cls
 
-    return named
+    return register
 
 
 def check(op: str, name: str, value: Any, annotation: str) -> None:
@@ -101,16 +101,16 @@ def check(op: str, name: str, value: Any, annotation: str) -> None:
     `op` and `name` are the names of the function and the argument in the error.
     """
     words = []
-    for part in " | ".join([_SHORTER.get(part, part) for part in annotation.split(" | ")]).split(" | "):
-        found = _KINDS.get(part) or _KINDS.get(part.partition("[")[0].removeprefix("random."))
-        if found is None:
+    for member in " | ".join([_UNION_ALIASES.get(member, member) for member in annotation.split(" | ")]).split(" | "):
+        member_kind = _KINDS.get(member) or _KINDS.get(member.partition("[")[0].removeprefix("random."))
+        if member_kind is None:
             return
         try:
-            if found.has(value):
+            if member_kind.has(value):
                 return
         except Exception:  # a foreign object may raise anything from a predicate
             pass
-        words.append(found.words)
+        words.append(member_kind.words)
     raise ArgumentError(f"{op}: {name} is {' or '.join(words)}, not {told(value)}")
 
 
@@ -132,7 +132,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> T:
-        _check(function, args, named)
+        _check_call(function, args, named)
         return function(*args, **named)
 
     return called
@@ -150,20 +150,20 @@ def explained(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **named)
         except RAW as error:
             if not isinstance(error, TenxorError):
-                _check(function, args, named)
+                _check_call(function, args, named)
             raise
 
     return called
 
 
-def _check(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+def _check_call(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
     """Raise ArgumentError for the first argument of a call unsuited to its annotation. A constructor is reported by its class."""
     code, annotations = function.__code__, function.__annotations__
     names = code.co_varnames[: code.co_argcount]
     op = type(args[0]).__name__ if function.__name__ in ("__init__", "forward") and args else function.__name__
-    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & CO_VARARGS else ""
+    variadic_name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & CO_VARARGS else ""
     for k, value in enumerate(args):
-        name = names[k] if k < len(names) else rest
+        name = names[k] if k < len(names) else variadic_name
         if name in annotations:
             check(op, name, value, annotations[name])
     for name, value in named.items():

@@ -68,9 +68,9 @@ def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) ->
     (4, 3, 2)
     """
     if others:
-        given = (axes, *others)
-        swap = f"; to swap two use tx.swapaxes(x, {axes}, {others[0]})" if len(given) == 2 else ""
-        raise ArgumentError(f"transpose: takes all axes in their order, as one tuple; write tx.transpose(x, {given}){swap}")
+        all_axes = (axes, *others)
+        swap = f"; to swap two use tx.swapaxes(x, {axes}, {others[0]})" if len(all_axes) == 2 else ""
+        raise ArgumentError(f"transpose: takes all axes in their order, as one tuple; write tx.transpose(x, {all_axes}){swap}")
     return asarray(x).transpose(axes)
 
 

@@ -34,18 +34,18 @@ def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -
     """
     if not tensors:
         raise ArgumentError("map: give at least one tensor after the function")
-    found = _mapped("map", function, [asarray(t) for t in tensors])
-    return found if dtype is None else found.astype(dtype, copy=False)
+    result = _map_operands("map", function, [asarray(t) for t in tensors])
+    return result if dtype is None else result.astype(dtype, copy=False)
 
 
-def _mapped(op: str, function: Function, operands: Sequence[Tensor]) -> Tensor:
+def _map_operands(op: str, function: Function, operands: Sequence[Tensor]) -> Tensor:
     """Trace `function`, and return its pending result for the operands, broadcast together."""
     traced = trace(op, function, [t.dtype for t in operands])
     shape = broadcast(op, *(t.shape for t in operands))
-    return Tensor._of(_applied(traced, operands, shape))
+    return Tensor._of(_apply_traced(traced, operands, shape))
 
 
-def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
+def _apply_traced(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
     """Build the node of a traced function applied to operands. The numbers that the function reads are further operands."""
     op = traced.op()
     sources: list[Node | Scalar] = [t.node for t in operands]
@@ -59,7 +59,7 @@ def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...])
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _fixed(op: str, traced: Traced) -> Expr:
+def _inline_constants(op: str, traced: Traced) -> Expr:
     """Return the traced formula with the numbers it reads as constants. Raise TraceError if it reads a tensor from outside."""
     args: list[Expr] = []
     for x in traced.extras:
@@ -98,9 +98,9 @@ def reduce(
     >>> tx.reduce(lambda acc, x: 2 * acc + x, tx.asarray([1, 0, 1, 1]), initial=0).item()
     11
     """
-    t, reduction = _fold("reduce", function, asarray(t), initial)
-    found: Tensor = t._reduce(reduction, "reduce", axis, keepdims)
-    return found
+    t, reduction = _ordered_reduction("reduce", function, asarray(t), initial)
+    result: Tensor = t._reduce(reduction, "reduce", axis, keepdims)
+    return result
 
 
 @spelled
@@ -117,18 +117,18 @@ def accumulate(
     >>> tx.accumulate(lambda level, x: 0.5 * level + x, tx.asarray([4.0, 0.0, 0.0])).tolist()
     [4.0, 2.0, 1.0]
     """
-    t, reduction = _fold("accumulate", function, asarray(t), initial)
-    found: Tensor = t._scan(reduction, "accumulate", axis, None)
-    return found
+    t, reduction = _ordered_reduction("accumulate", function, asarray(t), initial)
+    result: Tensor = t._scan(reduction, "accumulate", axis, None)
+    return result
 
 
-def _fold(op: str, function: Function, t: Tensor, initial: Number | None) -> tuple[Tensor, Reduction]:
+def _ordered_reduction(op: str, function: Function, t: Tensor, initial: Number | None) -> tuple[Tensor, Reduction]:
     """Return the tensor in the dtype of the reduction's state, and the user's function as an ordered reduction."""
     if initial is not None and not isinstance(initial, (bool, int, float, complex)):
         raise ArgumentError(f"{op}: initial is a number, not {described(initial)}")
-    first = t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, op))
-    state, traced = state_dtype(op, function, first, t.dtype)
-    step = cast(_fixed(op, traced), state)
+    initial_dtype = t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, op))
+    state, traced = state_dtype(op, function, initial_dtype, t.dtype)
+    step = cast(_inline_constants(op, traced), state)
     if initial is not None:
         return t, reduction_in_order(step, _constant(initial, state))
     return t.astype(state, copy=False), reduction_from_first(step, any_order=False)
@@ -162,36 +162,36 @@ def contract(
         pairs = [(i, j) for i, j in pairs]
     except (TypeError, ValueError):
         raise ArgumentError(f"contract: pairs are like [(1, 0)], an axis of each tensor, not {described(pairs)}") from None
-    left = paired_axes("contract", "first", a.shape, [i for i, _ in pairs])
-    right = paired_axes("contract", "second", b.shape, [j for _, j in pairs])
-    for k, (i, j) in enumerate(zip(left, right, strict=True)):
-        if left.count(i) > 1 or right.count(j) > 1:
+    a_axes = paired_axes("contract", "first", a.shape, [i for i, _ in pairs])
+    b_axes = paired_axes("contract", "second", b.shape, [j for _, j in pairs])
+    for k, (i, j) in enumerate(zip(a_axes, b_axes, strict=True)):
+        if a_axes.count(i) > 1 or b_axes.count(j) > 1:
             raise AxisError(
                 f"contract: pair {k}, {pairs[k]}, names an axis that another pair has too; name each axis once"
             )
     batches = max(len(pairs) - 1, 0)
-    found: Tensor
+    result: Tensor
     if multiply is None and add is None:
         dtype = promote(a.dtype, b.dtype, "contract")
-        one, two = widened(a, dtype), widened(b, dtype)
-        found = contracted(one, two, loops_along("contract", one.layout, two.layout, left, right, batches), dtype)
-        return found
-    first, second, _ = loops_along("contract", a.layout, b.layout, left, right, batches)
-    views = (a._view(first), b._view(second))
-    products = views[0] * views[1] if multiply is None else _mapped("contract", multiply, views)
+        a_wide, b_wide = widened(a, dtype), widened(b, dtype)
+        result = contracted(a_wide, b_wide, loops_along("contract", a_wide.layout, b_wide.layout, a_axes, b_axes, batches), dtype)
+        return result
+    a_layout, b_layout, _ = loops_along("contract", a.layout, b.layout, a_axes, b_axes, batches)
+    views = (a._view(a_layout), b._view(b_layout))
+    products = views[0] * views[1] if multiply is None else _map_operands("contract", multiply, views)
     if not pairs:
         return products
-    adds = _adding(add, products)
-    if not adds.has_identity and products.shape[-1] == 0:
+    reduction = _find_reduction(add, products)
+    if not reduction.has_identity and products.shape[-1] == 0:
         raise ShapeError(
-            f"contract: shapes {a.shape} and {b.shape}: axis {left[-1]} of the first and axis {right[-1]} of the second have size"
+            f"contract: shapes {a.shape} and {b.shape}: axis {a_axes[-1]} of the first and axis {b_axes[-1]} of the second have size"
             " 0, and what `add` makes of nothing is not known; give tensors with elements there"
         )
-    found = products._reduce(adds, "contract", -1, False)
-    return found.astype(products.dtype, copy=False) if add is None else found
+    result = products._reduce(reduction, "contract", -1, False)
+    return result.astype(products.dtype, copy=False) if add is None else result
 
 
-_BUILT_IN = {
+_BUILT_IN_REDUCTIONS = {
     elementwise.FUNCTIONS["add"]: "sum",
     elementwise.FUNCTIONS["multiply"]: "prod",
     elementwise.FUNCTIONS["maximum"]: "max",
@@ -201,11 +201,11 @@ _BUILT_IN = {
 }
 
 
-def _adding(add: Function | None, products: Tensor) -> Reduction:
+def _find_reduction(add: Function | None, products: Tensor) -> Reduction:
     """Return the reduction by a user's function, or by the built-in one for our own functions, or the sum for None."""
     if add is None:
         return REDUCTIONS["sum"]
-    if add in _BUILT_IN:
-        return REDUCTIONS[_BUILT_IN[add]]
+    if add in _BUILT_IN_REDUCTIONS:
+        return REDUCTIONS[_BUILT_IN_REDUCTIONS[add]]
     state, traced = state_dtype("contract", add, products.dtype, products.dtype)
-    return reduction_from_first(cast(_fixed("contract", traced), state), any_order=True)
+    return reduction_from_first(cast(_inline_constants("contract", traced), state), any_order=True)

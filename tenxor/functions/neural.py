@@ -30,11 +30,11 @@ def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     >>> tx.softmax(tx.asarray([1000.0, 1000.0, 999.0])).sum().item()
     1.0
     """
-    wide, result = _float("softmax", x)
+    wide, result_dtype = _to_float("softmax", x)
     axis = axes_of("softmax", axis, wide.ndim)
     powers: Any = (wide - highest_of(wide, axis) if wide.size else wide).exp()
-    found: Tensor = (powers * (1.0 / powers.sum(axis, keepdims=True))).astype(result, copy=False)
-    return found
+    output: Tensor = (powers * (1.0 / powers.sum(axis, keepdims=True))).astype(result_dtype, copy=False)
+    return output
 
 
 @called_again
@@ -48,11 +48,11 @@ def log_softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     >>> tx.log_softmax(tx.asarray([0.0, -1000.0])).tolist()
     [0.0, -1000.0]
     """
-    wide, result = _float("log_softmax", x)
+    wide, result_dtype = _to_float("log_softmax", x)
     axis = axes_of("log_softmax", axis, wide.ndim)
-    below: Any = wide - highest_of(wide, axis) if wide.size else wide
-    found: Tensor = (below - below.exp().sum(axis, keepdims=True).log()).astype(result, copy=False)
-    return found
+    shifted: Any = wide - highest_of(wide, axis) if wide.size else wide
+    output: Tensor = (shifted - shifted.exp().sum(axis, keepdims=True).log()).astype(result_dtype, copy=False)
+    return output
 
 
 @called_again
@@ -68,15 +68,15 @@ def logsumexp(
     >>> tx.logsumexp(tx.asarray([1000.0, 1000.0])).item() - 1000.0
     0.693147180559...
     """
-    wide, result = _float("logsumexp", x)
+    wide, result_dtype = _to_float("logsumexp", x)
     axis = axes_of("logsumexp", axis, wide.ndim)
     if wide.size == 0:
-        return wide.exp().sum(axis, keepdims=keepdims).log().astype(result, copy=False)  # type: ignore[no-any-return]
+        return wide.exp().sum(axis, keepdims=keepdims).log().astype(result_dtype, copy=False)  # type: ignore[no-any-return]
     highest: Any = highest_of(wide, axis)
     shift: Any = Tensor._compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
-    found: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
-    narrow: Tensor = found.astype(result, copy=False)
-    return narrow if truth("logsumexp", "keepdims", keepdims) else narrow.squeeze(axis)
+    log_sum: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
+    result: Tensor = log_sum.astype(result_dtype, copy=False)
+    return result if truth("logsumexp", "keepdims", keepdims) else result.squeeze(axis)
 
 
 def highest_of(x: Any, axis: Axes) -> Any:
@@ -87,9 +87,9 @@ def highest_of(x: Any, axis: Axes) -> Any:
         return x.max(axis, keepdims=True)
 
 
-def _float(op: str, x: Operand) -> tuple[Any, DType]:
+def _to_float(op: str, x: Operand) -> tuple[Any, DType]:
     """Return the tensor in the dtype of the computation, and the dtype of the result. Raise an error for dtypes without an order."""
     t = asarray(x)
-    result = t.dtype if t.dtype.is_float else DEFAULT_FLOAT
+    result_dtype = t.dtype if t.dtype.is_float else DEFAULT_FLOAT
     REDUCTIONS["max"].check(op, t.dtype)
-    return t.astype(result.compute, copy=False), result
+    return t.astype(result_dtype.compute, copy=False), result_dtype

@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _numpys(function: _F) -> _F:
+def _register(function: _F) -> _F:
     """Register an implementation in `FUNCTIONS` under its own name."""
     FUNCTIONS[function.__name__] = function
     return function
@@ -34,31 +34,31 @@ def _numpys(function: _F) -> _F:
 # --- new tensors ------------------------------------------------------------------------------------------------------
 
 
-def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
+def _create_like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
     """Return `tx.NAME_like(a, ...)`, or if `shape` is not None, a tensor of that shape with `a`'s dtype. `name` is "ones" or another
     creation function.
     """
     a = asarray(a)
     if shape is None:
-        found: Tensor = getattr(tx, f"{name}_like")(a, *value, dtype=dtype)
-        return found
-    found = getattr(tx, name)(shape, *value, dtype=a.dtype if dtype is None else dtype)
-    return found
+        result: Tensor = getattr(tx, f"{name}_like")(a, *value, dtype=dtype)
+        return result
+    result = getattr(tx, name)(shape, *value, dtype=a.dtype if dtype is None else dtype)
+    return result
 
 
 def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
     """Return a tensor like NumPy's `full_like`. `value` may be an array that broadcasts to the shape."""
     if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
-        return _like("full", a, dtype, shape, value)
-    found = _like("empty", a, dtype, shape)
-    copyto(found, asarray(value).astype(found.dtype))
-    return found
+        return _create_like("full", a, dtype, shape, value)
+    result = _create_like("empty", a, dtype, shape)
+    copyto(result, asarray(value).astype(result.dtype))
+    return result
 
 
 FUNCTIONS.update(
-    empty_like=lambda prototype, dtype=None, shape=None: _like("empty", prototype, dtype, shape),
-    zeros_like=lambda a, dtype=None, shape=None: _like("zeros", a, dtype, shape),
-    ones_like=lambda a, dtype=None, shape=None: _like("ones", a, dtype, shape),
+    empty_like=lambda prototype, dtype=None, shape=None: _create_like("empty", prototype, dtype, shape),
+    zeros_like=lambda a, dtype=None, shape=None: _create_like("zeros", a, dtype, shape),
+    ones_like=lambda a, dtype=None, shape=None: _create_like("ones", a, dtype, shape),
     full_like=lambda a, fill_value, dtype=None, shape=None: _full_like(a, fill_value, dtype, shape),
     array=lambda object, dtype=None, ndmin=0: (t := asarray(object, dtype=dtype, copy=True)).reshape((*(1,) * (ndmin - t.ndim), *t.shape)),
     asanyarray=lambda a, dtype=None: asarray(a, dtype=dtype),
@@ -86,59 +86,59 @@ FUNCTIONS.update(
     put_along_axis=lambda arr, indices, values, axis: (
         arr.reshape(-1).__setitem__(asarray(indices), values)
         if axis is None
-        else arr.__setitem__(_along(arr, asarray(indices), axis_of("np.put_along_axis", axis, arr.ndim)), values)
+        else arr.__setitem__(_indices_along(arr, asarray(indices), axis_of("np.put_along_axis", axis, arr.ndim)), values)
     ),
 )
 
 
-@_numpys
+@_register
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    given = asarray(src)
-    if casting != "same_kind" and not tx.can_cast(given.dtype, dst.dtype, casting):  # `_receive` checks only "same_kind"
-        raise DTypeError(f"np.copyto: casting={casting!r} does not allow {given.dtype} to {dst.dtype}; use casting='unsafe'")
-    given = given.astype(dst.dtype, copy=False) if casting == "unsafe" else given
-    dst._receive("np.copyto", tx.broadcast_to(given, dst.shape), where)
+    source = asarray(src)
+    if casting != "same_kind" and not tx.can_cast(source.dtype, dst.dtype, casting):  # `_receive` checks only "same_kind"
+        raise DTypeError(f"np.copyto: casting={casting!r} does not allow {source.dtype} to {dst.dtype}; use casting='unsafe'")
+    source = source.astype(dst.dtype, copy=False) if casting == "unsafe" else source
+    dst._receive("np.copyto", tx.broadcast_to(source, dst.shape), where)
 
 
-@_numpys
+@_register
 def where(condition: Any, *values: Any) -> Any:
     return tx.where(condition, *values) if values else tx.nonzero(asarray(condition))
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
-    first, second = [axis_of("np.rot90", k, m.ndim) for k in axes]
-    if first == second:
+    from_axis, to_axis = [axis_of("np.rot90", k, m.ndim) for k in axes]
+    if from_axis == to_axis:
         raise AxisError(f"np.rot90: axes must be two axes, which it turns from the first to the second, not {axes}")
     if turns >= 2:
-        m = m.flip((first, second))
-    found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
-    return found
+        m = m.flip((from_axis, to_axis))
+    rotated: Tensor = m.flip(to_axis).swapaxes(from_axis, to_axis) if turns % 2 else m
+    return rotated
 
 
-def _along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
+def _indices_along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
     """Return an index for each axis of `arr`: `indices` along `axis`, and all positions along each other axis."""
     if indices.ndim != arr.ndim:
         raise ShapeError(f"np.put_along_axis: indices of shape {indices.shape} have other axes than the tensor, of shape {arr.shape}")
-    places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
-    places[axis] = indices
-    return tuple(places)
+    index_tensors = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
+    index_tensors[axis] = indices
+    return tuple(index_tensors)
 
 
-@_numpys
+@_register
 def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
     a = asarray(a)
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
-    found: Tensor = tx.take(a, tx.nonzero(asarray(condition))[0], axis=axis)
-    return found
+    selected: Tensor = tx.take(a, tx.nonzero(asarray(condition))[0], axis=axis)
+    return selected
 
 
-@_numpys
+@_register
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     arr = asarray(arr)
     arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis_of("np.delete", axis, arr.ndim))
-    kept = tx.ones(arr.shape[axis], dtype=bool)
-    kept[obj if isinstance(obj, (int, slice)) else asarray(obj)] = False
-    return compress(kept, arr, axis)
+    keep_mask = tx.ones(arr.shape[axis], dtype=bool)
+    keep_mask[obj if isinstance(obj, (int, slice)) else asarray(obj)] = False
+    return compress(keep_mask, arr, axis)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -161,34 +161,34 @@ FUNCTIONS.update(
 
 def _polyval(p: Tensor, x: Tensor) -> Tensor:
     """Evaluate the polynomial with coefficients `p`, highest power first, at `x` by Horner's rule, in their common dtype."""
-    found: Any = tx.zeros_like(x)
+    value: Any = tx.zeros_like(x)
     for k in range(p.shape[0]):
-        found = found * x + p[k, ...]
-    return found  # type: ignore[no-any-return]
+        value = value * x + p[k, ...]
+    return value  # type: ignore[no-any-return]
 
 
 def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
     """Return even steps from the elements of `start` to those of `stop`, along a new axis, and with `retstep` also the step."""
-    found, step = between("np.linspace", asarray(start), asarray(stop), num, endpoint)
-    found = found.moveaxis(0, axis)
-    return (found, step) if retstep else found
+    points, step = between("np.linspace", asarray(start), asarray(stop), num, endpoint)
+    points = points.moveaxis(0, axis)
+    return (points, step) if retstep else points
 
 
 def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
     powers = tx.arange(count)
-    found: Tensor = x[:, None] ** (powers if increasing else powers.flip(0))
-    return found
+    matrix: Tensor = x[:, None] ** (powers if increasing else powers.flip(0))
+    return matrix
 
 
 def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
     """Replace NaN and infinities, by the dtype's limits for None, in a copy or in `x` itself."""
-    found = x.copy() if copy else x
-    for part in (found.real, found.imag) if x.dtype.is_complex else (found,) if x.dtype.is_float else ():
-        limits = tx.finfo(part.dtype)
-        known = tx.where(part == inf, limits.max if posinf is None else posinf, part)
-        known = tx.where(part == -inf, limits.min if neginf is None else neginf, known)
-        part[...] = tx.where(tx.isnan(part), nan, known)
-    return found
+    result = x.copy() if copy else x
+    for component in (result.real, result.imag) if x.dtype.is_complex else (result,) if x.dtype.is_float else ():
+        limits = tx.finfo(component.dtype)
+        bounded = tx.where(component == inf, limits.max if posinf is None else posinf, component)
+        bounded = tx.where(component == -inf, limits.min if neginf is None else neginf, bounded)
+        component[...] = tx.where(tx.isnan(component), nan, bounded)
+    return result
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
@@ -196,54 +196,58 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 
 def is_number(a: Tensor, where: Any = True) -> Tensor:
     """Return a mask of the elements of `a` that are not NaN, and for which `where` is true."""
-    found: Tensor = ~tx.isnan(a)
-    return found if where is True else found & asarray(where)
+    mask: Tensor = ~tx.isnan(a)
+    return mask if where is True else mask & asarray(where)
 
 
 FUNCTIONS.update(
     ptp=lambda a, axis=None, keepdims=False: tx.max(a, axis=axis, keepdims=keepdims) - tx.min(a, axis=axis, keepdims=keepdims),
-    nansum=lambda a, axis=None, where=True, **more: tx.sum(a, axis, where=is_number(asarray(a), where), **more),
-    nanprod=lambda a, axis=None, where=True, **more: tx.prod(a, axis, where=is_number(asarray(a), where), **more),
-    nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
-    nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
-    var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **more),
-    std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **more),
-    nanmean=lambda a, axis=None, where=True, **more: tx.mean(a, axis, where=is_number(asarray(a), where), **more),
-    nanvar=lambda a, axis=None, dtype=None, where=True, **more: tx.var(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
-    nanstd=lambda a, axis=None, dtype=None, where=True, **more: tx.std(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
+    nansum=lambda a, axis=None, where=True, **options: tx.sum(a, axis, where=is_number(asarray(a), where), **options),
+    nanprod=lambda a, axis=None, where=True, **options: tx.prod(a, axis, where=is_number(asarray(a), where), **options),
+    nanmax=lambda a, axis=None, **options: _nan_extreme(tx.max, asarray(a), -inf, axis, **options),
+    nanmin=lambda a, axis=None, **options: _nan_extreme(tx.min, asarray(a), inf, axis, **options),
+    var=lambda a, axis=None, dtype=None, **options: tx.var(_as_dtype(a, dtype), axis, **options),
+    std=lambda a, axis=None, dtype=None, **options: tx.std(_as_dtype(a, dtype), axis, **options),
+    nanmean=lambda a, axis=None, where=True, **options: tx.mean(a, axis, where=is_number(asarray(a), where), **options),
+    nanvar=lambda a, axis=None, dtype=None, where=True, **options: tx.var(
+        _as_dtype(a, dtype), axis, where=is_number(asarray(a), where), **options
+    ),
+    nanstd=lambda a, axis=None, dtype=None, where=True, **options: tx.std(
+        _as_dtype(a, dtype), axis, where=is_number(asarray(a), where), **options
+    ),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
-    nanargmax=lambda a, axis=None, **more: tx.argmax(_without_nan(asarray(a), -inf), axis, **more),
-    nanargmin=lambda a, axis=None, **more: tx.argmin(_without_nan(asarray(a), inf), axis, **more),
+    nanargmax=lambda a, axis=None, **options: tx.argmax(_replace_nan(asarray(a), -inf), axis, **options),
+    nanargmin=lambda a, axis=None, **options: tx.argmin(_replace_nan(asarray(a), inf), axis, **options),
 )
 
 
-def _as(a: Any, dtype: Any) -> Tensor:
+def _as_dtype(a: Any, dtype: Any) -> Tensor:
     """Return `a` as a tensor, cast to `dtype` unless that is None."""
-    found = asarray(a)
-    return found if dtype is None else found.astype(dtype, copy=False)
+    tensor = asarray(a)
+    return tensor if dtype is None else tensor.astype(dtype, copy=False)
 
 
-def _without_nan(a: Tensor, value: float) -> Tensor:
+def _replace_nan(a: Tensor, value: float) -> Tensor:
     """Return floats with NaN replaced by `value`; return integers unchanged, so that none is rounded."""
-    found: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
-    return found
+    replaced: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
+    return replaced
 
 
-def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **more: Any) -> Tensor:
-    """Return the maximum or minimum without NaN, by the reduction `how`, or NaN where all is NaN. `worst` is its identity, -inf or inf."""
-    found = how(_without_nan(a, worst), axis, **more)
-    if not a.dtype.is_float or "initial" in more:
-        return found
-    result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=more.get("keepdims", False)), float("nan"), found)
+def _nan_extreme(reduce: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **options: Any) -> Tensor:
+    """Return the maximum or minimum without NaN by `reduce`, or NaN where all is NaN. `worst` is the identity of `reduce`, -inf or inf."""
+    extreme = reduce(_replace_nan(a, worst), axis, **options)
+    if not a.dtype.is_float or "initial" in options:
+        return extreme
+    result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=options.get("keepdims", False)), float("nan"), extreme)
     return result
 
 
-@_numpys
+@_register
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     a = asarray(a)
     axes = axes_of("np.average", axis, a.ndim)
     if weights is None:
-        found, total = tx.mean(a, axis=axis, keepdims=keepdims), prod([a.shape[k] for k in axes])
+        mean, total = tx.mean(a, axis=axis, keepdims=keepdims), prod([a.shape[k] for k in axes])
     else:
         w = asarray(weights)
         if w.shape != a.shape:
@@ -256,22 +260,22 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
             a = a.astype(tx.float64)  # products of integers may overflow
         w = w.astype(tx.result_type(a.dtype, w.dtype), copy=False)
         total = tx.sum(tx.broadcast_to(w, a.shape), axis=axis, keepdims=keepdims)
-        found = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
-    return (found, total + tx.zeros_like(found)) if returned else found
+        mean = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
+    return (mean, total + tx.zeros_like(mean)) if returned else mean
 
 
-@_numpys
+@_register
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     y = tx.moveaxis(asarray(y), axis, -1)
     step = dx
     if x is not None:
-        at = asarray(x)
-        step = tx.diff(at if at.ndim == 1 else tx.moveaxis(at, axis, -1), axis=-1)
-    found: Tensor = (step * (y[..., 1:] + y[..., :-1]) / 2.0).sum(-1)
-    return found
+        samples = asarray(x)
+        step = tx.diff(samples if samples.ndim == 1 else tx.moveaxis(samples, axis, -1), axis=-1)
+    integral: Tensor = (step * (y[..., 1:] + y[..., :-1]) / 2.0).sum(-1)
+    return integral
 
 
-@_numpys
+@_register
 def cov(
     m: Any,
     y: Any = None,
@@ -283,54 +287,54 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Tensor:
-    given = [asarray(x) for x in (m, y) if x is not None]
-    dtype = tx.result_type(*given, tx.float64) if dtype is None else dtype
-    rows = [tx.atleast_2d(x.astype(dtype, copy=False)) for x in given]
-    data = tx.concat([r if rowvar or x.ndim < 2 else r.T for r, x in zip(rows, given, strict=True)])
+    variables = [asarray(x) for x in (m, y) if x is not None]
+    dtype = tx.result_type(*variables, tx.float64) if dtype is None else dtype
+    rows = [tx.atleast_2d(x.astype(dtype, copy=False)) for x in variables]
+    data = tx.concat([r if rowvar or x.ndim < 2 else r.T for r, x in zip(rows, variables, strict=True)])
     ddof = (0 if bias else 1) if ddof is None else ddof
-    times, weights = _weights("fweights", fweights, data), _weights("aweights", aweights, data)
-    if times is None and weights is None:
-        away = data - tx.mean(data, axis=1, keepdims=True)
-        room: Any = float(max(data.shape[1] - ddof, 0))
-        return _scattered(away, away, room)
-    one = tx.ones(data.shape[1])
-    each = (one if times is None else times) * (one if weights is None else weights)
-    total = each.sum()
-    less = ddof if weights is None else ddof * (each * weights).sum() / total
-    away = data - (data * each).sum(axis=1, keepdims=True) / total
-    return _scattered(away, away * each, tx.maximum(total - less, 0))
+    frequencies, weights = _check_weights("fweights", fweights, data), _check_weights("aweights", aweights, data)
+    if frequencies is None and weights is None:
+        deviations = data - tx.mean(data, axis=1, keepdims=True)
+        divisor: Any = float(max(data.shape[1] - ddof, 0))
+        return _covariance(deviations, deviations, divisor)
+    unit_weights = tx.ones(data.shape[1])
+    observation_weights = (unit_weights if frequencies is None else frequencies) * (unit_weights if weights is None else weights)
+    total = observation_weights.sum()
+    lost_weight = ddof if weights is None else ddof * (observation_weights * weights).sum() / total
+    deviations = data - (data * observation_weights).sum(axis=1, keepdims=True) / total
+    return _covariance(deviations, deviations * observation_weights, tx.maximum(total - lost_weight, 0))
 
 
-def _weights(name: str, given: Any, data: Tensor) -> Tensor | None:
+def _check_weights(name: str, values: Any, data: Tensor) -> Tensor | None:
     """Return the weights of the observations as float64, or None if none are given. Raise an error for an invalid shape, dtype or sign."""
-    if given is None:
+    if values is None:
         return None
-    found = asarray(given)
-    if found.shape != data.shape[1:]:
-        raise ShapeError(f"np.cov: {name} has shape {found.shape}; there is one for each of {data.shape[1]} observations")
-    if name == "fweights" and not found.dtype.is_integer:
-        raise DTypeError(f"np.cov: fweights say how often, in integers, not {found.dtype}; aweights are floats")
-    if (found < 0).any():
+    weights = asarray(values)
+    if weights.shape != data.shape[1:]:
+        raise ShapeError(f"np.cov: {name} has shape {weights.shape}; there is one for each of {data.shape[1]} observations")
+    if name == "fweights" and not weights.dtype.is_integer:
+        raise DTypeError(f"np.cov: fweights say how often, in integers, not {weights.dtype}; aweights are floats")
+    if (weights < 0).any():
         raise ArgumentError(f"np.cov: {name} are not negative")
-    return found.astype(tx.float64)
+    return weights.astype(tx.float64)
 
 
-def _scattered(away: Tensor, weighted: Tensor, room: Any) -> Tensor:
-    """Return the covariances from deviations from the mean, the weighted deviations, and the divisor `room`, without axes of size 1."""
-    found: Tensor = weighted @ tx.conj(away).T / room
-    return found.squeeze()
+def _covariance(deviations: Tensor, weighted: Tensor, divisor: Any) -> Tensor:
+    """Return the covariances from deviations from the mean, the weighted deviations, and the `divisor`, without axes of size 1."""
+    covariances: Tensor = weighted @ tx.conj(deviations).T / divisor
+    return covariances.squeeze()
 
 
-@_numpys
+@_register
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
-    c = cov(x, y, rowvar, dtype=dtype)
-    if c.ndim == 0:
-        return c / c
-    spread = tx.sqrt(tx.real(c.diagonal()))
-    found: Tensor = c / spread[:, None] / spread[None, :]
-    if found.dtype.is_complex:
-        return found.real.clip(-1, 1) + found.imag.clip(-1, 1) * 1j
-    return found.clip(-1, 1)  # rounding may exceed the range
+    covariances = cov(x, y, rowvar, dtype=dtype)
+    if covariances.ndim == 0:
+        return covariances / covariances
+    stds = tx.sqrt(tx.real(covariances.diagonal()))
+    correlations: Tensor = covariances / stds[:, None] / stds[None, :]
+    if correlations.dtype.is_complex:
+        return correlations.real.clip(-1, 1) + correlations.imag.clip(-1, 1) * 1j
+    return correlations.clip(-1, 1)  # rounding may exceed the range
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -360,7 +364,7 @@ def _kron(a: Tensor, b: Tensor) -> Tensor:
     return pairs.reshape([n * m for n, m in zip(a.shape, b.shape, strict=True)])
 
 
-@_numpys
+@_register
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     a, v = asarray(a), asarray(v)
     mode = one_of("np.convolve", "mode", mode, "full", "same", "valid")
@@ -369,8 +373,8 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     a, v = (a, v) if a.size >= v.size else (v, a)
     full = tx.einsum("ik,k->i", tx.pad(a, v.size - 1).windows(0, v.size), v.flip(0))
     begin, count = {"full": (0, full.size), "same": ((v.size - 1) // 2, a.size), "valid": (v.size - 1, a.size - v.size + 1)}[mode]
-    found: Tensor = full[begin : begin + count]
-    return found
+    result: Tensor = full[begin : begin + count]
+    return result
 
 
 # --- what NumPy computes, on the same memory --------------------------------------------------------------------------
@@ -388,7 +392,7 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
                 f"np.{function.__name__}: Tenxor has no such function, so no derivative; compute it on x.detach() if you need none"
             )
         with np.errstate(all="ignore"):
-            return _tensors(function(*for_numpy(args), **for_numpy(options)))
+            return _to_tensors(function(*for_numpy(args), **for_numpy(options)))
 
     return called
 
@@ -398,11 +402,11 @@ def _has_past(x: Any) -> bool:
     return any(map(_has_past, x)) if isinstance(x, (list, tuple)) else isinstance(x, Tensor) and x._has_past()
 
 
-def _tensors(found: Any) -> Any:
+def _to_tensors(results: Any) -> Any:
     """Convert an array, or the arrays in nested lists and tuples, to new tensors."""
-    if isinstance(found, (list, tuple)):
-        return type(found)([_tensors(x) for x in found])
-    return asarray(found, copy=True)
+    if isinstance(results, (list, tuple)):
+        return type(results)([_to_tensors(x) for x in results])
+    return asarray(results, copy=True)
 
 
 FUNCTIONS.update(
@@ -427,7 +431,7 @@ FUNCTIONS.update(
 )
 
 
-@_numpys
+@_register
 def unique(
     ar: Any,
     return_index: bool = False,
@@ -438,20 +442,24 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,  # results are always sorted
 ) -> Any:
-    found = unique_along(asarray(ar), axis_of("np.unique", axis, asarray(ar).ndim)) if axis is not None else _unique(asarray(ar), equal_nan)
-    asked = (True, return_index, return_inverse, return_counts)
-    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
+    fields = (
+        unique_along(asarray(ar), axis_of("np.unique", axis, asarray(ar).ndim))
+        if axis is not None
+        else _unique_fields(asarray(ar), equal_nan)
+    )
+    requested = (True, return_index, return_inverse, return_counts)
+    results = tuple([field for field, wanted in zip(fields, requested, strict=True) if wanted])
     return results if len(results) > 1 else results[0]
 
 
-def _unique(ar: Tensor, equal_nan: bool) -> list[Tensor]:
+def _unique_fields(ar: Tensor, equal_nan: bool) -> list[Tensor]:
     """Return the distinct values, their first indices, the inverse and the counts. With `equal_nan`, all NaNs are one value."""
-    every = tx.unique_all(ar)
-    found = [every.values, every.indices, every.inverse_indices, every.counts]
-    nans = int(tx.isnan(every.values).sum()) if equal_nan and (every.values.dtype.is_float or every.values.dtype.is_complex) else 0
+    distinct = tx.unique_all(ar)
+    fields = [distinct.values, distinct.indices, distinct.inverse_indices, distinct.counts]
+    nans = int(tx.isnan(distinct.values).sum()) if equal_nan and (distinct.values.dtype.is_float or distinct.values.dtype.is_complex) else 0
     if nans > 1:  # our NaNs come last, and are distinct; NumPy merges them
-        count = every.values.size - nans + 1
-        found = [part[:count] for part in found]
-        found[2] = every.inverse_indices.clip(0, count - 1)
-        found[3] = tx.where(tx.arange(count) == count - 1, nans, found[3])
-    return found
+        count = distinct.values.size - nans + 1
+        fields = [field[:count] for field in fields]
+        fields[2] = distinct.inverse_indices.clip(0, count - 1)
+        fields[3] = tx.where(tx.arange(count) == count - 1, nans, fields[3])
+    return fields

@@ -24,7 +24,7 @@ from .trees import leaves_of
 __all__ = ["pad"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
-SMALL = 1 << 18  # bytes of a padded tensor up to which all of it is filled first
+MAX_PREFILLED_BYTES = 1 << 18  # bytes of a padded tensor up to which all of it is filled first
 _Border = Callable[[int, int], Tensor | Number]  # (axis, end) -> the values to write before (0) or after (1) the elements along the axis
 
 
@@ -69,27 +69,27 @@ def pad(
     _check_mode(mode, constant_values=constant_values, end_values=end_values, stat_length=stat_length, reflect_type=reflect_type)
     if mode in _STATISTICS or mode == "linear_ramp" or reflect_type == "odd":
         _check_elements(x, widths, mode)
-        return _outwards(x, widths, mode, 0 if end_values is ZERO else end_values, stat_length)
+        return _pad_computed(x, widths, mode, 0 if end_values is ZERO else end_values, stat_length)
     if mode == "constant":
         constant_values = 0 if constant_values is ZERO else constant_values
-        border = _numbers(x, "constant_values", constant_values)
+        border = _constant_border(x, "constant_values", constant_values)
     elif mode != "empty":
-        border = _elements(x, widths, mode)
-    found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
-    middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
-    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (int, float, complex)):
-        found._write(constant_values, "pad")  # writing the middle twice takes less time than a call for each border
-        found[(*middle, ...)]._write(x, "pad")
-        return found
-    found[(*middle, ...)]._write(x, "pad")
+        border = _element_border(x, widths, mode)
+    padded = empty([width_before + n + width_after for n, (width_before, width_after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
+    middle = [slice(width_before, width_before + n) for n, (width_before, _) in zip(x.shape, widths, strict=True)]
+    if mode == "constant" and padded.nbytes <= MAX_PREFILLED_BYTES and isinstance(constant_values, (int, float, complex)):
+        padded._write(constant_values, "pad")  # writing the middle twice takes less time than a call for each border
+        padded[(*middle, ...)]._write(x, "pad")
+        return padded
+    padded[(*middle, ...)]._write(x, "pad")
     if mode == "empty":
-        return found
-    for axis, (before, after) in enumerate(widths):
-        ends = slice(0, before), slice(middle[axis].stop, None)
+        return padded
+    for axis, (width_before, width_after) in enumerate(widths):
+        ends = slice(0, width_before), slice(middle[axis].stop, None)
         for end in (0, 1):
-            if (before, after)[end]:
-                found[(*along(axis, ends[end]), *middle[axis + 1 :])]._write(border(axis, end), "pad")
-    return found
+            if (width_before, width_after)[end]:
+                padded[(*along(axis, ends[end]), *middle[axis + 1 :])]._write(border(axis, end), "pad")
+    return padded
 
 
 def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
@@ -105,38 +105,38 @@ def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
     return pairs
 
 
-def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
+def _pairs(name: str, value: Any, ndim: int) -> list[tuple[Any, Any]]:
     """Return a pair of numbers for each axis, from one number, one pair, or a pair for each axis. `name` is for the error."""
     try:
-        return [(before, after) for before, after in np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()]
+        return [(begin, end) for begin, end in np.broadcast_to(np.asarray(value), (ndim, 2)).tolist()]
     except ValueError:
         raise ArgumentError(
-            f"pad: {name} {described(given)} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
+            f"pad: {name} {described(value)} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
         ) from None
 
 
-def _numbers(x: Tensor, name: str, given: Any) -> _Border:
+def _constant_border(x: Tensor, name: str, value: Any) -> _Border:
     """Return the borders for constants, by axis and end. Tensors recorded for derivatives stay tensors."""
-    if has_past(*[t for t in leaves_of(given) if isinstance(t, Tensor)]):
-        both = asarray(given).astype(x.dtype, copy=False).expand((x.ndim, 2))
+    if has_past(*[t for t in leaves_of(value) if isinstance(t, Tensor)]):
+        both = asarray(value).astype(x.dtype, copy=False).expand((x.ndim, 2))
         return lambda axis, end: both[axis, end]
-    pairs = _pairs(name, given, x.ndim)
+    pairs = _pairs(name, value, x.ndim)
     for number in (n for pair in pairs for n in pair):
         if not isinstance(number, (int, float, complex)):
-            raise ArgumentError(f"pad: {name} {described(given)} must be numbers")
+            raise ArgumentError(f"pad: {name} {described(value)} must be numbers")
     return lambda axis, end: pairs[axis][end]
 
 
-def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
+def _element_border(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
     """Return the borders that consist of elements of `x`, as views by axis and end. `mode` selects the elements."""
     sources: list[IntArray] = []
     _check_elements(x, widths, mode)
-    for size, (before, after) in zip(x.shape, widths, strict=True):
-        sources.append(_PLACES[mode](np.arange(-before, size + after), size) if size else np.arange(0))
+    for size, (width_before, width_after) in zip(x.shape, widths, strict=True):
+        sources.append(_INDEX_MAPS[mode](np.arange(-width_before, size + width_after), size) if size else np.arange(0))
 
     def border(axis: int, end: int) -> Tensor:
-        before, after = widths[axis]
-        layout = x.layout.select(axis, sources[axis][-after:] if end else sources[axis][:before])
+        width_before, width_after = widths[axis]
+        layout = x.layout.select(axis, sources[axis][-width_after:] if end else sources[axis][:width_before])
         for a in range(axis):
             layout = layout.select(a, sources[a])
         return x._view(layout)
@@ -144,25 +144,25 @@ def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
     return border
 
 
-def _reflected(places: IntArray, size: int) -> IntArray:
+def _reflect(positions: IntArray, size: int) -> IntArray:
     """Map positions into 0 to size - 1 by reflection at the end elements, which are not repeated."""
-    inside = places % max(2 * size - 2, 1)
+    inside = positions % max(2 * size - 2, 1)
     return np.minimum(inside, 2 * size - 2 - inside)
 
 
-def _mirrored(places: IntArray, size: int) -> IntArray:
+def _mirror(positions: IntArray, size: int) -> IntArray:
     """Map positions into 0 to size - 1 by reflection that repeats the end elements."""
-    inside = places % (2 * size)
+    inside = positions % (2 * size)
     return np.minimum(inside, 2 * size - 1 - inside)
 
 
-_PYTORCHS = {"replicate": "edge", "circular": "wrap"}
+_PYTORCH_MODES = {"replicate": "edge", "circular": "wrap"}
 # Mode -> the index of the element for each position, from -before to size + after - 1.
-_PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
-    "edge": lambda places, size: np.clip(places, 0, size - 1),
-    "reflect": _reflected,
-    "symmetric": _mirrored,
-    "wrap": lambda places, size: places % size,
+_INDEX_MAPS: dict[str, Callable[[IntArray, int], IntArray]] = {
+    "edge": lambda positions, size: np.clip(positions, 0, size - 1),
+    "reflect": _reflect,
+    "symmetric": _mirror,
+    "wrap": lambda positions, size: positions % size,
 }
 
 
@@ -176,13 +176,13 @@ def _check_elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> None
 def _check_mode(mode: Any, **values: Any) -> None:
     """Raise ArgumentError for an unknown mode, or for an argument that only other modes take."""
     if not isinstance(mode, str) or mode not in _MODES:
-        ours = _PYTORCHS.get(mode) if isinstance(mode, str) else None
+        ours = _PYTORCH_MODES.get(mode) if isinstance(mode, str) else None
         advice = f"PyTorch's {described(mode)} is {ours!r} here" if ours else f"there are {', '.join(map(repr, _MODES))}"
         raise ArgumentError(f"pad: there is no mode {described(mode)}; {advice}")
     for name, value in values.items():
-        default, modes = _TAKEN[name]
-        given = value != default if isinstance(value, str) else value is not default
-        if given and mode not in modes:
+        default, modes = _MODE_ARGUMENTS[name]
+        is_given = value != default if isinstance(value, str) else value is not default
+        if is_given and mode not in modes:
             raise ArgumentError(f"pad: mode {described(mode)} takes no {name}; leave it out, or use mode {' or '.join(map(repr, modes))}")
     one_of("pad", "reflect_type", values["reflect_type"], "even", "odd")
 
@@ -190,24 +190,24 @@ def _check_mode(mode: Any, **values: Any) -> None:
 # --- borders that are computed from what is inside of them ------------------------------------------------------------
 
 
-def _outwards(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
+def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
     """Pad axis by axis with borders computed from the elements. The borders of later axes include those of earlier ones."""
-    ends, lengths = _numbers(x, "end_values", end_values), _lengths(x, mode, stat_length)
-    for axis, (before, after) in enumerate(widths):
-        if not before + after:
+    ends, lengths = _constant_border(x, "end_values", end_values), _stat_lengths(x, mode, stat_length)
+    for axis, (width_before, width_after) in enumerate(widths):
+        if not width_before + width_after:
             continue
         if mode == "linear_ramp":
-            parts = [_ramp(x, axis, before, ends(axis, 0), 0), x, _ramp(x, axis, after, ends(axis, 1), 1)]
-            x = concat(parts, axis=axis)
+            blocks = [_ramp(x, axis, width_before, ends(axis, 0), 0), x, _ramp(x, axis, width_after, ends(axis, 1), 1)]
+            x = concat(blocks, axis=axis)
         elif mode in _STATISTICS:
-            parts = [_statistic(x, axis, width, mode, lengths[axis][end], end) for end, width in enumerate((before, after))]
-            x = concat([parts[0], x, parts[1]], axis=axis)
+            blocks = [_statistic(x, axis, width, mode, lengths[axis][end], end) for end, width in enumerate((width_before, width_after))]
+            x = concat([blocks[0], x, blocks[1]], axis=axis)
         else:
-            x = _through_edges(x, axis, before, after, mode == "symmetric")
+            x = _reflect_odd(x, axis, width_before, width_after, mode == "symmetric")
     return x.copy() if not any(map(any, widths)) else x
 
 
-def _lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
+def _stat_lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
     """Return the numbers of elements for the statistic at both ends of each axis. Raise ArgumentError for invalid ones."""
     if stat_length is None:
         return [(n, n) for n in x.shape]
@@ -222,23 +222,23 @@ def _lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _ramp(x: Tensor, axis: int, width: int, last: Any, end: int) -> Tensor:
-    """Return `width` evenly spaced elements from `last` towards the edge, without the edge, computed in float64 as NumPy's pad does.
+def _ramp(x: Tensor, axis: int, width: int, outer_value: Any, end: int) -> Tensor:
+    """Return `width` evenly spaced elements from `outer_value` towards the edge, without the edge, computed in float64 as NumPy's pad does.
 
     Elements of integer tensors are rounded down, so the order of the operations matters: like `np.linspace`, multiply by the step, but
     where any step is 0 divide the positions first.
     """
-    if type(last) is int and x.dtype.is_integer:
-        check_fits(last, x.dtype, "pad")
+    if type(outer_value) is int and x.dtype.is_integer:
+        check_fits(outer_value, x.dtype, "pad")
     wide = DEFAULT_COMPLEX if x.dtype.is_complex else DEFAULT_FLOAT
     edge = x[along(axis, slice(-1, None) if end else slice(0, 1))].astype(wide, copy=False)
-    first = last.astype(wide, copy=False) if isinstance(last, Tensor) else last
+    outer = outer_value.astype(wide, copy=False) if isinstance(outer_value, Tensor) else outer_value
     steps = arange(width, dtype=DEFAULT_FLOAT).reshape((-1, *(1,) * (x.ndim - 1 - axis)))
-    step = (edge - first) / max(width, 1)
+    step = (edge - outer) / max(width, 1)
     ramp: Tensor = step * steps
     if x.dtype.is_integer:
-        ramp = Tensor._compute(OPS["where"], (step == 0).any(), (edge - first) * (steps / max(width, 1)), ramp)
-    ramp = ramp + first
+        ramp = Tensor._compute(OPS["where"], (step == 0).any(), (edge - outer) * (steps / max(width, 1)), ramp)
+    ramp = ramp + outer
     ramp = ramp.floor() if x.dtype.is_integer else ramp
     return (ramp.flip(axis) if end else ramp).astype(x.dtype, copy=False)
 
@@ -249,31 +249,33 @@ def _statistic(x: Tensor, axis: int, width: int, mode: str, length: int, end: in
     shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
     if length == 0:
         return full(shape, nan, dtype=x.dtype)
-    some = x[along(axis, slice(x.shape[axis] - length, None) if end else slice(0, length))]
-    found = _STATISTICS[mode](some, axis)
-    if x.dtype.is_integer and found.dtype is not x.dtype:
-        found = found.round()
-    wide: Tensor = found.expand(shape).astype(x.dtype, copy=False)
+    elements = x[along(axis, slice(x.shape[axis] - length, None) if end else slice(0, length))]
+    statistic = _STATISTICS[mode](elements, axis)
+    if x.dtype.is_integer and statistic.dtype is not x.dtype:
+        statistic = statistic.round()
+    wide: Tensor = statistic.expand(shape).astype(x.dtype, copy=False)
     return wide
 
 
-def _through_edges(x: Tensor, axis: int, before: int, after: int, with_edge: bool) -> Tensor:
+def _reflect_odd(x: Tensor, axis: int, width_before: int, width_after: int, with_edge: bool) -> Tensor:
     """Pad one axis by point reflection at its end elements, `2 * edge - mirrored`, in as many rounds as the widths need."""
     period = x.shape[axis]
     skipped = 0 if with_edge else 1
     if period == 1:  # no element to mirror: `2 * edge - edge`
-        shape = (*x.shape[:axis], before + 1 + after, *x.shape[axis + 1 :])
+        shape = (*x.shape[:axis], width_before + 1 + width_after, *x.shape[axis + 1 :])
         return x.expand(shape).copy()
-    while before or after:
+    while width_before or width_after:
         count = x.shape[axis]  # of these elements, whole periods are mirrored
-        room = count // period * period if with_edge else (count - 1) // (period - 1) * (period - 1)
-        low, high = min(before, room), min(after, room)
-        first, last = x[along(axis, slice(0, 1))], x[along(axis, slice(-1, None))]
+        mirrored_count = count // period * period if with_edge else (count - 1) // (period - 1) * (period - 1)
+        low, high = min(width_before, mirrored_count), min(width_after, mirrored_count)
+        first_edge, last_edge = x[along(axis, slice(0, 1))], x[along(axis, slice(-1, None))]
         left = x[along(axis, slice(skipped, skipped + low))].flip(axis)
         right = x[along(axis, slice(count - skipped - high, count - skipped))].flip(axis)
-        mirrored = [(2 * edge - those).astype(x.dtype, copy=False) for edge, those in ((first, left), (last, right))]  # bools stay bools
+        mirrored = [  # bools stay bools
+            (2 * edge - elements).astype(x.dtype, copy=False) for edge, elements in ((first_edge, left), (last_edge, right))
+        ]
         x = concat([mirrored[0], x, mirrored[1]], axis=axis)
-        before, after = before - low, after - high
+        width_before, width_after = width_before - low, width_after - high
     return x
 
 
@@ -289,8 +291,8 @@ _STATISTICS: dict[str, Callable[[Any, int], Any]] = {
     "mean": lambda x, axis: x.mean(axis, keepdims=True),
     "median": _median,
 }
-_MODES = ("constant", *_PLACES, "linear_ramp", *_STATISTICS, "empty")
-_TAKEN: dict[str, tuple[Any, tuple[str, ...]]] = {  # each argument's default, and the modes that accept it
+_MODES = ("constant", *_INDEX_MAPS, "linear_ramp", *_STATISTICS, "empty")
+_MODE_ARGUMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {  # each argument's default, and the modes that accept it
     "constant_values": (ZERO, ("constant",)),
     "end_values": (ZERO, ("linear_ramp",)),
     "stat_length": (None, tuple(_STATISTICS)),

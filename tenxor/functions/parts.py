@@ -17,7 +17,7 @@ from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import broadcast
 from .into import as_dtype, into
 
-_NOTHING: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # identities: elements without influence on the result
+_IDENTITIES: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # identities: elements without influence on the result
 
 
 def reduced(
@@ -39,19 +39,19 @@ def reduced(
     x = asarray(x)
     keep = truth(op, "keepdims", keepdims)
     if where is not None and where is not True:
-        rest = _NOTHING.get(op, initial)
-        if rest is None:
+        identity = _IDENTITIES.get(op, initial)
+        if identity is None:
             raise ArgumentError(f"{op}: where may select no elements, and {op} of no elements is undefined; give its value as initial=")
-        x = Tensor._compute(OPS["where"], mask_of(op, where, x), x, rest)
+        x = Tensor._compute(OPS["where"], mask_of(op, where, x), x, identity)
     axes = axes_of(op, axis, x.ndim)
-    if initial is not None and op not in _NOTHING and prod([x.shape[a] for a in axes]) == 0:
+    if initial is not None and op not in _IDENTITIES and prod([x.shape[a] for a in axes]) == 0:
         shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
-        found = full(shape, initial, dtype=x.dtype)
+        result = full(shape, initial, dtype=x.dtype)
     else:
-        found = getattr(x, op)(axes, dtype, keep) if op in ("sum", "prod") else getattr(x, op)(axes, keep)
+        result = getattr(x, op)(axes, dtype, keep) if op in ("sum", "prod") else getattr(x, op)(axes, keep)
         if initial is not None:
-            found = as_dtype(Tensor._compute(OPS[COMBINED_BY[op]], found, found._operand(initial, op)), found.dtype)
-    return into(op, out, found)
+            result = as_dtype(Tensor._compute(OPS[COMBINED_BY[op]], result, result._operand(initial, op)), result.dtype)
+    return into(op, out, result)
 
 
 def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
@@ -84,16 +84,16 @@ def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, wh
     wide, dtype = asarray(x)._averaging(op)
     mask, axis = mask_of(op, where, wide), axes_of(op, axis, wide.ndim)
     centre = _mean_where(wide, mask, axis, True) if mean is None else asarray(mean)
-    away = wide - centre
-    if away.shape != wide.shape:
+    deviations = wide - centre
+    if deviations.shape != wide.shape:
         raise ShapeError(
             f"{op}: a mean of shape {centre.shape} does not broadcast to shape {wide.shape}; give x.mean(axis, keepdims=True, where=where)"
         )
-    squares = away.square() if not away.dtype.is_complex else away.real.square() + away.imag.square()
+    squares = deviations.square() if not deviations.dtype.is_complex else deviations.real.square() + deviations.imag.square()
     total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
     count = mask.count_nonzero(axis, keepdims).astype(total.dtype)
     if mean is None:
-        total = total._less_rounded_mean(Tensor._compute(OPS["where"], mask, away, 0.0).sum(axis, keepdims=keepdims), count)
-    room = (count - correction).clip(0, None)
-    found = total / room
-    return as_dtype(found.sqrt() if op == "std" else found, dtype.part)
+        total = total._less_rounded_mean(Tensor._compute(OPS["where"], mask, deviations, 0.0).sum(axis, keepdims=keepdims), count)
+    divisor = (count - correction).clip(0, None)
+    variance = total / divisor
+    return as_dtype(variance.sqrt() if op == "std" else variance, dtype.part)

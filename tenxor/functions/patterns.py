@@ -15,7 +15,7 @@ from .joining import concat, stack, tile
 
 __all__ = ["rearrange"]
 
-_taught: list[type] = []  # keeps the class below alive: einops finds it through `__subclasses__` alone
+_backend_classes: list[type] = []  # keeps the class below alive: einops finds it through `__subclasses__` alone
 
 
 def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
@@ -33,8 +33,8 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
         import einops
     except ImportError:
         raise ArgumentError(f"rearrange: patterns are read by einops, which is not installed; {install_hint('einops')}") from None
-    found: Tensor = einops.rearrange(asarray(x), pattern, **sizes)
-    return found
+    result: Tensor = einops.rearrange(asarray(x), pattern, **sizes)
+    return result
 
 
 def teach_einops() -> None:
@@ -66,9 +66,9 @@ def teach_einops() -> None:
             return x.expand_dims(new_position)
 
         def add_axes(self, x: Tensor, n_axes: int, pos2len: dict[int, int]) -> Tensor:
-            for place, size in sorted(pos2len.items()):
-                x = x.expand_dims(place)
-                x = x.expand((*x.shape[:place], size, *x.shape[place + 1 :]))
+            for position, size in sorted(pos2len.items()):
+                x = x.expand_dims(position)
+                x = x.expand((*x.shape[:position], size, *x.shape[position + 1 :]))
             return x
 
         def tile(self, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
@@ -86,4 +86,4 @@ def teach_einops() -> None:
         def einsum(self, pattern: str, *x: Tensor) -> Tensor:
             return einsum(pattern, *x)
 
-    _taught.append(TenxorBackend)
+    _backend_classes.append(TenxorBackend)

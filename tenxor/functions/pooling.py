@@ -67,16 +67,16 @@ def _max(
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
-    found: Tensor = windows.reduced(x, lowest, "max")
-    return Pooled(found, windows.places(x, lowest)) if truth(op, "return_indices", return_indices) else found
+    maxima: Tensor = windows.reduce(x, lowest, "max")
+    return Pooled(maxima, windows.indices(x, lowest)) if truth(op, "return_indices", return_indices) else maxima
 
 
-def _with_places(function: object) -> _MaxPool:
+def _with_indices(function: object) -> _MaxPool:
     """Return `function` with a type for which `return_indices` determines the type of the result."""
     return cast("_MaxPool", function)
 
 
-@_with_places
+@_with_indices
 @over_axes(1, _max)
 def max_pool1d() -> None:
     """New tensor: the maximum of each window along the last axis of `x`, (N, C, L) or (C, L). Arguments and errors as in `max_pool2d`.
@@ -87,7 +87,7 @@ def max_pool1d() -> None:
     """
 
 
-@_with_places
+@_with_indices
 @over_axes(2, _max)
 def max_pool2d() -> None:
     """New tensor: the maximum of each window over the last two axes of `x`, or NaN if an element is NaN.
@@ -110,7 +110,7 @@ def max_pool2d() -> None:
     """
 
 
-@_with_places
+@_with_indices
 @over_axes(3, _max)
 def max_pool3d() -> None:
     """New tensor: the maximum of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). Arguments and errors as in
@@ -136,11 +136,11 @@ def _average(
     x = asarray(x)
     if x.dtype.kind == "bool":
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
-    result = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
+    result_dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
     windows = _Windows(op, space, x, kernel_size, stride, padding, 1, ceil_mode)
-    total = windows.reduced(x.astype(result.compute, copy=False), 0, "sum")
-    found: Tensor = (total / windows.divisors(count_include_pad, result.compute)).astype(result, copy=False)
-    return found
+    total = windows.reduce(x.astype(result_dtype.compute, copy=False), 0, "sum")
+    means: Tensor = (total / windows.divisors(count_include_pad, result_dtype.compute)).astype(result_dtype, copy=False)
+    return means
 
 
 @over_axes(1, _average)
@@ -200,57 +200,57 @@ class _Windows:
         self.op, self.space = op, batched(op, x, space).shape[2:]
         self.kernel = per_axis(op, "kernel_size", kernel, space, 1)
         self.stride = self.kernel if stride is None else per_axis(op, "stride", stride, space, 1)
-        self.before, self.after = both_sides(op, "padding", padding, space)
+        self.pad_before, self.pad_after = both_sides(op, "padding", padding, space)
         self.dilation = per_axis(op, "dilation", dilation, space, 1)
         self.extent = extents(self.kernel, self.dilation)
-        for axis, (p, k) in enumerate(zip(map(max, self.before, self.after), self.kernel, strict=True)):
+        for axis, (p, k) in enumerate(zip(map(max, self.pad_before, self.pad_after), self.kernel, strict=True)):
             if 2 * p > k:
                 raise ArgumentError(
                     f"{op}: padding {p} of axis {axis - space} is more than half of the kernel_size {k}; use tx.pad for more"
                 )
-        self.counts = counted(op, x, self.before, self.after, self.extent, self.stride, ceil_mode)
+        self.counts = counted(op, x, self.pad_before, self.pad_after, self.extent, self.stride, ceil_mode)
 
-    def reduced(self, x: Any, padding_value: Any, reduction: str) -> Any:
+    def reduce(self, x: Any, padding_value: Any, reduction: str) -> Any:
         """Return each window of `x` reduced by the named reduction. Elements of a window outside `x` are `padding_value`."""
-        seen = self.seen(x, padding_value)
-        return seen._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
+        view = self.view_windows(x, padding_value)
+        return view._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
 
-    def places(self, x: Any, lowest: Any) -> Any:
+    def indices(self, x: Any, lowest: Any) -> Any:
         """Return the index of each window's maximum in the flattened axes of space.
 
         If all elements of a window are `lowest`, the index is of one of its elements inside `x`, never in the padding.
         """
         space = len(self.kernel)
-        seen = self.seen(x.detach(), lowest)
-        rest = seen.reshape((*seen.shape[:-space], prod(self.kernel))).argmax(-1)
-        found: Any = 0
-        across = 1
+        view = self.view_windows(x.detach(), lowest)
+        remaining = view.reshape((*view.shape[:-space], prod(self.kernel))).argmax(-1)
+        flat_indices: Any = 0
+        stride = 1
         for axis in range(space - 1, -1, -1):
             k, s, d, n = self.kernel[axis], self.stride[axis], self.dilation[axis], self.space[axis]
-            start = (arange(self.counts[axis]) * s - self.before[axis]).reshape((-1, *(1,) * (space - 1 - axis)))
-            place = start + rest % k * d
-            first = Tensor._compute(OPS["where"], start < 0, start % d, start)  # the window's first element inside the tensor
-            there: Any = (place >= 0) & (place < n)
-            found = found + Tensor._compute(OPS["where"], there, place, first) * across
-            rest, across = rest // k, across * n
-        return found
+            start = (arange(self.counts[axis]) * s - self.pad_before[axis]).reshape((-1, *(1,) * (space - 1 - axis)))
+            position = start + remaining % k * d
+            first_inside = Tensor._compute(OPS["where"], start < 0, start % d, start)  # the window's first element inside the tensor
+            is_inside: Any = (position >= 0) & (position < n)
+            flat_indices = flat_indices + Tensor._compute(OPS["where"], is_inside, position, first_inside) * stride
+            remaining, stride = remaining // k, stride * n
+        return flat_indices
 
-    def seen(self, x: Any, padding_value: Any) -> Any:
+    def view_windows(self, x: Any, padding_value: Any) -> Any:
         """Return the view of all windows of `x`, padded with `padding_value`."""
-        x = padded(x, self.counts, self.before, self.extent, self.stride, padding_value)
+        x = padded(x, self.counts, self.pad_before, self.extent, self.stride, padding_value)
         return x._view(windowed(x.layout, self.kernel, self.stride, self.dilation))
 
     def divisors(self, count_include_pad: bool, dtype: DType) -> Any:
         """Return the divisor of each window's sum: the number of its elements that count, in a shape that broadcasts to the windows."""
-        found: Any = 1.0
+        result: Any = 1.0
         for axis, n in enumerate(self.space):
-            p, k, s = self.before[axis], self.kernel[axis], self.stride[axis]
-            low, high = (-p, n + self.after[axis]) if count_include_pad else (0, n)
+            p, k, s = self.pad_before[axis], self.kernel[axis], self.stride[axis]
+            low, high = (-p, n + self.pad_after[axis]) if count_include_pad else (0, n)
             starts = [i * s - p for i in range(self.counts[axis])]
             divisors = [float(min(start + k, high) - max(start, low)) for start in starts]
             if len(set(divisors)) == 1:
-                found = found * divisors[0]
+                result = result * divisors[0]
             else:
-                one = asarray(divisors, dtype=dtype)
-                found = one.reshape(-1, *(1,) * (len(self.space) - 1 - axis)) * found
-        return found
+                axis_divisors = asarray(divisors, dtype=dtype)
+                result = axis_divisors.reshape(-1, *(1,) * (len(self.space) - 1 - axis)) * result
+        return result

@@ -29,8 +29,8 @@ from .sorting import argsort, sort
 __all__ = ["median", "percentile", "quantile"]
 
 Array = np.ndarray[Any, Any]
-PARTED = 1 << 14  # elements up to which NumPy computes the whole quantile with `partition`: threads would not pay
-MOST_SOUGHT = 8  # quantiles of one long row up to which each is searched for, instead of sorting the row
+MAX_PARTITION_ELEMENTS = 1 << 14  # elements up to which NumPy computes the whole quantile with `partition`: threads would not pay
+MAX_SEARCHED_QUANTILES = 8  # quantiles of one long row up to which each is searched for, instead of sorting the row
 # Positions of the quantile q among n sorted elements, from 0 on, and the weights of its two neighbours (Hyndman and Fan 1996).
 _CONTINUOUS: dict[str, tuple[float, float]] = {  # alpha and beta of their formula
     "linear": (1, 1),
@@ -110,7 +110,7 @@ def quantile(
     >>> tx.quantile(tx.asarray([1, 2, 4]), 0.5, method="inverted_cdf", weights=[1.0, 1.0, 5.0]).item()
     4
     """
-    return into("quantile", out, _of_part("quantile", x, q, 1, axis, method, keepdims, weights))
+    return into("quantile", out, _scaled_quantile("quantile", x, q, 1, axis, method, keepdims, weights))
 
 
 @spelled
@@ -133,48 +133,48 @@ def percentile(
     >>> tx.percentile(tx.asarray([1.0, 2.0, 4.0, 8.0]), 50).item()
     3.0
     """
-    return into("percentile", out, _of_part("percentile", x, q, 100, axis, method, keepdims, weights))
+    return into("percentile", out, _scaled_quantile("percentile", x, q, 100, axis, method, keepdims, weights))
 
 
-def _of_part(
-    op: str, x: Operand, q: Any, most: int, axis: Axes, method: str, keepdims: bool, weights: Operand | None
+def _scaled_quantile(
+    op: str, x: Operand, q: Any, scale: int, axis: Axes, method: str, keepdims: bool, weights: Operand | None
 ) -> Tensor:
-    """Compute `quantile` or `percentile`, where `q` is from 0 to `most`. The fast path records calls with one or a few numbers `q`."""
+    """Compute `quantile` or `percentile`, where `q` is from 0 to `scale`. The fast path records calls with one or a few numbers `q`."""
     x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
     if weights is None and (type(q) is float or type(q) is int):
-        return _of_number(x, op, q, most, axis, method, keepdims)
-    if weights is None and type(q) in (list, tuple) and len(q) <= MOST_SOUGHT and {float, int}.issuperset(map(type, q)):
-        return _of_numbers(x, op, most, axis, method, keepdims, *q)
-    follow = weights is None and isinstance(method, str) and method in _CONTINUOUS and isinstance(q, Tensor) and has_past(q)
-    return _quantile(op, x, _followed(op, q, most) if follow else _parts(op, q, most), axis, method, keepdims, weights)
+        return _one_quantile(x, op, q, scale, axis, method, keepdims)
+    if weights is None and type(q) in (list, tuple) and len(q) <= MAX_SEARCHED_QUANTILES and {float, int}.issuperset(map(type, q)):
+        return _few_quantiles(x, op, scale, axis, method, keepdims, *q)
+    is_tracked = weights is None and isinstance(method, str) and method in _CONTINUOUS and isinstance(q, Tensor) and has_past(q)
+    return _quantile(op, x, _tracked_fractions(op, q, scale) if is_tracked else _fractions(op, q, scale), axis, method, keepdims, weights)
 
 
 @called_again
-def _of_number(x: Tensor, op: str, q: float, most: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
-    """Compute one quantile. `q` is a Python number from 0 to `most`, part of the key under which the fast path records the call."""
-    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
+def _one_quantile(x: Tensor, op: str, q: float, scale: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
+    """Compute one quantile. `q` is a Python number from 0 to `scale`, part of the key under which the fast path records the call."""
+    return _quantile(op, x, _fractions(op, q, scale), axis, method, keepdims, None)
 
 
 @called_again
-def _of_numbers(x: Tensor, op: str, most: int, axis: Axes, method: str, keepdims: bool, *q: float) -> Tensor:
-    """Compute a few quantiles, along a new first axis. The numbers `q`, from 0 to `most`, are part of the fast path's key of the call."""
-    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
+def _few_quantiles(x: Tensor, op: str, scale: int, axis: Axes, method: str, keepdims: bool, *q: float) -> Tensor:
+    """Compute a few quantiles, along a new first axis. The numbers `q`, from 0 to `scale`, are part of the fast path's key of the call."""
+    return _quantile(op, x, _fractions(op, q, scale), axis, method, keepdims, None)
 
 
-def _parts(op: str, q: Any, most: int) -> Array:
-    """Return `q / most` as a float64 array. Raise ArgumentError for a value out of range."""
-    are_plain = isinstance(q, (list, tuple)) and {float, int}.issuperset(map(type, q))
-    found = (np.asarray(q, np.float64) if are_plain else asarray(q).astype(DEFAULT_FLOAT).to_numpy()) / most
-    if not ((found >= 0) & (found <= 1)).all():
-        raise ArgumentError(f"{op}: q is from 0 to {most}, not {described(q)}")
-    return found
+def _fractions(op: str, q: Any, scale: int) -> Array:
+    """Return `q / scale` as a float64 array. Raise ArgumentError for a value out of range."""
+    are_numbers = isinstance(q, (list, tuple)) and {float, int}.issuperset(map(type, q))
+    fractions = (np.asarray(q, np.float64) if are_numbers else asarray(q).astype(DEFAULT_FLOAT).to_numpy()) / scale
+    if not ((fractions >= 0) & (fractions <= 1)).all():
+        raise ArgumentError(f"{op}: q is from 0 to {scale}, not {described(q)}")
+    return fractions
 
 
-def _followed(op: str, q: Tensor, most: int) -> Tensor:
-    """Return `q / most` as floats, for a `q` on the tape or a tracer. Raise ArgumentError if known values are out of range."""
+def _tracked_fractions(op: str, q: Tensor, scale: int) -> Tensor:
+    """Return `q / scale` as floats, for a `q` on the tape or a tracer. Raise ArgumentError if known values are out of range."""
     if not q.node.traced:
-        _parts(op, q.detach(), most)
-    return q.astype(DEFAULT_FLOAT) / most
+        _fractions(op, q.detach(), scale)
+    return q.astype(DEFAULT_FLOAT) / scale
 
 
 def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
@@ -185,37 +185,41 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
     if dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {dtype}, which has no order; use tx.real(x) or tx.abs(x)")
     axes = axes_of(op, axis, x.ndim)
-    kept = [a for a in range(x.ndim) if a not in axes]
+    kept_axes = [a for a in range(x.ndim) if a not in axes]
     if x.size == 0:
         _check_elements(op, x, axes)
         empty = x.astype(dtype if dtype.is_float else DEFAULT_FLOAT).sum(axes, keepdims=keepdims)
         return empty.expand((*q.shape, *empty.shape))
-    exact = method in _ELEMENTS
+    keeps_elements = method in _ELEMENTS
     size = prod([x.shape[a] for a in axes])
-    places: Any = _tracked_places(size, q, method) if isinstance(q, Tensor) else _places(size, q, method)
+    positions: Any = _tracked_positions(size, q, method) if isinstance(q, Tensor) else _positions(size, q, method)
     if weights is None and not isinstance(q, Tensor):
-        few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims, q.shape)
-        found_at_once = at_once(few, x, few=PARTED) or _of_a_long_row(few, x)
-        if found_at_once is not None:
-            return found_at_once[0]
-    rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1))
-    if not dtype.is_float and not exact:
+        numpy_quantiles = _NumpyQuantiles(
+            axes, kept_axes, positions, None if keeps_elements and not dtype.is_float else dtype, keepdims, q.shape
+        )
+        small_result = at_once(numpy_quantiles, x, few=MAX_PARTITION_ELEMENTS) or _long_row_quantile(numpy_quantiles, x)
+        if small_result is not None:
+            return small_result[0]
+    rows = x.permute((*kept_axes, *axes)).reshape((*[x.shape[a] for a in kept_axes], -1))
+    if not dtype.is_float and not keeps_elements:
         rows = rows.astype(DEFAULT_FLOAT)
     elif dtype.is_float:
         rows = as_dtype(rows, dtype.compute)
     if isinstance(q, Tensor):
-        below, way = places
-        above = (below + (way > 0)).clip(0, rows.shape[-1] - 1)
-        found = _blended(sort(rows), below, above, way.astype(rows.dtype, copy=False), lambda *given: Tensor._compute(OPS["where"], *given))
+        below, fraction = positions
+        above = (below + (fraction > 0)).clip(0, rows.shape[-1] - 1)
+        result = _interpolate_sorted(
+            sort(rows), below, above, fraction.astype(rows.dtype, copy=False), lambda *arguments: Tensor._compute(OPS["where"], *arguments)
+        )
     elif weights is None:
-        found = _between(rows, *places)
+        result = _interpolate_rows(rows, *positions)
     elif method == "inverted_cdf":
-        found = _weighted(rows, _weights(op, asarray(weights), x, kept, axes), q)
+        result = _weighted_quantile(rows, _check_weights(op, asarray(weights), x, kept_axes, axes), q)
     else:
         raise ArgumentError(f"{op}: there are weights for method='inverted_cdf' alone, not for {described(method)}")
-    found = as_dtype(found, dtype if dtype.is_float or exact else DEFAULT_FLOAT)
-    found = found.reshape((*found.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
-    return found.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else found
+    result = as_dtype(result, dtype if dtype.is_float or keeps_elements else DEFAULT_FLOAT)
+    result = result.reshape((*result.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
+    return result.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else result
 
 
 def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
@@ -227,189 +231,202 @@ def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
             )
 
 
-def _places(size: int, q: Array, method: str) -> tuple[Array, Array]:
+def _positions(size: int, q: Array, method: str) -> tuple[Array, Array]:
     """Return, for each fraction in `q`, flattened, the index of the element below in sorted order, and the fraction of the way to the next.
     """
-    place = _STEPPED[method](size, q) if method in _STEPPED else _place(size, q, method)
-    place = np.clip(place, 0, size - 1).ravel()
-    below = np.floor(place).astype(np.int64)
-    return below, place - below
+    position = _STEPPED[method](size, q) if method in _STEPPED else _fractional_position(size, q, method)
+    position = np.clip(position, 0, size - 1).ravel()
+    below = np.floor(position).astype(np.int64)
+    return below, position - below
 
 
-def _tracked_places(size: int, q: Tensor, method: str) -> tuple[Tensor, Tensor]:
+def _tracked_positions(size: int, q: Tensor, method: str) -> tuple[Tensor, Tensor]:
     """Return, for each fraction in the tensor `q`, the index of the element below in sorted order, and the fraction of the way to the next.
 
     The result depends on `q` by operations that the tape records.
     """
-    place = _place(size, q, method).clip(0, size - 1).reshape(-1)
-    below = place.floor().astype(int64)
-    return below, place - below
+    position = _fractional_position(size, q, method).clip(0, size - 1).reshape(-1)
+    below = position.floor().astype(int64)
+    return below, position - below
 
 
-def _place(size: int, q: Any, method: str) -> Any:
+def _fractional_position(size: int, q: Any, method: str) -> Any:
     """Return the fractional position of the quantile `q` among `size` sorted elements, from 0 on, for a continuous method."""
     alpha, beta = _CONTINUOUS[method]
     return q * (size - 1) if alpha == beta == 1 else size * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
-def _weights(op: str, w: Tensor, x: Tensor, kept: list[int], axes: tuple[int, ...]) -> Tensor:
+def _check_weights(op: str, w: Tensor, x: Tensor, kept_axes: list[int], axes: tuple[int, ...]) -> Tensor:
     """Return float64 weights, in the shape of the rows or of one row for all. Raise an error for an invalid shape, dtype or value."""
-    along = tuple([x.shape[a] for a in axes])
-    if w.shape not in (x.shape, along):
-        raise ShapeError(f"{op}: weights have shape {w.shape}, and what they belong to {x.shape}; give them that, or {along}, of the axes")
+    axis_sizes = tuple([x.shape[a] for a in axes])
+    if w.shape not in (x.shape, axis_sizes):
+        raise ShapeError(
+            f"{op}: weights have shape {w.shape}, and what they belong to {x.shape}; give them that, or {axis_sizes}, of the axes"
+        )
     if w.dtype.is_complex:
         raise DTypeError(f"{op}: weights are real, not {w.dtype}")
-    found = w.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1)) if w.shape == x.shape else w.reshape(-1)
-    found = as_dtype(found, DEFAULT_FLOAT)
-    total = found.sum(-1)
-    if not w.node.traced and not bool(((found >= 0).all(-1) & (total > 0) & total.isfinite()).all()):
+    weights = w.permute((*kept_axes, *axes)).reshape((*[x.shape[a] for a in kept_axes], -1)) if w.shape == x.shape else w.reshape(-1)
+    weights = as_dtype(weights, DEFAULT_FLOAT)
+    total = weights.sum(-1)
+    if not w.node.traced and not bool(((weights >= 0).all(-1) & (total > 0) & total.isfinite()).all()):
         raise ArgumentError(f"{op}: weights are 0 or more, finite, and not all 0")
-    return found
+    return weights
 
 
-def _weighted(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
+def _weighted_quantile(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
     """Return, in each row, the first element in sorted order up to which the fraction `q` of the row's weight is reached; NaN if there is
     one.
     """
     order = argsort(rows)
     in_order = take_along_axis(rows, order)
-    reached = take_along_axis(weights.expand(rows.shape), order).cumulative_sum(-1)
-    reached = reached / reached[..., -1:]
-    short = (reached.expand_dims(-2) < asarray(q.reshape(-1, 1))) | (reached == 0).expand_dims(-2)
-    found = take_along_axis(in_order, short.count_nonzero(-1).clip(0, rows.shape[-1] - 1))
-    return Tensor._compute(OPS["where"], in_order[..., -1:].isnan(), in_order[..., -1:], found) if rows.dtype.is_float else found
+    cumulative = take_along_axis(weights.expand(rows.shape), order).cumulative_sum(-1)
+    cumulative = cumulative / cumulative[..., -1:]
+    is_below = (cumulative.expand_dims(-2) < asarray(q.reshape(-1, 1))) | (cumulative == 0).expand_dims(-2)
+    quantiles = take_along_axis(in_order, is_below.count_nonzero(-1).clip(0, rows.shape[-1] - 1))
+    return Tensor._compute(OPS["where"], in_order[..., -1:].isnan(), in_order[..., -1:], quantiles) if rows.dtype.is_float else quantiles
 
 
-def _of_a_long_row(few: _Few, x: Tensor) -> tuple[Tensor, ...] | None:
+def _long_row_quantile(numpy_quantiles: _NumpyQuantiles, x: Tensor) -> tuple[Tensor, ...] | None:
     """Return quantiles of one long row, read in place, as a tuple of one tensor; None for several rows, many quantiles, or a need to sort.
     """
-    if few.kept or few.count > MOST_SOUGHT or watchers or x.node.past is not None or x.dtype is bfloat16:
+    if (
+        numpy_quantiles.kept_axes
+        or numpy_quantiles.count > MAX_SEARCHED_QUANTILES
+        or watchers
+        or x.node.past is not None
+        or x.dtype is bfloat16
+    ):
         return None
     node, elements = seen(Read(x.node, x.layout, x.dtype))
-    found = few.of_row(elements.reshape(-1))
+    result = numpy_quantiles.quantiles_of_row(elements.reshape(-1))
     del elements, node
-    return None if found is None else (Tensor._of_array(found),)
+    return None if result is None else (Tensor._of_array(result),)
 
 
-class _Few:
+class _NumpyQuantiles:
     """Quantiles computed by NumPy alone, in one call.
 
-    They are taken over `axes`; the axes `kept` remain. `places` are the indices and fractions from `_places`. `dtype` is that of the
-    operand, or None to return integers unchanged. `shape` is the shape of the fractions `q`, whose axes come first in the result.
+    They are taken over `axes`; the axes `kept_axes` remain. `positions` are the indices and fractions from `_positions`. `dtype` is that of
+    the operand, or None to return integers unchanged. `shape` is the shape of the fractions `q`, whose axes come first in the result.
     """
 
     def __init__(
         self,
         axes: tuple[int, ...],
-        kept: list[int],
-        places: tuple[Array, Array],
+        kept_axes: list[int],
+        positions: tuple[Array, Array],
         dtype: DType | None,
         keepdims: bool,
         shape: tuple[int, ...],
     ) -> None:
-        self.axes, self.kept, self.keepdims, self.shape = axes, kept, keepdims, shape
-        self.places, self.count = places, places[0].size
-        self.below: int = places[0].tolist()[0] if self.count else 0
-        way = places[1][0] if self.count else np.float64(0)
-        self.wanted = None if dtype is None else (dtype if dtype.is_float else DEFAULT_FLOAT).numpy
-        self.computed = None if dtype is None else (dtype.compute if dtype.is_float else DEFAULT_FLOAT).numpy
-        self.way = 0 if self.computed is None else self.computed.type(way)
+        self.axes, self.kept_axes, self.keepdims, self.shape = axes, kept_axes, keepdims, shape
+        self.positions, self.count = positions, positions[0].size
+        self.below: int = positions[0].tolist()[0] if self.count else 0
+        fraction = positions[1][0] if self.count else np.float64(0)
+        self.result_dtype = None if dtype is None else (dtype if dtype.is_float else DEFAULT_FLOAT).numpy
+        self.compute_dtype = None if dtype is None else (dtype.compute if dtype.is_float else DEFAULT_FLOAT).numpy
+        self.fraction = 0 if self.compute_dtype is None else self.compute_dtype.type(fraction)
 
     def __call__(self, x: Array) -> list[Array]:
         rows = x
-        if self.kept or x.ndim != 1:
-            rows = x.transpose((*self.kept, *self.axes)).reshape((*[x.shape[a] for a in self.kept], -1))
+        if self.kept_axes or x.ndim != 1:
+            rows = x.transpose((*self.kept_axes, *self.axes)).reshape((*[x.shape[a] for a in self.kept_axes], -1))
         is_float = rows.dtype.kind == "f"
-        if is_float and rows.dtype != self.computed:
-            rows = rows.astype(self.computed)
+        if is_float and rows.dtype != self.compute_dtype:
+            rows = rows.astype(self.compute_dtype)
         if self.shape:
             return [self._several(rows)]
-        below, last = self.below, rows.shape[-1] - 1
-        above = min(below + (self.way > 0), last)
-        rows.partition(sorted({below, above, last} if is_float else {below, above}))
-        found = rows[..., below]
-        if self.computed is not None:
-            found = found.astype(self.computed, copy=False)
-            if self.way > 0:
-                found = self._between(found, rows[..., above].astype(self.computed, copy=False))
+        below, last_index = self.below, rows.shape[-1] - 1
+        above = min(below + (self.fraction > 0), last_index)
+        rows.partition(sorted({below, above, last_index} if is_float else {below, above}))
+        result = rows[..., below]
+        if self.compute_dtype is not None:
+            result = result.astype(self.compute_dtype, copy=False)
+            if self.fraction > 0:
+                result = self._interpolate_pair(result, rows[..., above].astype(self.compute_dtype, copy=False))
         if is_float:
-            largest = rows[..., last]
-            found = np.where(largest != largest, largest, found)
+            largest = rows[..., last_index]
+            result = np.where(largest != largest, largest, result)
         if self.keepdims:
-            found = np.expand_dims(found, self.axes)
-        return [np.asarray(found, self.wanted, "C")]
+            result = np.expand_dims(result, self.axes)
+        return [np.asarray(result, self.result_dtype, "C")]
 
     def _several(self, rows: Array) -> Array:
         """Return several quantiles of each row. The rows are reordered in place."""
-        (below, way), last = self.places, rows.shape[-1] - 1
-        above = np.minimum(below + (way > 0), last)
-        rows.partition(sorted({*below.tolist(), *above.tolist(), last}))
-        return self._shown(self._weighed(rows.take(below, -1), rows.take(above, -1), rows[..., -1:]))
+        (below, fraction), last_index = self.positions, rows.shape[-1] - 1
+        above = np.minimum(below + (fraction > 0), last_index)
+        rows.partition(sorted({*below.tolist(), *above.tolist(), last_index}))
+        return self._arrange_result(self._interpolate(rows.take(below, -1), rows.take(above, -1), rows[..., -1:]))
 
-    def of_row(self, x: Array) -> Array | None:
+    def quantiles_of_row(self, x: Array) -> Array | None:
         """Return the quantiles of one long row, which is not changed, or None if sorting it is as fast."""
-        below, way = self.places
-        above = np.minimum(below + (way > 0), len(x) - 1)
-        found = elements_at(x, sorted({*below.tolist(), *above.tolist()}))
-        if found is None:
+        below, fraction = self.positions
+        above = np.minimum(below + (fraction > 0), len(x) - 1)
+        element_of = elements_at(x, sorted({*below.tolist(), *above.tolist()}))
+        if element_of is None:
             return None
-        low, high = (np.array([found[place] for place in some.tolist()], x.dtype) for some in (below, above))
-        return self._shown(self._weighed(low, high, np.array([np.nan if any_nan(x) else 0], x.dtype) if x.dtype.kind == "f" else low[:1]))
+        low, high = (np.array([element_of[position] for position in indices.tolist()], x.dtype) for indices in (below, above))
+        return self._arrange_result(
+            self._interpolate(low, high, np.array([np.nan if any_nan(x) else 0], x.dtype) if x.dtype.kind == "f" else low[:1])
+        )
 
-    def _weighed(self, low: Array, high: Array, largest: Array) -> Array:
+    def _interpolate(self, low: Array, high: Array, largest: Array) -> Array:
         """Interpolate between the elements below (`low`) and above (`high`). The result is NaN where `largest` is NaN."""
-        if self.computed is None:
+        if self.compute_dtype is None:
             return low
-        low, high, largest = (t.astype(self.computed, copy=False) for t in (low, high, largest))
+        low, high, largest = (t.astype(self.compute_dtype, copy=False) for t in (low, high, largest))
         with np.errstate(all="ignore"):
-            found: Array = _weighed(low, high, self.places[1].astype(self.computed), largest, np.where)
-            return found
+            result: Array = _interpolate(low, high, self.positions[1].astype(self.compute_dtype), largest, np.where)
+            return result
 
-    def _shown(self, found: Array) -> Array:
+    def _arrange_result(self, result: Array) -> Array:
         """Move the axes of `q` to the front, insert axes of size 1 for `keepdims`, and cast to the wanted dtype."""
         count = len(self.shape)
-        found = np.moveaxis(found.reshape((*found.shape[:-1], *self.shape)), tuple(range(-count, 0)), tuple(range(count)))
+        result = np.moveaxis(result.reshape((*result.shape[:-1], *self.shape)), tuple(range(-count, 0)), tuple(range(count)))
         if self.keepdims:
-            found = np.expand_dims(found, tuple([count + a for a in self.axes]))
-        return np.asarray(found, self.wanted, "C")
+            result = np.expand_dims(result, tuple([count + a for a in self.axes]))
+        return np.asarray(result, self.result_dtype, "C")
 
-    def _between(self, low: Array, high: Array) -> Array:
+    def _interpolate_pair(self, low: Array, high: Array) -> Array:
         with np.errstate(all="ignore"):
-            step = high - low  # from the nearer end, as in the function `_weighed`
-            found: Array = low + step * self.way if self.way < 0.5 else high - step * (1 - self.way)
+            step = high - low  # from the nearer end, as in the function `_interpolate`
+            result: Array = low + step * self.fraction if self.fraction < 0.5 else high - step * (1 - self.fraction)
             is_finite = np.isfinite(step).all() if step.ndim else isfinite(step)
-            return found if is_finite else np.where(np.isfinite(step), found, low * (1 - self.way) + high * self.way)
+            return result if is_finite else np.where(np.isfinite(step), result, low * (1 - self.fraction) + high * self.fraction)
 
 
-def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
-    """Interpolate in each row between the element at index `below` in sorted order and the next one, by the fractions `way`."""
-    last = rows.shape[-1] - 1
-    above = np.minimum(below + (way > 0), last)
-    places = sorted({*below.tolist(), *above.tolist(), last})
-    tracked = has_past(rows)
-    in_order = sort(rows) if tracked else hosted("partition", rows, places=places)[0]
+def _interpolate_rows(rows: Tensor, below: Array, fraction: Array) -> Tensor:
+    """Interpolate in each row between the element at index `below` in sorted order and the next one, by `fraction` of the way."""
+    last_index = rows.shape[-1] - 1
+    above = np.minimum(below + (fraction > 0), last_index)
+    positions = sorted({*below.tolist(), *above.tolist(), last_index})
+    is_tracked = has_past(rows)
+    in_order = sort(rows) if is_tracked else hosted("partition", rows, places=positions)[0]
     if not rows.dtype.is_float:
         return in_order.take(below, -1)
-    way = way.astype(rows.dtype.numpy)
-    if tracked or rows.size >= FEW or rows.node.traced or watchers:
-        found: Tensor = _blended(in_order, below, above, asarray(way), lambda *given: Tensor._compute(OPS["where"], *given))
-        return found
+    fraction = fraction.astype(rows.dtype.numpy)
+    if is_tracked or rows.size >= FEW or rows.node.traced or watchers:
+        result: Tensor = _interpolate_sorted(
+            in_order, below, above, asarray(fraction), lambda *arguments: Tensor._compute(OPS["where"], *arguments)
+        )
+        return result
     with np.errstate(all="ignore"):
-        return Tensor._of_array(_blended(in_order.to_numpy(), below, above, way, np.where))
+        return Tensor._of_array(_interpolate_sorted(in_order.to_numpy(), below, above, fraction, np.where))
 
 
-def _blended(in_order: Any, below: Array, above: Array, way: Any, where: Callable[..., Any]) -> Any:
-    """Interpolate in sorted rows between the elements at indices `below` and `above`, by the fractions `way`.
+def _interpolate_sorted(in_order: Any, below: Array, above: Array, fraction: Any, where_function: Callable[..., Any]) -> Any:
+    """Interpolate in sorted rows between the elements at indices `below` and `above`, by `fraction` of the way.
 
-    The rows are tensors or NumPy arrays, and `where` is the function of that library.
+    The rows are tensors or NumPy arrays, and `where_function` is the function of that library.
     """
-    return _weighed(in_order.take(below, -1), in_order.take(above, -1), way, in_order[..., -1:], where)
+    return _interpolate(in_order.take(below, -1), in_order.take(above, -1), fraction, in_order[..., -1:], where_function)
 
 
-def _weighed(low: Any, high: Any, way: Any, largest: Any, where: Callable[..., Any]) -> Any:
-    """Interpolate by the fractions `way` between `low` and `high`, of tensors or arrays. The result is NaN where `largest` is NaN."""
+def _interpolate(low: Any, high: Any, fraction: Any, largest: Any, where_function: Callable[..., Any]) -> Any:
+    """Interpolate by `fraction` of the way between `low` and `high`, of tensors or arrays. The result is NaN where `largest` is NaN."""
     step = high - low  # from the nearer end: no result lies beyond the other end, and equal ends are returned exactly
-    found = where(way < 0.5, low + step * way, high - step * (1 - way))
-    found = where(step - step == 0, found, low * (1 - way) + high * way)  # an end, or the distance of the ends, is infinite
-    found = where(way == 0, low, found)
-    return where(largest != largest, largest, found)  # sorting puts NaN last
+    result = where_function(fraction < 0.5, low + step * fraction, high - step * (1 - fraction))
+    # Where `step - step` is NaN, an end, or the distance of the ends, is infinite.
+    result = where_function(step - step == 0, result, low * (1 - fraction) + high * fraction)
+    result = where_function(fraction == 0, low, result)
+    return where_function(largest != largest, largest, result)  # sorting puts NaN last

@@ -62,27 +62,27 @@ def interpolate(
         raise ArgumentError(
             f"interpolate: {mode!r} is for {_AXES[mode]} axes, and x of shape {x.shape} has {space}; use 'linear' or 'cubic'"
         )
-    corners = truth("interpolate", "align_corners", align_corners)
-    nearest = mode.startswith("nearest")
-    if nearest and corners:
+    aligns_corners = truth("interpolate", "align_corners", align_corners)
+    is_nearest = mode.startswith("nearest")
+    if is_nearest and aligns_corners:
         raise ArgumentError(f"interpolate: mode {mode!r} has no corners to align")
-    if not (nearest or x.dtype.is_float or x.dtype.is_complex):
+    if not (is_nearest or x.dtype.is_float or x.dtype.is_complex):
         raise DTypeError(f"interpolate: mode {mode!r} takes floats, not {x.dtype}; use x.astype(tx.float64)")
-    sizes, steps = _sizes(x.shape[2:], size, scale_factor)
+    sizes, steps = _new_sizes(x.shape[2:], size, scale_factor)
     if 0 in x.shape[2:]:
         raise ShapeError(f"interpolate: x of shape {x.shape} has no elements to take values from")
-    found = x if nearest else as_dtype(x, x.dtype.compute)
+    result = x if is_nearest else as_dtype(x, x.dtype.compute)
     for axis, (length, step) in enumerate(zip(sizes, steps, strict=True), start=2):
-        if nearest:
-            (places,) = _of_all(length, _nearest, x.shape[axis], step, 0.5 if mode == "nearest-exact" else 0.0)
-            found = found.take(asarray(places), axis=axis)
+        if is_nearest:
+            (indices,) = _compute_in_chunks(length, _nearest, x.shape[axis], step, 0.5 if mode == "nearest-exact" else 0.0)
+            result = result.take(asarray(indices), axis=axis)
         elif length != x.shape[axis] or step != 1.0:
             taps = _TAPS["cubic" if mode.endswith("cubic") else "linear"]
-            found = _blended(found, axis, _of_all(length, taps, length, x.shape[axis], step, corners))
-    return found.copy() if found is x else as_dtype(found, x.dtype)
+            result = _blend(result, axis, _compute_in_chunks(length, taps, length, x.shape[axis], step, aligns_corners))
+    return result.copy() if result is x else as_dtype(result, x.dtype)
 
 
-def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], list[float]]:
+def _new_sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], list[float]]:
     """Return the new size of each axis of space, and the number of old elements per new element."""
     if (size is None) == (scale_factor is None):
         raise ArgumentError("interpolate: give a size or a scale_factor, one of the two")
@@ -104,31 +104,34 @@ def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[
     return sizes, [1.0 / f for f in factors]
 
 
-def _inside(places: Any, size: int) -> Any:
+def _clip_to_indices(positions: Any, size: int) -> Any:
     """Round positions down to int64 indices, limited to 0 to size - 1."""
-    return np.clip(np.floor(places), 0, size - 1).astype(np.int64)
+    return np.clip(np.floor(positions), 0, size - 1).astype(np.int64)
 
 
 def _nearest(k: Any, size: int, step: float, start: float) -> list[Any]:
     """Return the indices of the nearest old elements for new elements `k`, in a list."""
-    return [_inside((k + start) * step, size)]
+    return [_clip_to_indices((k + start) * step, size)]
 
 
-def _of_all(length: int, made: Callable[..., list[Any]], *given: Any) -> list[Any]:
-    """Return the arrays of `made(k, *given)` for all new positions `k`, computed in chunks, since signals wait for a NumPy call to end."""
-    found: list[Any] = []
+def _compute_in_chunks(length: int, compute: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+    """Return the arrays of `compute(k, *arguments)` for all new positions `k`.
+
+    They are computed in chunks, since signals wait for a NumPy call to end.
+    """
+    arrays: list[Any] = []
     for (key,) in portions((length,)):
-        for k, part in enumerate(made(np.arange(key.start, min(key.stop, length)), *given)):
-            if len(part) == length:
-                found.append(part)
+        for k, chunk in enumerate(compute(np.arange(key.start, min(key.stop, length)), *arguments)):
+            if len(chunk) == length:
+                arrays.append(chunk)
                 continue
             if not key.start:
-                found.append(np.empty(length, part.dtype))
-            found[k][key] = part
-    return found
+                arrays.append(np.empty(length, chunk.dtype))
+            arrays[k][key] = chunk
+    return arrays
 
 
-def _middles(k: Any, length: int, size: int, step: float, corners: bool) -> Any:
+def _middle_coordinates(k: Any, length: int, size: int, step: float, corners: bool) -> Any:
     """Return the coordinates of the middles of new elements `k`, in old elements."""
     if corners:
         return k * ((size - 1) / (length - 1) if length > 1 else 0.0)
@@ -137,36 +140,36 @@ def _middles(k: Any, length: int, size: int, step: float, corners: bool) -> Any:
 
 def _linear(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
     """Return indices and weights of two neighbours for new elements `k`."""
-    at = np.maximum(_middles(k, length, size, step, corners), 0.0)
-    first = _inside(at, size)
-    share = np.clip(at - first, 0.0, 1.0)
-    return [first, 1.0 - share, np.minimum(first + 1, size - 1), share]
+    coordinates = np.maximum(_middle_coordinates(k, length, size, step, corners), 0.0)
+    lower_index = _clip_to_indices(coordinates, size)
+    weight = np.clip(coordinates - lower_index, 0.0, 1.0)
+    return [lower_index, 1.0 - weight, np.minimum(lower_index + 1, size - 1), weight]
 
 
 def _cubic(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
     """Return indices and weights of four neighbours for new elements `k`."""
-    at = _middles(k, length, size, step, corners)
-    first = np.floor(at)
-    t, a = at - first, _SHARPNESS
+    coordinates = _middle_coordinates(k, length, size, step, corners)
+    lower_index = np.floor(coordinates)
+    t, a = coordinates - lower_index, _SHARPNESS
 
-    def near(d: Any) -> Any:  # distances up to 1
+    def near_weight(d: Any) -> Any:  # distances up to 1
         return ((a + 2) * d - (a + 3)) * d * d + 1
 
-    def far(d: Any) -> Any:  # distances from 1 to 2
+    def far_weight(d: Any) -> Any:  # distances from 1 to 2
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
-    shares = [far(t + 1), near(t), near(1 - t), far(2 - t)]
-    return [part for j, share in enumerate(shares) for part in (_inside(first + j - 1, size), share)]
+    weights = [far_weight(t + 1), near_weight(t), near_weight(1 - t), far_weight(2 - t)]
+    return [tap for j, weight in enumerate(weights) for tap in (_clip_to_indices(lower_index + j - 1, size), weight)]
 
 
 _TAPS: dict[str, Callable[[Any, int, int, float, bool], Taps]] = {"linear": _linear, "cubic": _cubic}
 
 
-def _blended(x: Tensor, axis: int, taps: Taps) -> Tensor:
+def _blend(x: Tensor, axis: int, taps: Taps) -> Tensor:
     """Return weighted sums of elements along an axis, by the indices and weights in `taps`."""
-    across = (-1, *(1,) * (x.ndim - 1 - axis))
-    found: Any = 0.0
-    for places, share in zip(taps[::2], taps[1::2], strict=True):
-        found = found + x.take(asarray(places), axis=axis) * asarray(share, dtype=x.dtype.part).reshape(across)
-    result: Tensor = found
+    weight_shape = (-1, *(1,) * (x.ndim - 1 - axis))
+    blended: Any = 0.0
+    for indices, weight in zip(taps[::2], taps[1::2], strict=True):
+        blended = blended + x.take(asarray(indices), axis=axis) * asarray(weight, dtype=x.dtype.part).reshape(weight_shape)
+    result: Tensor = blended
     return result

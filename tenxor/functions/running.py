@@ -44,7 +44,7 @@ def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair |
     >>> found.values.tolist(), found.indices.tolist()
     ([1, 3, 3, 3], [0, 1, 1, 3])
     """
-    return Extremes(*_into_both("cummax", out, _extremes("max", "cummax", asarray(x), axis)))
+    return Extremes(*_write_both("cummax", out, _extremes("max", "cummax", asarray(x), axis)))
 
 
 @called_again
@@ -60,23 +60,23 @@ def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Pair |
     >>> tx.cummin(tx.asarray([3, 1, 2])).values.tolist()
     [3, 1, 1]
     """
-    return Extremes(*_into_both("cummin", out, _extremes("min", "cummin", asarray(x), axis)))
+    return Extremes(*_write_both("cummin", out, _extremes("min", "cummin", asarray(x), axis)))
 
 
-def _into_both(op: str, out: Any, found: Pair, where: Any = None) -> Pair:
-    """Return two results, written into the tensors of the pair `out` if given. `where`, a bool tensor or None, restricts the write."""
+def _write_both(op: str, out: Any, results: Pair, mask: Any = None) -> Pair:
+    """Return two results, written into the tensors of the pair `out` if given. `mask`, a bool tensor or None, restricts the write."""
     if out is None:
-        return into(op, None, found[0], where=where), found[1]
+        return into(op, None, results[0], where=mask), results[1]
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise ArgumentError(f"{op}: returns two tensors; out must be a tuple of two")
-    first, second = [x if to is None else into(op, to, x, where=where) for to, x in zip(out, found, strict=True)]
-    return first, second
+    first_result, second_result = [x if to is None else into(op, to, x, where=mask) for to, x in zip(out, results, strict=True)]
+    return first_result, second_result
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
     """Return the running extrema along `axis`. If derivatives are recorded for `x`, gather the values by the indices."""
-    found = Extremes(*x.detach()._extremes(name, op, axis))
-    return found._replace(values=take_along_axis(x, found.indices, axis=axis)) if has_past(x) else found
+    extremes = Extremes(*x.detach()._extremes(name, op, axis))
+    return extremes._replace(values=take_along_axis(x, extremes.indices, axis=axis)) if has_past(x) else extremes
 
 
 @spelled
@@ -91,9 +91,9 @@ def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: 
     [1000.0, 1000.6931471805599]
     """
     x = asarray(x)
-    place = axis_of("logcumsumexp", axis, x.ndim)
+    axis_index = axis_of("logcumsumexp", axis, x.ndim)
     dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
-    return into("logcumsumexp", out, as_dtype(as_dtype(x, dtype.compute)._scan("logaddexp", "logcumsumexp", place, None), dtype))
+    return into("logcumsumexp", out, as_dtype(as_dtype(x, dtype.compute)._scan("logaddexp", "logcumsumexp", axis_index, None), dtype))
 
 
 def divmod(x1: Operand, x2: Operand, /, *, out: Pair | None = None, where: Operand | None = None) -> Pair:
@@ -106,7 +106,7 @@ def divmod(x1: Operand, x2: Operand, /, *, out: Pair | None = None, where: Opera
     >>> [t.tolist() for t in tx.divmod(tx.asarray([7, -7]), 3)]
     [[2, -3], [1, 2]]
     """
-    return _into_both("divmod", out, (FUNCTIONS["floor_divide"](x1, x2), FUNCTIONS["remainder"](x1, x2)), where)
+    return _write_both("divmod", out, (FUNCTIONS["floor_divide"](x1, x2), FUNCTIONS["remainder"](x1, x2)), where)
 
 
 def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
@@ -119,11 +119,11 @@ def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Opera
     >>> tx.fmod(tx.asarray([7, -7]), 3).tolist(), tx.remainder(tx.asarray([7, -7]), 3).tolist()
     ([1, -1], [1, 2])
     """
-    whole = FUNCTIONS["remainder"](x1, x2)
-    a, b = (x if isinstance(x, Tensor) else asarray(x, dtype=whole.dtype) for x in (x1, x2))
-    if whole.dtype.is_float:
-        found = as_dtype(FUNCTIONS["remainder"](a, FUNCTIONS["copysign"](b, a)), whole.dtype)
+    remainder = FUNCTIONS["remainder"](x1, x2)
+    a, b = (x if isinstance(x, Tensor) else asarray(x, dtype=remainder.dtype) for x in (x1, x2))
+    if remainder.dtype.is_float:
+        result = as_dtype(FUNCTIONS["remainder"](a, FUNCTIONS["copysign"](b, a)), remainder.dtype)
     else:
-        crossed: Any = (whole != 0) & ((a < 0) != (b < 0))
-        found = Tensor._compute(OPS["where"], crossed, whole - as_dtype(b, whole.dtype), whole)
-    return into("fmod", out, found, where=where)
+        needs_shift: Any = (remainder != 0) & ((a < 0) != (b < 0))
+        result = Tensor._compute(OPS["where"], needs_shift, remainder - as_dtype(b, remainder.dtype), remainder)
+    return into("fmod", out, result, where=where)

@@ -19,8 +19,10 @@ from .sorting import argsort
 
 __all__ = ["bucketize", "digitize", "searchsorted"]
 
-FEW_EDGES, MANY_AMONG_FEW, MANY = 64, 1 << 20, 1 << 14  # values found in 1-2 ms: MANY_AMONG_FEW among FEW_EDGES, else MANY
-FAR = 1 << 14  # sizes of both tensors from which searching for the values in sorted order is faster, as each search starts near the last
+# Values found in 1-2 ms: MAX_SHORT_TABLE_VALUES among SHORT_TABLE_EDGES, else MAX_SEARCHED_VALUES.
+SHORT_TABLE_EDGES, MAX_SHORT_TABLE_VALUES, MAX_SEARCHED_VALUES = 64, 1 << 20, 1 << 14
+# Sizes of both tensors from which searching for the values in sorted order is faster, as each search starts near the last.
+MIN_PRESORT_ELEMENTS = 1 << 14
 
 
 @called_again
@@ -55,31 +57,31 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
             )
         x1 = take(x1, sorter)
     if {x1.dtype, x2.dtype} == {int64, uint64}:
-        return _of_both_signs(x1, x2, side)
+        return _search_mixed_signs(x1, x2, side)
     dtype = promote(x1.dtype, x2.dtype, "searchsorted")
-    wide = float32 if dtype is bfloat16 else dtype
-    return _places(as_dtype(x1, wide), as_dtype(x2, wide), side)
+    search_dtype = float32 if dtype is bfloat16 else dtype
+    return _search(as_dtype(x1, search_dtype), as_dtype(x2, search_dtype), side)
 
 
-def _places(x1: Tensor, x2: Tensor, side: str) -> Tensor:
+def _search(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     """Search for `x2` in `x1`, both of one dtype. For large tensors, sort `x2` first."""
     if x1.dtype is boolean:
         x1, x2 = x1.view(uint8), x2.view(uint8)
-    if min(x1.size, x2.size) < FAR or machine.searches(x1.dtype):
+    if min(x1.size, x2.size) < MIN_PRESORT_ELEMENTS or machine.searches(x1.dtype):
         return hosted("searchsorted", x1, x2, side=side)[0]
     order = argsort(x2, axis=None, stable=False)
-    found = empty((x2.size,), dtype=int64)
-    found[order] = hosted("searchsorted", x1, take(x2, order), side=side)[0]
-    return found.reshape(x2.shape)
+    indices = empty((x2.size,), dtype=int64)
+    indices[order] = hosted("searchsorted", x1, take(x2, order), side=side)[0]
+    return indices.reshape(x2.shape)
 
 
-def _of_both_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
+def _search_mixed_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     """Search int64 in uint64 or vice versa, which no dtype unites: values out of the range of `x1`'s dtype are beyond all its elements."""
     if x1.dtype is int64:
-        beyond, end = x2 > int(int64.highest), x1.size
+        is_beyond, end = x2 > int(int64.highest), x1.size
     else:
-        beyond, end = x2 < 0, 0
-    return Tensor._compute(OPS["where"], beyond, end, _places(x1, x2.astype(x1.dtype), side))
+        is_beyond, end = x2 < 0, 0
+    return Tensor._compute(OPS["where"], is_beyond, end, _search(x1, x2.astype(x1.dtype), side))
 
 
 @told_again
@@ -102,14 +104,14 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
             raise DTypeError(f"digitize: does not accept {t.dtype}, which has no order; use tx.real(x) or tx.abs(x)")
     side = "left" if truth("digitize", "right", right) else "right"
     if bool((bins[1:] >= bins[:-1]).all()):
-        found = searchsorted(bins, x, side=side)
+        indices = searchsorted(bins, x, side=side)
     elif bool((bins[1:] <= bins[:-1]).all()):
-        found = bins.size - searchsorted(bins.flip(0), x, side=side)
+        indices = bins.size - searchsorted(bins.flip(0), x, side=side)
     else:
         raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
-    if x.dtype is bins.dtype and x.size <= (MANY_AMONG_FEW if bins.size <= FEW_EDGES else MANY):
-        tell(lambda bins, x: digits_of(x.dtype, side == "right"), [bins, x], [found])
-    return found
+    if x.dtype is bins.dtype and x.size <= (MAX_SHORT_TABLE_VALUES if bins.size <= SHORT_TABLE_EDGES else MAX_SEARCHED_VALUES):
+        tell(lambda bins, x: digits_of(x.dtype, side == "right"), [bins, x], [indices])
+    return indices
 
 
 def bucketize(x: Operand, boundaries: Operand, /, *, right: bool = False) -> Tensor:

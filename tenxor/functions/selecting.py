@@ -17,7 +17,7 @@ from ..tensor.core import Operand
 
 __all__ = ["argwhere", "gather", "index_select", "isin", "nonzero", "take", "take_along_axis", "take_along_dim"]
 
-FEW = 16  # values up to which all are compared with each element; NumPy sorts more values first
+MAX_COMPARED_VALUES = 16  # values up to which all are compared with each element; NumPy sorts more values first
 _WIDE = (int64, uint64)  # dtypes that no float dtype can represent exactly
 
 
@@ -143,48 +143,48 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     [False, True, False, True, False]
     """
     invert = truth("isin", "invert", invert)
-    elements, values = _beside(x1, x2), _beside(x2, x1).ravel()
-    values = _comparable(values, elements.dtype)
-    if values.size > FEW:
+    elements, values = _as_operand(x1, x2), _as_operand(x2, x1).ravel()
+    values = _keep_comparable(values, elements.dtype)
+    if values.size > MAX_COMPARED_VALUES:
         common = result_type(elements, values)
-        given, wanted = (t.astype(common, copy=False).to_numpy() for t in (elements, values))
-        return asarray(np.isin(given, wanted, invert=invert))
-    found: Tensor = (elements.expand_dims(elements.ndim) == values).any(-1)
-    return found.logical_not() if invert else found
+        element_array, value_array = (t.astype(common, copy=False).to_numpy() for t in (elements, values))
+        return asarray(np.isin(element_array, value_array, invert=invert))
+    is_member: Tensor = (elements.expand_dims(elements.ndim) == values).any(-1)
+    return is_member.logical_not() if invert else is_member
 
 
-def _beside(x: Any, other: Any) -> Tensor:
-    """Return an operand as a tensor. A Python float promotes with the dtype of `other`; large integers become uint64."""
-    if isinstance(x, (float, complex)) and hasattr(other, "dtype"):
-        return asarray(x, dtype=weak(plain_number(x), asarray(other).dtype))
+def _as_operand(x: Any, other_operand: Any) -> Tensor:
+    """Return an operand as a tensor. A Python float promotes with the dtype of `other_operand`; large integers become uint64."""
+    if isinstance(x, (float, complex)) and hasattr(other_operand, "dtype"):
+        return asarray(x, dtype=weak(plain_number(x), asarray(other_operand).dtype))
     try:
         return asarray(x)
     except OutOfBounds:
         return asarray(x, dtype=uint64)
 
 
-def _comparable(values: Tensor, dtype: DType) -> Tensor:
+def _keep_comparable(values: Tensor, dtype: DType) -> Tensor:
     """Return the values equal to possible elements of `dtype`, in a dtype with an exact comparison.
 
     If the dtypes promote to a dtype that represents both exactly, every value is returned, otherwise only values representable in `dtype`.
     """
-    own = values.dtype
-    if dtype in _WIDE and (own.is_float or own.is_complex):
-        given = values.astype(complex128).to_numpy()
-        size = given.real
-        kept = (
-            (given.imag == 0) & (np.trunc(size) == size) & (size >= float(dtype.lowest)) & (size < float(dtype.highest))
+    value_dtype = values.dtype
+    if dtype in _WIDE and (value_dtype.is_float or value_dtype.is_complex):
+        complex_values = values.astype(complex128).to_numpy()
+        reals = complex_values.real
+        is_exact = (
+            (complex_values.imag == 0) & (np.trunc(reals) == reals) & (reals >= float(dtype.lowest)) & (reals < float(dtype.highest))
         )
-        return asarray(size[kept].astype(dtype.numpy))
-    if own in _WIDE and (dtype.is_float or dtype.is_complex):
-        whole = values.to_numpy()
-        near = whole.astype(np.float64)
-        inside = near < float(own.highest)
-        return asarray(near[inside & (np.where(inside, near, 0).astype(own.numpy) == whole)])
-    if own is uint64 and dtype.kind == "int":
-        whole = values.to_numpy()
-        return asarray(whole[whole <= int64.highest].astype(np.int64))
-    if own.kind == "int" and dtype is uint64:
-        whole = values.to_numpy()
-        return asarray(whole[whole >= 0].astype(np.uint64))
+        return asarray(reals[is_exact].astype(dtype.numpy))
+    if value_dtype in _WIDE and (dtype.is_float or dtype.is_complex):
+        integers = values.to_numpy()
+        floats = integers.astype(np.float64)
+        inside = floats < float(value_dtype.highest)
+        return asarray(floats[inside & (np.where(inside, floats, 0).astype(value_dtype.numpy) == integers)])
+    if value_dtype is uint64 and dtype.kind == "int":
+        integers = values.to_numpy()
+        return asarray(integers[integers <= int64.highest].astype(np.int64))
+    if value_dtype.kind == "int" and dtype is uint64:
+        integers = values.to_numpy()
+        return asarray(integers[integers >= 0].astype(np.uint64))
     return values

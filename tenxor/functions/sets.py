@@ -29,8 +29,8 @@ from .statistics import diff
 
 __all__ = ["mode", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
-COPIED = 1 << 14  # elements up to which copies to NumPy and back are fastest
-MOST_SORTED = 100_000  # floats that the fast path sorts, in some milliseconds; for integers in a small range counting is faster
+MAX_COPIED_ELEMENTS = 1 << 14  # elements up to which copies to NumPy and back are fastest
+MAX_SORTED_FLOATS = 100_000  # floats that the fast path sorts, in some milliseconds; for integers in a small range counting is faster
 
 
 class UniqueAll(NamedTuple):
@@ -70,22 +70,22 @@ def unique_all(x: Operand, /) -> UniqueAll:
     """
     x = asarray(x)
     if x.node.traced or x.size < FEW:
-        found = _all_of_few(x)
+        result = _unique_all_small(x)
     else:
-        found = _all_of_runs(x)
-    _tell(x, found, ALL)
-    return found
+        result = _unique_all_by_runs(x)
+    _report_call(x, result, ALL)
+    return result
 
 
-def _all_of_few(x: Tensor) -> UniqueAll:
+def _unique_all_small(x: Tensor) -> UniqueAll:
     """Compute `unique_all` by NumPy. If derivatives are recorded for `x`, compute it by operations on the tape instead."""
     if has_past(x) and not x.node.traced:
-        return _all_of_runs(x)
-    values, indices, inverse, counts = hosted("unique_all", _known(x))
+        return _unique_all_by_runs(x)
+    values, indices, inverse, counts = hosted("unique_all", _flatten_for_numpy(x))
     return UniqueAll(as_dtype(values, x.dtype), indices, inverse.reshape(x.shape), counts)
 
 
-def _all_of_runs(x: Tensor) -> UniqueAll:
+def _unique_all_by_runs(x: Tensor) -> UniqueAll:
     """Compute `unique_all` from the runs of equal elements in sorted order."""
     runs = _Runs(x)
     return UniqueAll(runs.values, take(runs.order, runs.begin), runs.inverse(), runs.counts())
@@ -104,13 +104,13 @@ def unique_counts(x: Operand, /) -> UniqueCounts:
     """
     x = asarray(x)
     if x.size < FEW:
-        every = _all_of_few(x)
-        found = UniqueCounts(every.values, every.counts)
+        distinct = _unique_all_small(x)
+        result = UniqueCounts(distinct.values, distinct.counts)
     else:
-        runs = _of_a_range(x) or _Runs(x)
-        found = UniqueCounts(runs.values, runs.counts())
-    _tell(x, found, COUNTS)
-    return found
+        runs = _count_range(x) or _Runs(x)
+        result = UniqueCounts(runs.values, runs.counts())
+    _report_call(x, result, COUNTS)
+    return result
 
 
 @told_again
@@ -126,13 +126,13 @@ def unique_inverse(x: Operand, /) -> UniqueInverse:
     """
     x = asarray(x)
     if x.size < FEW:
-        every = _all_of_few(x)
-        found = UniqueInverse(every.values, every.inverse_indices)
+        distinct = _unique_all_small(x)
+        result = UniqueInverse(distinct.values, distinct.inverse_indices)
     else:
-        runs = _of_a_range(x) or _Runs(x)
-        found = UniqueInverse(runs.values, runs.inverse())
-    _tell(x, found, INVERSE)
-    return found
+        runs = _count_range(x) or _Runs(x)
+        result = UniqueInverse(runs.values, runs.inverse())
+    _report_call(x, result, INVERSE)
+    return result
 
 
 @told_again
@@ -146,31 +146,31 @@ def unique_values(x: Operand, /) -> Tensor:
     x = asarray(x)
     if has_past(x):
         return unique_all(x).values
-    found = at_once(lambda array: [unique(array.ravel())], x, few=COPIED)
-    if found is not None:
-        _tell(x, found, VALUES)
-        return found[0]
-    within = _of_a_range(x)
-    if within is not None:
-        return within.values
-    values = as_dtype(hosted("unique_values", _known(x))[0], x.dtype)
-    _tell(x, [values], VALUES)
+    small_result = at_once(lambda array: [unique(array.ravel())], x, few=MAX_COPIED_ELEMENTS)
+    if small_result is not None:
+        _report_call(x, small_result, VALUES)
+        return small_result[0]
+    range_counts = _count_range(x)
+    if range_counts is not None:
+        return range_counts.values
+    values = as_dtype(hosted("unique_values", _flatten_for_numpy(x))[0], x.dtype)
+    _report_call(x, [values], VALUES)
     return values
 
 
-def _tell(x: Tensor, found: Sequence[Tensor], wanted: int) -> None:
+def _report_call(x: Tensor, results: Sequence[Tensor], wanted: int) -> None:
     """Report the direct call for these results to the fast path, if every result is 1-D."""
-    if all([t.ndim == 1 for t in found]):
-        tell(partial(_each_once, wanted), [x], found)
+    if all([t.ndim == 1 for t in results]):
+        tell(partial(_unique_call, wanted), [x], results)
 
 
-def _each_once(wanted: int, x: Tensor) -> Count | None:
+def _unique_call(wanted: int, x: Tensor) -> Count | None:
     """Return the direct call that finds distinct elements, or None for many elements or an unsuitable dtype."""
-    most = MOST_SORTED if wanted == VALUES and x.dtype.is_float else COPIED - 1
-    return each_once(x.dtype, wanted, x.size) if x.size <= most else None
+    max_elements = MAX_SORTED_FLOATS if wanted == VALUES and x.dtype.is_float else MAX_COPIED_ELEMENTS - 1
+    return each_once(x.dtype, wanted, x.size) if x.size <= max_elements else None
 
 
-def _known(x: Tensor) -> Tensor:
+def _flatten_for_numpy(x: Tensor) -> Tensor:
     """Return the elements flattened, in a dtype that NumPy has."""
     return as_dtype(x, float32 if x.dtype is bfloat16 else x.dtype).ravel()
 
@@ -180,11 +180,11 @@ def unique_along(x: Tensor, axis: int) -> UniqueAll:
 
     `values` has the slices along that axis; the inverse is 1-D. A slice with NaN equals no other. (NumPy's `unique` with an axis.)
     """
-    parts = x.moveaxis(axis, 0)
-    rows = parts.reshape((parts.shape[0], prod(parts.shape[1:])))
+    slices = x.moveaxis(axis, 0)
+    rows = slices.reshape((slices.shape[0], prod(slices.shape[1:])))
     runs = _Runs(rows, lexsort(rows.T.flip(0)) if rows.shape[1] else positions((rows.shape[0],)))
-    first = take(runs.order, runs.begin)
-    return UniqueAll(take(parts, first, 0).moveaxis(0, axis), first, runs.inverse(), runs.counts())
+    first_indices = take(runs.order, runs.begin)
+    return UniqueAll(take(slices, first_indices, 0).moveaxis(0, axis), first_indices, runs.inverse(), runs.counts())
 
 
 class _Runs:
@@ -192,11 +192,11 @@ class _Runs:
 
     def __init__(self, x: Tensor, order: Tensor | None = None) -> None:
         self.shape = x.shape if order is None else order.shape
-        parts = x.ravel() if order is None else x
-        self.order = argsort(parts) if order is None else order
-        in_order = take(parts, self.order, 0)
+        elements = x.ravel() if order is None else x
+        self.order = argsort(elements) if order is None else order
+        in_order = take(elements, self.order, 0)
         differ = in_order[1:] != in_order[:-1]
-        self.begins = concat([ones(min(1, parts.shape[0]), dtype=boolean), differ if differ.ndim == 1 else differ.any(1)])
+        self.begins = concat([ones(min(1, elements.shape[0]), dtype=boolean), differ if differ.ndim == 1 else differ.any(1)])
         (self.begin,) = self.begins.nonzero()
         self.values = take(in_order, self.begin, 0)
 
@@ -206,9 +206,9 @@ class _Runs:
 
     def inverse(self) -> Tensor:
         """Return the number of the run of each element, in `x`'s shape."""
-        found: Any = empty((self.order.size,), dtype=int64)
-        found[self.order] = self.begins.astype(int64).cumulative_sum() - 1
-        reshaped: Tensor = found.reshape(self.shape)
+        run_numbers: Any = empty((self.order.size,), dtype=int64)
+        run_numbers[self.order] = self.begins.astype(int64).cumulative_sum() - 1
+        reshaped: Tensor = run_numbers.reshape(self.shape)
         return reshaped
 
 
@@ -219,22 +219,22 @@ class _Range:
         self.shape = x.shape
         wide = x if x.dtype in (int64, uint64) else x.astype(int64)
         self.shifted: Tensor = as_dtype(wide - low if low else wide, int64).ravel()
-        self.counted = bincount(self.shifted)
-        (self.there,) = self.counted.nonzero()
-        self.values = as_dtype(as_dtype(self.there, wide.dtype) + low, x.dtype)
+        self.occurrences = bincount(self.shifted)
+        (self.present,) = self.occurrences.nonzero()
+        self.values = as_dtype(as_dtype(self.present, wide.dtype) + low, x.dtype)
 
     def counts(self) -> Tensor:
         """Return how often each value occurs."""
-        return take(self.counted, self.there)
+        return take(self.occurrences, self.present)
 
     def inverse(self) -> Tensor:
         """Return the index of each element in `values`, in `x`'s shape."""
-        numbers: Any = empty((self.counted.size,), dtype=int64)
-        numbers[self.there] = positions((self.there.size,))
+        numbers: Any = empty((self.occurrences.size,), dtype=int64)
+        numbers[self.present] = positions((self.present.size,))
         return take(numbers, self.shifted).reshape(self.shape)
 
 
-def _of_a_range(x: Tensor) -> _Range | None:
+def _count_range(x: Tensor) -> _Range | None:
     """Return the counters of integers in a narrow range; None for few elements, other dtypes and wide ranges."""
     if not x.dtype.is_integer or x.size < FEW or x.node.traced:
         return None
@@ -263,16 +263,18 @@ def mode(
     ([3, 2], [2, 1])
     """
     x = asarray(x)
-    place = axis_of("mode", axis, x.ndim)
+    axis_index = axis_of("mode", axis, x.ndim)
     keep = truth("mode", "keepdims", keepdims)
-    size = x.shape[place]
+    size = x.shape[axis_index]
     if size == 0:
-        raise ShapeError(f"mode: axis {place} of shape {x.shape} has size 0, and nothing has no mode; give a tensor with elements there")
-    rows = x.moveaxis(place, -1)
+        raise ShapeError(
+            f"mode: axis {axis_index} of shape {x.shape} has size 0, and nothing has no mode; give a tensor with elements there"
+        )
+    rows = x.moveaxis(axis_index, -1)
     order = argsort(rows)
     in_order = take_along_axis(rows, order)
     begins = concat([ones((*rows.shape[:-1], 1), dtype=boolean), in_order[..., 1:] != in_order[..., :-1]], -1)
-    since = Tensor._compute(OPS["where"], begins, positions((size,)), 0)._scan("max", "mode", -1, None)
-    best = (positions((size,)) - since).argmax(-1, True)  # the first of the longest runs, at the position of its last element
-    found = [take_along_axis(t, best) for t in (in_order, order)]
-    return Mode(*[t.moveaxis(-1, place) if keep else t.squeeze(-1) for t in found])
+    run_starts = Tensor._compute(OPS["where"], begins, positions((size,)), 0)._scan("max", "mode", -1, None)
+    best = (positions((size,)) - run_starts).argmax(-1, True)  # the first of the longest runs, at the position of its last element
+    fields = [take_along_axis(t, best) for t in (in_order, order)]
+    return Mode(*[t.moveaxis(-1, axis_index) if keep else t.squeeze(-1) for t in fields])

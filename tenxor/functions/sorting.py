@@ -37,9 +37,10 @@ Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
 _ROWS = (tuple, list)
 FEW = 1024  # elements up to which NumPy sorts before kernels would have ranked them; the limit is higher for short rows
-SHORT, WHOLE = 16, 1 << 14  # elements of a row sorted without merging; comparisons of all rows that take as long as ranking
-MOST_KEYS = 4  # keys up to which the fast path records calls
-LISTED = 1 << 12  # elements for which NumPy's lexsort is faster than sorting by one key after the other
+# Elements of a row sorted without merging; comparisons of all rows that take as long as ranking.
+SHORT_ROW_ELEMENTS, RANKING_COMPARISONS = 16, 1 << 14
+MAX_RECORDED_KEYS = 4  # keys up to which the fast path records calls
+MAX_LEXSORT_ELEMENTS = 1 << 12  # elements for which NumPy's lexsort is faster than sorting by one key after the other
 _BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # the integers with the bits of floats
 _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; for 8 and 16 bits "stable" is a radix sort
 
@@ -64,22 +65,22 @@ def sort(
     >>> tx.sort(tx.asarray([[3, 1, 2], [9, 7, 8]]), axis=1, descending=True).tolist()
     [[3, 2, 1], [9, 8, 7]]
     """
-    x, place = _along("sort", x, axis)
+    x, axis_index = _flatten_for_axis("sort", x, axis)
     descending, stable = truth("sort", "descending", descending), truth("sort", "stable", stable)
-    rows = x.moveaxis(place, -1)
-    few = _is_few(rows)
-    bits = None if few else _BITS.get(x.dtype)
+    rows = x.moveaxis(axis_index, -1)
+    is_small = _is_small(rows)
+    bits = None if is_small else _BITS.get(x.dtype)
     if has_past(x) or (bits is not None and stable and _has_zeros_below(x, bits)):
-        return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
+        return take_along_axis(x, _sort_order(rows, descending, True).moveaxis(-1, axis_index), axis=axis_index)
     if bits is int16:
-        found = hosted("sort", _ranks(rows), kind=_RADIX)[0]
-        found = _ranked(found)  # `_ranked` is its own inverse
-        found = (found if found.node.traced else found.realize()).view(x.dtype)
+        result = hosted("sort", _compute_ranks(rows), kind=_RADIX)[0]
+        result = _rank_bits(result)  # `_rank_bits` is its own inverse
+        result = (result if result.node.traced else result.realize()).view(x.dtype)
     elif x.dtype is boolean:
-        found = hosted("sort", rows.view(uint8), kind=_RADIX)[0].view(boolean)
+        result = hosted("sort", rows.view(uint8), kind=_RADIX)[0].view(boolean)
     else:
-        found = hosted("sort", rows, kind=_RADIX if few or x.dtype.is_complex or x.dtype.bits <= 16 else _QUICK)[0]
-    return (found.flip(-1) if descending else found).moveaxis(-1, place)
+        result = hosted("sort", rows, kind=_RADIX if is_small or x.dtype.is_complex or x.dtype.bits <= 16 else _QUICK)[0]
+    return (result.flip(-1) if descending else result).moveaxis(-1, axis_index)
 
 
 @called_again
@@ -102,30 +103,30 @@ def argsort(
     >>> tx.argsort(tx.asarray([3, 1, 2, 1])).tolist(), tx.argsort(tx.asarray([3, 1, 2, 1]), descending=True).tolist()
     ([1, 3, 2, 0], [0, 2, 1, 3])
     """
-    x, place = _along("argsort", x, axis)
-    found = _order(
-        x.moveaxis(place, -1), truth("argsort", "descending", descending), truth("argsort", "stable", stable)
+    x, axis_index = _flatten_for_axis("argsort", x, axis)
+    order = _sort_order(
+        x.moveaxis(axis_index, -1), truth("argsort", "descending", descending), truth("argsort", "stable", stable)
     )
-    return found.moveaxis(-1, place)
+    return order.moveaxis(-1, axis_index)
 
 
-def _of_tensors(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
+def _replay_keys(implementation: Callable[P, Tensor]) -> Callable[P, Tensor]:
     """Wrap `lexsort` to ask the fast path first: for a list or tuple of keys, the fast path replays a recorded call."""
     name = f"{__name__}._by_keys"
 
-    @wraps(own)
+    @wraps(implementation)
     def lexsort(*args: Any, **named: Any) -> Tensor:
         if len(args) == 1 and args[0].__class__ in _ROWS and args[0] and not named:
             for caller in callers:
-                found: Tensor | None = caller.again(name, tuple(args[0]), named)
-                if found is not None:
-                    return found
-        return own(*args, **named)
+                replayed: Tensor | None = caller.again(name, tuple(args[0]), named)
+                if replayed is not None:
+                    return replayed
+        return implementation(*args, **named)
 
     return lexsort
 
 
-@_of_tensors
+@_replay_keys
 @spelled
 def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """Return the indices along an axis that sort by several keys of one shape, as a new int64 tensor.
@@ -137,45 +138,45 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     >>> tx.lexsort([tx.asarray([3, 1, 2]), tx.asarray([0, 1, 0])]).tolist()
     [2, 0, 1]
     """
-    if axis == -1 and type(keys) in (list, tuple) and 0 < len(keys) <= MOST_KEYS and {Tensor}.issuperset(map(type, keys)):
+    if axis == -1 and type(keys) in (list, tuple) and 0 < len(keys) <= MAX_RECORDED_KEYS and {Tensor}.issuperset(map(type, keys)):
         return _by_keys(*keys)
     try:
-        given = [asarray(key) for key in keys]
+        key_tensors = [asarray(key) for key in keys]
     except TypeError as error:
         raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {error}") from None
-    if not given:
+    if not key_tensors:
         raise ArgumentError("lexsort: give at least one key to sort by")
-    return _by_keys_along(given, axis)
+    return _lexsort_along(key_tensors, axis)
 
 
 @told_again
 def _by_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Tensor | None = None) -> Tensor:
     """Compute `lexsort` along the last axis for up to four keys, and report a direct call to the fast path."""
-    given = [key for key in (a, b, c, d) if key is not None]
-    found = _by_keys_along(given, -1)
-    if a.ndim == 1 and a.size < LISTED:
-        tell(lambda *keys: order_by_keys([key.dtype for key in keys]), given, [found])
-    return found
+    keys = [key for key in (a, b, c, d) if key is not None]
+    order = _lexsort_along(keys, -1)
+    if a.ndim == 1 and a.size < MAX_LEXSORT_ELEMENTS:
+        tell(lambda *keys: order_by_keys([key.dtype for key in keys]), keys, [order])
+    return order
 
 
-def _by_keys_along(given: Sequence[Tensor], axis: int) -> Tensor:
+def _lexsort_along(keys: Sequence[Tensor], axis: int) -> Tensor:
     """Compute `lexsort` for a list of keys along an axis. Raise ShapeError or AxisError."""
-    for key in given:
-        if key.shape != given[0].shape:
-            raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")
-    place = axis_of("lexsort", axis, given[0].ndim)
-    of_few = at_once(lambda *arrays: [np.asarray(np.lexsort(arrays, place), np.int64, "C")], *given, few=LISTED)
-    if of_few is not None:
-        return of_few[0]
-    found = None
-    for key in given:
-        rows = key.moveaxis(place, -1)
-        if found is None:
-            found = _order(rows, False, True)
+    for key in keys:
+        if key.shape != keys[0].shape:
+            raise ShapeError(f"lexsort: keys have shapes {keys[0].shape} and {key.shape}; all have one shape")
+    axis_index = axis_of("lexsort", axis, keys[0].ndim)
+    small_result = at_once(lambda *arrays: [np.asarray(np.lexsort(arrays, axis_index), np.int64, "C")], *keys, few=MAX_LEXSORT_ELEMENTS)
+    if small_result is not None:
+        return small_result[0]
+    order = None
+    for key in keys:
+        rows = key.moveaxis(axis_index, -1)
+        if order is None:
+            order = _sort_order(rows, False, True)
         else:
-            found = take_along_axis(found, _order(take_along_axis(rows, found), False, True))
-    assert found is not None
-    return found.moveaxis(-1, place)
+            order = take_along_axis(order, _sort_order(take_along_axis(rows, order), False, True))
+    assert order is not None
+    return order.moveaxis(-1, axis_index)
 
 
 class TopK(NamedTuple):
@@ -208,25 +209,25 @@ def topk(
     ([9, 7], [1, 3])
     """
     x = asarray(x)
-    place = axis_of("topk", axis, x.ndim)
-    size, count = x.shape[place], checked_int("topk", "k", k)
+    axis_index = axis_of("topk", axis, x.ndim)
+    size, count = x.shape[axis_index], checked_int("topk", "k", k)
     if not 0 <= count <= size:
         raise ArgumentError(
-            f"topk: k is {count}, and axis {place} of shape {x.shape} has {size} elements; k is 0 to {size}"
+            f"topk: k is {count}, and axis {axis_index} of shape {x.shape} has {size} elements; k is 0 to {size}"
         )
     truth("topk", "sorted", sorted)  # results are sorted in any case
-    rows, given = x.moveaxis(place, -1), {"count": count, "largest": truth("topk", "largest", largest)}
+    rows, options = x.moveaxis(axis_index, -1), {"count": count, "largest": truth("topk", "largest", largest)}
     if x.dtype is bfloat16 or x.node.past is not None:
-        found = hosted("argtopk", _ranks(rows) if x.dtype is bfloat16 else rows, sizes={"k": count}, **given)[0]
-        values = take_along_axis(rows, found)
+        indices = hosted("argtopk", _compute_ranks(rows) if x.dtype is bfloat16 else rows, sizes={"k": count}, **options)[0]
+        values = take_along_axis(rows, indices)
     else:
-        values, found = hosted("topk", rows, sizes={"k": count}, **given)
-    return TopK(values.moveaxis(-1, place), found.moveaxis(-1, place))
+        values, indices = hosted("topk", rows, sizes={"k": count}, **options)
+    return TopK(values.moveaxis(-1, axis_index), indices.moveaxis(-1, axis_index))
 
 
-def _along(op: str, given: Operand, axis: int | None) -> tuple[Tensor, int]:
+def _flatten_for_axis(op: str, operand: Operand, axis: int | None) -> tuple[Tensor, int]:
     """Return a tensor, flattened if `axis` is None, and the axis as a number from 0 on."""
-    x = asarray(given)
+    x = asarray(operand)
     if axis is None:
         x, axis = x.ravel(), 0
     return x, axis_of(op, axis, x.ndim)
@@ -237,30 +238,30 @@ def _has_zeros_below(x: Tensor, bits: DType) -> bool:
     return x.node.traced or bool((x.view(bits) == int(bits.lowest)).any())
 
 
-def _is_few(x: Tensor) -> bool:
+def _is_small(x: Tensor) -> bool:
     """Return whether NumPy should sort the rows unranked. True for tracers, whose values are unknown, except for bfloat16."""
     if x.dtype is bfloat16:
         return False
-    return x.size < FEW or x.node.traced or x.size * (x.shape[-1] // SHORT).bit_length() < WHOLE
+    return x.size < FEW or x.node.traced or x.size * (x.shape[-1] // SHORT_ROW_ELEMENTS).bit_length() < RANKING_COMPARISONS
 
 
-def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
+def _sort_order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
     """Return the indices that sort along the last axis."""
     size, dtype = rows.shape[-1], rows.dtype
-    if dtype.is_complex or _is_few(rows):
+    if dtype.is_complex or _is_small(rows):
         return _order_by_numpy(rows, descending)
-    packed = _packed(rows, descending)
+    packed = _pack_ranks(rows, descending)
     if packed is not None:
-        sorted_, below = packed
-        return hosted("sort", sorted_, kind=_QUICK)[0] & below
-    ranks = _ranks(rows)
+        packed_ranks, position_mask = packed
+        return hosted("sort", packed_ranks, kind=_QUICK)[0] & position_mask
+    ranks = _compute_ranks(rows)
     ranks = (~ranks if descending else ranks).realize()
-    found = hosted("argsort", ranks, kind=_QUICK)[0]
+    order = hosted("argsort", ranks, kind=_QUICK)[0]
     if stable and size > 1:
-        in_order = take_along_axis(ranks, found).realize()
+        in_order = take_along_axis(ranks, order).realize()
         if bool((in_order[..., 1:] == in_order[..., :-1]).any()):
             return hosted("argsort", ranks, kind=_RADIX)[0]
-    return found
+    return order
 
 
 def _order_by_numpy(rows: Tensor, descending: bool) -> Tensor:
@@ -270,11 +271,11 @@ def _order_by_numpy(rows: Tensor, descending: bool) -> Tensor:
     return (rows.shape[-1] - 1) - hosted("argsort", rows.flip(-1), kind=_RADIX)[0].flip(-1)
 
 
-def _packed(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
+def _pack_ranks(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
     """Return rank and position packed into one int64 each, and the mask of the position's bits; None where 64 bits do not suffice."""
     size = rows.shape[-1]
     bits = size.bit_length()
-    ranks = _ranks(rows)
+    ranks = _compute_ranks(rows)
     if ranks.dtype.bits == 64:
         if rows.dtype is float64:
             return None  # ranks of float64 take all 64 bits
@@ -289,15 +290,15 @@ def _packed(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
     return (ranks << bits) | positions((size,)), (1 << bits) - 1
 
 
-def _ranks(rows: Tensor) -> Tensor:
+def _compute_ranks(rows: Tensor) -> Tensor:
     """Return integers in the order of the elements: equal ones for zeros of both signs, and for all NaNs."""
     bits = _BITS.get(rows.dtype)
     if bits is None:
         return rows.view(uint8) if rows.dtype is boolean else rows
-    ranks = Tensor._compute(OPS["where"], rows == 0, 0, _ranked(rows.view(bits)))
+    ranks = Tensor._compute(OPS["where"], rows == 0, 0, _rank_bits(rows.view(bits)))
     return Tensor._compute(OPS["where"], rows.isnan(), int(bits.highest), ranks)
 
 
-def _ranked(bits: Tensor) -> Tensor:
+def _rank_bits(bits: Tensor) -> Tensor:
     """Map the bits of floats to integers of the same order, or back: for negative numbers all bits but the sign are inverted."""
     return bits ^ ((bits >> (bits.dtype.bits - 1)) & int(bits.dtype.highest))

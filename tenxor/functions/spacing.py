@@ -41,9 +41,9 @@ def logspace(
     >>> tx.logspace(0, 3, 4).tolist()
     [1.0, 10.0, 100.0, 1000.0]
     """
-    first, last, powers = broadcast_arrays(asarray(start), asarray(stop), asarray(base))
-    exponents, _ = between("logspace", first, last, num, endpoint)
-    return _typed(powers**exponents, axis, dtype)
+    begin, end, powers = broadcast_arrays(asarray(start), asarray(stop), asarray(base))
+    exponents, _ = between("logspace", begin, end, num, endpoint)
+    return _arrange_points(powers**exponents, axis, dtype)
 
 
 @spelled
@@ -67,17 +67,17 @@ def geomspace(
     >>> tx.geomspace(-2, -16, 4).tolist()
     [-2.0, -4.0, -8.0, -16.0]
     """
-    first, last = broadcast_arrays(_computed(asarray(start)), _computed(asarray(stop)))
-    if bool((first == 0).any()) or bool((last == 0).any()):
+    begin, end = broadcast_arrays(_as_inexact(asarray(start)), _as_inexact(asarray(stop)))
+    if bool((begin == 0).any()) or bool((end == 0).any()):
         raise ArgumentError("geomspace: no factor leads from 0, or to it; give numbers beside it")
-    towards = first.sign()
-    exponents, _ = between("geomspace", zeros_like(first), (last / towards).log10() - (first / towards).log10(), num, endpoint)
-    found: Any = first * 10.0**exponents
+    sign = begin.sign()
+    exponents, _ = between("geomspace", zeros_like(begin), (end / sign).log10() - (begin / sign).log10(), num, endpoint)
+    terms: Any = begin * 10.0**exponents
     if num > 0:
-        found[0, ...] = first
+        terms[0, ...] = begin
     if endpoint and num > 1:
-        found[-1, ...] = last
-    return _typed(found, axis, dtype)
+        terms[-1, ...] = end
+    return _arrange_points(terms, axis, dtype)
 
 
 def between(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> tuple[Any, Tensor]:
@@ -88,26 +88,26 @@ def between(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> t
     count = checked_int(op, "num", num)
     if count < 0:
         raise ArgumentError(f"{op}: num is {num}; it must be 0 or more")
-    first, last = broadcast_arrays(_computed(start), _computed(stop))
-    ends = truth(op, "endpoint", endpoint)
-    gaps = count - 1 if ends else count
-    if gaps < 1:
-        return first.expand((count, *first.shape)).copy(), full_like(first, float("nan"))
-    step: Any = (last - first) / gaps
-    found: Any = first + arange(count).reshape(count, *(1,) * first.ndim) * step
-    if ends:
-        found[-1, ...] = last
-    return found, step
+    begin, end = broadcast_arrays(_as_inexact(start), _as_inexact(stop))
+    includes_stop = truth(op, "endpoint", endpoint)
+    gap_count = count - 1 if includes_stop else count
+    if gap_count < 1:
+        return begin.expand((count, *begin.shape)).copy(), full_like(begin, float("nan"))
+    step: Any = (end - begin) / gap_count
+    points: Any = begin + arange(count).reshape(count, *(1,) * begin.ndim) * step
+    if includes_stop:
+        points[-1, ...] = end
+    return points, step
 
 
-def _computed(x: Tensor) -> Any:
+def _as_inexact(x: Tensor) -> Any:
     """Return `x` as floats or complex numbers."""
     return x if x.dtype.is_float or x.dtype.is_complex else x.astype(DEFAULT_FLOAT)
 
 
-def _typed(found: Any, axis: int, dtype: DTypeLike | None) -> Tensor:
+def _arrange_points(points: Any, axis: int, dtype: DTypeLike | None) -> Tensor:
     """Move the first axis to position `axis`, and cast to `dtype` unless that is None."""
-    moved: Tensor = found.moveaxis(0, axis)
+    moved: Tensor = points.moveaxis(0, axis)
     return moved if dtype is None else moved.astype(dtype, copy=False)
 
 
@@ -133,22 +133,22 @@ def gradient(
     >>> tx.gradient(tx.asarray([0.0, 1.0, 9.0]), tx.asarray([0.0, 1.0, 3.0])).tolist()
     [1.0, 2.0, 4.0]
     """
-    f = _computed(asarray(x))
+    f = _as_inexact(asarray(x))
     axes = axes_of("gradient", axis, f.ndim)
-    given = spacing if len(spacing) > 1 else spacing * len(axes) or (1.0,) * len(axes)
-    steps = [_computed(asarray(step)) for step in given]
+    spacings = spacing if len(spacing) > 1 else spacing * len(axes) or (1.0,) * len(axes)
+    steps = [_as_inexact(asarray(step)) for step in spacings]
     if len(steps) != len(axes):
         raise ArgumentError(f"gradient: {len(steps)} spacings for {len(axes)} axes; give one for all, or one for each")
     if edge_order not in (1, 2):
         raise ArgumentError(f"gradient: edge_order is 1 or 2, not {described(edge_order)}")
-    found = []
+    slopes = []
     for k, step in zip(axes, steps, strict=True):
         if f.shape[k] <= edge_order:
             raise ShapeError(f"gradient: axis {k} of shape {f.shape} needs {edge_order + 1} elements or more")
         if step.ndim and (step.ndim > 1 or step.size != f.shape[k]):
             raise ShapeError(f"gradient: axis {k} has {f.shape[k]} elements, so there are as many coordinates, not shape {step.shape}")
-        found.append(_slopes(f.moveaxis(k, -1), step, edge_order).moveaxis(-1, k))
-    return found[0] if len(found) == 1 else tuple(found)
+        slopes.append(_slopes(f.moveaxis(k, -1), step, edge_order).moveaxis(-1, k))
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
 def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
@@ -159,15 +159,15 @@ def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
     gaps: Any = diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))
     secants: Any = diff(f, axis=-1) / gaps
     if step.ndim:
-        before, after = gaps[:-1], gaps[1:]
-        inside = (secants[..., :-1] * after + secants[..., 1:] * before) / (before + after)
+        gap_before, gap_after = gaps[:-1], gaps[1:]
+        inner_slopes = (secants[..., :-1] * gap_after + secants[..., 1:] * gap_before) / (gap_before + gap_after)
     else:
-        inside = (f[..., 2:] - f[..., :-2]) / (2 * step)
-    first, last = secants[..., :1], secants[..., -1:]
+        inner_slopes = (f[..., 2:] - f[..., :-2]) / (2 * step)
+    first_slope, last_slope = secants[..., :1], secants[..., -1:]
     if edge_order == 2:
-        first = first - (secants[..., 1:2] - first) * gaps[0] / (gaps[0] + gaps[1])
-        last = last + (last - secants[..., -2:-1]) * gaps[-1] / (gaps[-1] + gaps[-2])
-    return concat([first, inside, last], axis=-1).astype(f.dtype, copy=False)
+        first_slope = first_slope - (secants[..., 1:2] - first_slope) * gaps[0] / (gaps[0] + gaps[1])
+        last_slope = last_slope + (last_slope - secants[..., -2:-1]) * gaps[-1] / (gaps[-1] + gaps[-2])
+    return concat([first_slope, inner_slopes, last_slope], axis=-1).astype(f.dtype, copy=False)
 
 
 def diag(x: Operand, /, k: int = 0) -> Tensor:
@@ -185,9 +185,9 @@ def diag(x: Operand, /, k: int = 0) -> Tensor:
     if x.ndim == 2:
         return x.diagonal(k)
     size = x.size + abs(checked_int("diag", "k", k))
-    found = zeros((size, size), dtype=x.dtype)
-    found.diagonal(k)[...] = x
-    return found
+    matrix = zeros((size, size), dtype=x.dtype)
+    matrix.diagonal(k)[...] = x
+    return matrix
 
 
 def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tuple[Tensor, ...]:
@@ -204,8 +204,8 @@ def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tu
     lines = [asarray(a) for a in arrays]
     for k, a in enumerate(lines):
         if a.ndim > 1:
-            alone = "; write tx.meshgrid(*arrays) for a list of them" if isinstance(arrays[k], (list, tuple)) else ""
-            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D{alone}")
+            hint = "; write tx.meshgrid(*arrays) for a list of them" if isinstance(arrays[k], (list, tuple)) else ""
+            raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D{hint}")
     shape = tuple(a.size for a in lines)
     n = len(lines)
     grids = [a.reshape(*(a.size if j == k else 1 for j in range(n))) for k, a in enumerate(lines)]

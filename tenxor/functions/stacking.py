@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 
-def _each(tensors: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Apply `change` to each tensor. Return the result for one tensor, else a tuple of results."""
-    found = tuple([change(asarray(t)) for t in tensors])
-    return found[0] if len(found) == 1 else found
+def _map_tensors(tensors: tuple[Any, ...], transform: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Apply `transform` to each tensor. Return the result for one tensor, else a tuple of results."""
+    results = tuple([transform(asarray(t)) for t in tensors])
+    return results[0] if len(results) == 1 else results
 
 
 @overload
@@ -51,7 +51,7 @@ def atleast_1d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     >>> tx.atleast_1d(tx.asarray(3)).shape
     (1,)
     """
-    return _each(tensors, lambda t: t.reshape(1) if t.ndim == 0 else t)
+    return _map_tensors(tensors, lambda t: t.reshape(1) if t.ndim == 0 else t)
 
 
 @overload
@@ -67,7 +67,7 @@ def atleast_2d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     >>> tx.atleast_2d(tx.arange(3)).shape
     (1, 3)
     """
-    return _each(tensors, lambda t: t.expand_dims(tuple(range(2 - t.ndim))) if t.ndim < 2 else t)
+    return _map_tensors(tensors, lambda t: t.expand_dims(tuple(range(2 - t.ndim))) if t.ndim < 2 else t)
 
 
 @overload
@@ -85,10 +85,10 @@ def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     >>> tx.atleast_3d(tx.arange(3)).shape
     (1, 3, 1)
     """
-    return _each(tensors, lambda t: atleast_2d(t).expand_dims(2) if t.ndim < 3 else t)
+    return _map_tensors(tensors, lambda t: atleast_2d(t).expand_dims(2) if t.ndim < 3 else t)
 
 
-def _listed(op: str, tensors: Any) -> Any:
+def _check_sequence(op: str, tensors: Any) -> Any:
     """Return `tensors`. Raise ArgumentError if they are not a sequence of tensors."""
     if not isinstance(tensors, Iterable) or getattr(tensors, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(tensors).__name__}")
@@ -105,8 +105,8 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     >>> tx.vstack([tx.arange(2), tx.ones((2, 2), dtype=tx.int64)]).tolist()
     [[0, 1], [1, 1], [1, 1]]
     """
-    parts = [atleast_2d(t) for t in _listed("vstack", tensors)]
-    return as_called("vstack", "concat", concat, parts, dtype=dtype, casting=casting)
+    rows = [atleast_2d(t) for t in _check_sequence("vstack", tensors)]
+    return as_called("vstack", "concat", concat, rows, dtype=dtype, casting=casting)
 
 
 @spelled
@@ -119,9 +119,9 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     >>> tx.hstack([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
-    parts = [atleast_1d(t) for t in _listed("hstack", tensors)]
-    axis = 0 if parts and parts[0].ndim == 1 else 1
-    return as_called("hstack", "concat", concat, parts, axis, dtype=dtype, casting=casting)
+    operands = [atleast_1d(t) for t in _check_sequence("hstack", tensors)]
+    axis = 0 if operands and operands[0].ndim == 1 else 1
+    return as_called("hstack", "concat", concat, operands, axis, dtype=dtype, casting=casting)
 
 
 @spelled
@@ -132,7 +132,7 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
     >>> tx.dstack([tx.arange(2), tx.arange(2)]).tolist()
     [[[0, 0], [1, 1]]]
     """
-    return as_called("dstack", "concat", concat, [atleast_3d(t) for t in _listed("dstack", tensors)], 2)
+    return as_called("dstack", "concat", concat, [atleast_3d(t) for t in _check_sequence("dstack", tensors)], 2)
 
 
 @spelled
@@ -143,8 +143,8 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     >>> tx.column_stack([tx.arange(2), tx.ones(2, dtype=tx.int64)]).tolist()
     [[0, 1], [1, 1]]
     """
-    parts = [asarray(t) for t in _listed("column_stack", tensors)]
-    return as_called("column_stack", "concat", concat, [t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
+    operands = [asarray(t) for t in _check_sequence("column_stack", tensors)]
+    return as_called("column_stack", "concat", concat, [t.reshape(-1, 1) if t.ndim < 2 else t for t in operands], 1)
 
 
 @spelled
@@ -160,15 +160,15 @@ def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
     """
     depth = _depth(blocks)
-    axes = max(depth, _axes(blocks))
-    return _joined(blocks, depth, axes) if depth else asarray(blocks).copy()
+    axes = max(depth, _max_ndim(blocks))
+    return _join_blocks(blocks, depth, axes) if depth else asarray(blocks).copy()
 
 
 def _depth(blocks: Any) -> int:
     """Return the depth of nested lists, 0 for a tensor. Raise ArgumentError for empty or unequally deep lists."""
     if not isinstance(blocks, list):
         return 0
-    depths = {_depth(part) for part in blocks}
+    depths = {_depth(item) for item in blocks}
     if len(depths) != 1:
         if not depths:
             raise ArgumentError("block: a list is empty")
@@ -176,18 +176,18 @@ def _depth(blocks: Any) -> int:
     return 1 + depths.pop()
 
 
-def _axes(blocks: Any) -> int:
+def _max_ndim(blocks: Any) -> int:
     """Return the largest number of axes of the blocks."""
-    return max(map(_axes, blocks)) if isinstance(blocks, list) else asarray(blocks).ndim
+    return max(map(_max_ndim, blocks)) if isinstance(blocks, list) else asarray(blocks).ndim
 
 
-def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
+def _join_blocks(blocks: Any, depth: int, axes: int) -> Tensor:
     """Join nested lists of blocks, `depth` levels deep. Each block is given `axes` axes."""
     if not depth:
         t = asarray(blocks)
-        found: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
-        return found
-    return as_called("block", "concat", concat, [_joined(part, depth - 1, axes) for part in blocks], axes - depth)
+        expanded: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
+        return expanded
+    return as_called("block", "concat", concat, [_join_blocks(item, depth - 1, axes) for item in blocks], axes - depth)
 
 
 @called_again
@@ -203,15 +203,15 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
     [[0, 1], [2, 3], [4]]
     """
     x = asarray(x)
-    place = axis_of("array_split", axis, x.ndim)
+    axis_index = axis_of("array_split", axis, x.ndim)
     if isinstance(sections, int):
         if sections < 1:
             raise ArgumentError(f"array_split: {sections} parts are none; give 1 or more")
-        check_parts("array_split", sections, x.shape[place])
-        size, more = x.shape[place] // sections, x.shape[place] % sections
-        sections = [k * size + min(k, more) for k in range(1, sections)]
-    found: tuple[Tensor, ...] = x.split(sections, place)
-    return found
+        check_parts("array_split", sections, x.shape[axis_index])
+        size, longer_count = x.shape[axis_index] // sections, x.shape[axis_index] % sections
+        sections = [k * size + min(k, longer_count) for k in range(1, sections)]
+    views: tuple[Tensor, ...] = x.split(sections, axis_index)
+    return views
 
 
 def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
@@ -221,8 +221,8 @@ def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     >>> [t.shape for t in tx.vsplit(tx.ones((4, 2)), 2)]
     [(2, 2), (2, 2)]
     """
-    found: tuple[Tensor, ...] = asarray(x).split(sections, 0)
-    return found
+    views: tuple[Tensor, ...] = asarray(x).split(sections, 0)
+    return views
 
 
 def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
@@ -233,8 +233,8 @@ def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     [(2, 2), (2, 2)]
     """
     x = asarray(x)
-    found: tuple[Tensor, ...] = x.split(sections, min(1, max(x.ndim - 1, 0)))
-    return found
+    views: tuple[Tensor, ...] = x.split(sections, min(1, max(x.ndim - 1, 0)))
+    return views
 
 
 def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
@@ -244,5 +244,5 @@ def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     >>> [t.shape for t in tx.dsplit(tx.ones((1, 2, 4)), 2)]
     [(1, 2, 2), (1, 2, 2)]
     """
-    found: tuple[Tensor, ...] = asarray(x).split(sections, 2)
-    return found
+    views: tuple[Tensor, ...] = asarray(x).split(sections, 2)
+    return views

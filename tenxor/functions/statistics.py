@@ -184,10 +184,10 @@ def mean(
     2.5
     """
     if where is not None:
-        found = mean_where(asarray(x)._typed(dtype), axis, keepdims, where)
+        result = mean_where(asarray(x)._typed(dtype), axis, keepdims, where)
     else:
-        found = asarray(x).mean(axis, keepdims, dtype=dtype)
-    return into("mean", out, found)
+        result = asarray(x).mean(axis, keepdims, dtype=dtype)
+    return into("mean", out, result)
 
 
 @called_again
@@ -215,10 +215,10 @@ def var(
     1.0
     """
     if where is not None:
-        found = var_where("var", x, axis, correction, keepdims, where, mean)
+        result = var_where("var", x, axis, correction, keepdims, where, mean)
     else:
-        found = asarray(x).var(axis, correction, keepdims, mean=mean)
-    return into("var", out, found)
+        result = asarray(x).var(axis, correction, keepdims, mean=mean)
+    return into("var", out, result)
 
 
 @called_again
@@ -244,10 +244,10 @@ def std(
     1.0
     """
     if where is not None:
-        found = var_where("std", x, axis, correction, keepdims, where, mean)
+        result = var_where("std", x, axis, correction, keepdims, where, mean)
     else:
-        found = asarray(x).std(axis, correction, keepdims, mean=mean)
-    return into("std", out, found)
+        result = asarray(x).std(axis, correction, keepdims, mean=mean)
+    return into("std", out, result)
 
 
 @called_again
@@ -382,7 +382,7 @@ def cumulative_sum(
     [0, 0, 1, 3, 6]
     """
     initial = 0 if truth("cumulative_sum", "include_initial", include_initial) else None
-    return _running("cumulative_sum", asarray(x), axis, dtype, initial, out)
+    return _cumulate("cumulative_sum", asarray(x), axis, dtype, initial, out)
 
 
 @called_again
@@ -407,21 +407,21 @@ def cumulative_prod(
     [2, 6, 24]
     """
     initial = 1 if truth("cumulative_prod", "include_initial", include_initial) else None
-    return _running("cumulative_prod", asarray(x), axis, dtype, initial, out)
+    return _cumulate("cumulative_prod", asarray(x), axis, dtype, initial, out)
 
 
-def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
+def _cumulate(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
     """Compute a cumulative reduction, with `initial` in front unless None. Only a 1-D tensor needs no axis."""
     if axis is None and x.ndim != 1:
         raise ArgumentError(
             f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()"
         )
-    place = axis_of(op, 0 if axis is None else axis, x.ndim)
-    found: Tensor = getattr(x, op)(place, dtype)
+    axis_index = axis_of(op, 0 if axis is None else axis, x.ndim)
+    result: Tensor = getattr(x, op)(axis_index, dtype)
     if initial is not None:
-        first = full((*found.shape[:place], 1, *found.shape[place + 1 :]), initial, dtype=found.dtype)
-        found = concat([first, found], place)
-    return into(op, out, found)
+        initial_slice = full((*result.shape[:axis_index], 1, *result.shape[axis_index + 1 :]), initial, dtype=result.dtype)
+        result = concat([initial_slice, result], axis_index)
+    return into(op, out, result)
 
 
 @called_again
@@ -480,20 +480,20 @@ def diff(
     n = checked_int("diff", "n", n)
     if n < 0:
         raise ArgumentError(f"diff: n is {n}; differences are taken 0 times or more")
-    parts = [_end(part, x, axis) for part in (prepend, x, append) if part is not None]
-    found = concat(parts, axis) if len(parts) > 1 else x
-    before = (slice(None),) * axis
-    for _ in range(n if n < found.shape[axis] else found.shape[axis]):  # after as many steps as elements nothing is left
-        later, earlier = found[(*before, slice(1, None))], found[(*before, slice(None, -1))]
-        found = later != earlier if found.dtype.kind == "bool" else later - earlier
-    return found if n else found.copy()
+    pieces = [_end_piece(piece, x, axis) for piece in (prepend, x, append) if piece is not None]
+    result = concat(pieces, axis) if len(pieces) > 1 else x
+    leading_axes = (slice(None),) * axis
+    for _ in range(n if n < result.shape[axis] else result.shape[axis]):  # after as many steps as elements nothing is left
+        later, earlier = result[(*leading_axes, slice(1, None))], result[(*leading_axes, slice(None, -1))]
+        result = later != earlier if result.dtype.kind == "bool" else later - earlier
+    return result if n else result.copy()
 
 
-def _end(part: Tensor | Number, x: Tensor, axis: int) -> Tensor:
+def _end_piece(piece: Tensor | Number, x: Tensor, axis: int) -> Tensor:
     """Return the tensor to join to an end of `x` along an axis. A single number is repeated along the other axes."""
-    if isinstance(part, (bool, int, float, complex)):
-        return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), part, dtype=x.dtype)
-    found = asarray(part)
-    if found.ndim == 0:
+    if isinstance(piece, (bool, int, float, complex)):
+        return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), piece, dtype=x.dtype)
+    tensor = asarray(piece)
+    if tensor.ndim == 0:
         raise ShapeError(f"diff: a 0-d tensor cannot be put at an end of shape {x.shape}; give its item(), or a tensor")
-    return found
+    return tensor

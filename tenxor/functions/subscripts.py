@@ -35,145 +35,148 @@ def parse(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
 
     Raise ArgumentError for invalid subscripts, and ShapeError for shapes that do not fit.
     """
-    says = f"einsum: {subscripts!r}"
+    prefix = f"einsum: {subscripts!r}"
     inputs, arrow, output = subscripts.replace(" ", "").partition("->")
     if "->" in output:
-        raise ArgumentError(f"{says} has more than one '->'; write the operands' subscripts, '->', and the result's")
-    terms = [_letters(says, term) for term in inputs.split(",")]
+        raise ArgumentError(f"{prefix} has more than one '->'; write the operands' subscripts, '->', and the result's")
+    terms = [_letters(prefix, term) for term in inputs.split(",")]
     if len(terms) != len(shapes):
-        given = (
+        shapes_text = (
             f", of shape{'s' * (len(shapes) > 1)} {', '.join(map(str, shapes))}; give one for each" if shapes else ""
         )
         may_be_list = [len(terms)] == [shape[0] for shape in shapes if shape]
-        unpacked = "; write tx.einsum(subscripts, *operands) for a list of them" if may_be_list else ""
+        hint = "; write tx.einsum(subscripts, *operands) for a list of them" if may_be_list else ""
         raise ArgumentError(
-            f"{says} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {len(shapes)} given{given or '; give it after them'}{unpacked}"
+            f"{prefix} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {len(shapes)} given"
+            f"{shapes_text or '; give it after them'}{hint}"
         )
-    operands = tuple([_labels(says, k, term, shape) for k, (term, shape) in enumerate(zip(terms, shapes, strict=True))])
-    sizes = _sizes(says, operands, shapes)
-    rest = tuple(range(min([c for c in sizes if isinstance(c, int)], default=0), 0))
-    result = _result(says, _letters(says, output), sizes, rest) if arrow else _implicit(terms, rest)
+    operands = tuple([_labels(prefix, k, term, shape) for k, (term, shape) in enumerate(zip(terms, shapes, strict=True))])
+    sizes = _sizes(prefix, operands, shapes)
+    ellipsis_labels = tuple(range(min([c for c in sizes if isinstance(c, int)], default=0), 0))
+    result = (
+        _explicit_result(prefix, _letters(prefix, output), sizes, ellipsis_labels) if arrow else _implicit_result(terms, ellipsis_labels)
+    )
     return Subscripts(operands, result, sizes)
 
 
-def _letters(says: str, term: str) -> list[str]:
-    """Split one operand's subscripts into letters and at most one ellipsis. `says` begins the error for anything else."""
-    before, dots, after = term.partition(ELLIPSIS)
-    for letter in before + after:
+def _letters(prefix: str, term: str) -> list[str]:
+    """Split one operand's subscripts into letters and at most one ellipsis. `prefix` begins the error for anything else."""
+    letters_before, dots, letters_after = term.partition(ELLIPSIS)
+    for letter in letters_before + letters_after:
         if letter == ".":
             raise ArgumentError(
-                f"{says} has a '.' in {term!r} that belongs to no ellipsis; each has three, and there is one"
+                f"{prefix} has a '.' in {term!r} that belongs to no ellipsis; each has three, and there is one"
             )
         if letter not in ascii_letters:
             raise ArgumentError(
-                f"{says} has {letter!r} in {term!r}; subscripts are letters from a to z and A to Z, and '...'"
+                f"{prefix} has {letter!r} in {term!r}; subscripts are letters from a to z and A to Z, and '...'"
             )
-    return [*before, *([ELLIPSIS] if dots else []), *after]
+    return [*letters_before, *([ELLIPSIS] if dots else []), *letters_after]
 
 
-def _labels(says: str, k: int, term: list[str], shape: Shape) -> Labels:
+def _labels(prefix: str, k: int, term: list[str], shape: Shape) -> Labels:
     """Return the label of each axis of operand `k`."""
-    more = len(shape) - len(term)
+    extra_axes = len(shape) - len(term)
     if ELLIPSIS not in term:
-        if more:
+        if extra_axes:
             raise ShapeError(
-                f"{says} names {len(term)} axes of operand {k}, which has shape {shape} and {len(shape)}"
-                + ("; '...' stands for the others" if more > 0 else "")
+                f"{prefix} names {len(term)} axes of operand {k}, which has shape {shape} and {len(shape)}"
+                + ("; '...' stands for the others" if extra_axes > 0 else "")
             )
         return tuple(term)
-    if more < -1:
-        raise ShapeError(f"{says} names {len(term) - 1} axes of operand {k} and '...', which has only shape {shape}")
-    place = term.index(ELLIPSIS)
-    return (*term[:place], *range(-more - 1, 0), *term[place + 1 :])
+    if extra_axes < -1:
+        raise ShapeError(f"{prefix} names {len(term) - 1} axes of operand {k} and '...', which has only shape {shape}")
+    position = term.index(ELLIPSIS)
+    return (*term[:position], *range(-extra_axes - 1, 0), *term[position + 1 :])
 
 
-def _sizes(says: str, operands: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Label, int]:
+def _sizes(prefix: str, operands: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Label, int]:
     """Return the size of each label, broadcast: a size of 1 gives way to any other size."""
     sizes: dict[Label, int] = {}
-    first: dict[Label, int] = {}  # the operand with the size in `sizes`
+    operand_of: dict[Label, int] = {}  # the operand with the size in `sizes`
     for k, (labels, shape) in enumerate(zip(operands, shapes, strict=True)):
-        own: dict[Label, int] = {}
+        operand_sizes: dict[Label, int] = {}
         for label, size in zip(labels, shape, strict=True):
-            if own.setdefault(label, size) != size:
+            if operand_sizes.setdefault(label, size) != size:
                 raise ShapeError(
-                    f"{says} takes the diagonal of {label!r} in operand {k} of shape {shape}, where it has sizes {own[label]}"
+                    f"{prefix} takes the diagonal of {label!r} in operand {k} of shape {shape}, where it has sizes {operand_sizes[label]}"
                     f" and {size}; they must be equal"
                 )
-        for label, size in own.items():
+        for label, size in operand_sizes.items():
             if sizes.get(label, 1) == 1:
-                sizes[label], first[label] = size, k
+                sizes[label], operand_of[label] = size, k
             elif size not in (1, sizes[label]):
                 name = repr(label) if isinstance(label, str) else f"axis {label} of '...'"
-                j = first[label]
+                j = operand_of[label]
                 raise ShapeError(
-                    f"{says} walks operands of shapes {', '.join(map(str, shapes))} together: {name} has size {sizes[label]} in"
+                    f"{prefix} walks operands of shapes {', '.join(map(str, shapes))} together: {name} has size {sizes[label]} in"
                     f" operand {j} of shape {shapes[j]} and {size} in operand {k} of shape {shape}; sizes must be equal or 1"
                 )
     return sizes
 
 
-def _result(says: str, term: list[str], sizes: dict[Label, int], rest: Labels) -> Labels:
-    """Return the labels of an explicit result. `rest` are the labels of the ellipsis."""
+def _explicit_result(prefix: str, term: list[str], sizes: dict[Label, int], ellipsis_labels: Labels) -> Labels:
+    """Return the labels of an explicit result. `ellipsis_labels` replace its ellipsis."""
     for letter in term:
         if term.count(letter) > 1:
             raise ArgumentError(
-                f"{says} names {letter!r} twice in the result; each of its axes needs a letter of its own"
+                f"{prefix} names {letter!r} twice in the result; each of its axes needs a letter of its own"
             )
         if letter != ELLIPSIS and letter not in sizes:
-            raise ArgumentError(f"{says} names {letter!r} in the result, which no operand has")
+            raise ArgumentError(f"{prefix} names {letter!r} in the result, which no operand has")
     if ELLIPSIS in term:
-        place = term.index(ELLIPSIS)
-        return (*term[:place], *rest, *term[place + 1 :])
-    if rest:
+        position = term.index(ELLIPSIS)
+        return (*term[:position], *ellipsis_labels, *term[position + 1 :])
+    if ellipsis_labels:
         raise ArgumentError(
-            f"{says} has '...' in its operands, which stands for {len(rest)} axes there, but not in the result; write it there"
+            f"{prefix} has '...' in its operands, which stands for {len(ellipsis_labels)} axes there, but not in the result; write it there"
             " too, or name the axes to sum over"
         )
     return tuple(term)
 
 
-def _implicit(terms: Sequence[list[str]], rest: Labels) -> Labels:
+def _implicit_result(terms: Sequence[list[str]], ellipsis_labels: Labels) -> Labels:
     """Return the labels of an implicit result: those of the ellipsis, then letters that occur once, in alphabetical order."""
-    every = [letter for term in terms for letter in term if letter != ELLIPSIS]
-    return (*rest, *sorted(letter for letter in every if every.count(letter) == 1))
+    letters = [letter for term in terms for letter in term if letter != ELLIPSIS]
+    return (*ellipsis_labels, *sorted(letter for letter in letters if letters.count(letter) == 1))
 
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     """Return subscripts and operands from the form `a, [0, 1], b, [1, 2], [0, 2]`, where axes are integers below 52, or Ellipsis."""
-    pairs, last = len(arguments) // 2, len(arguments) % 2
-    terms = [_numbers(k, arguments[2 * k + 1]) for k in range(pairs)]
+    pairs, has_result = len(arguments) // 2, len(arguments) % 2
+    terms = [_letters_for_numbers(k, arguments[2 * k + 1]) for k in range(pairs)]
     if not pairs:
         raise ArgumentError(
             "einsum: give subscripts like 'ij,jk->ik' and the operands, or each operand and its axes' numbers"
         )
     inputs = ",".join(terms)
-    return inputs + ("->" + _numbers(-1, arguments[-1]) if last else ""), tuple(arguments[: 2 * pairs : 2])
+    return inputs + ("->" + _letters_for_numbers(-1, arguments[-1]) if has_result else ""), tuple(arguments[: 2 * pairs : 2])
 
 
-def _numbers(k: int, numbers: Any) -> str:
+def _letters_for_numbers(k: int, numbers: Any) -> str:
     """Return the letters for axes numbered by integers, of operand `k`, or of the result for -1. Raise ArgumentError."""
-    whose = f"operand {k}" if k >= 0 else "the result"
+    owner = f"operand {k}" if k >= 0 else "the result"
     if isinstance(numbers, range) or (hasattr(numbers, "tolist") and getattr(numbers, "ndim", 0) == 1):
         numbers = list(numbers)
     if not isinstance(numbers, (list, tuple)):
-        given = f"a {type(numbers).__name__} of shape {numbers.shape}" if hasattr(numbers, "shape") else repr(numbers)
+        argument_text = f"a {type(numbers).__name__} of shape {numbers.shape}" if hasattr(numbers, "shape") else repr(numbers)
         raise ArgumentError(
-            f"einsum: the axes of {whose} are numbered by a list like [0, 1], not {given}; or give subscripts like 'ij,jk->ik'"
+            f"einsum: the axes of {owner} are numbered by a list like [0, 1], not {argument_text}; or give subscripts like 'ij,jk->ik'"
             " before the operands"
         )
-    found = ""
+    letters = ""
     for number in numbers:
         if number is Ellipsis:
-            found += ELLIPSIS
+            letters += ELLIPSIS
         elif str(getattr(number, "dtype", "int")).lstrip("u")[:3] != "int":
             raise ArgumentError(
-                f"einsum: the axes of {whose} are integers like [0, 1], not of {number.dtype}; or give subscripts like 'ij,jk->ik' before"
+                f"einsum: the axes of {owner} are integers like [0, 1], not of {number.dtype}; or give subscripts like 'ij,jk->ik' before"
                 " the operands"
             )
         elif not hasattr(number, "__index__") or not 0 <= number.__index__() < len(LETTERS):
             raise ArgumentError(
-                f"einsum: {number!r} in {numbers!r} numbers no axis of {whose}; give integers from 0 to {len(LETTERS) - 1}, or ..."
+                f"einsum: {number!r} in {numbers!r} numbers no axis of {owner}; give integers from 0 to {len(LETTERS) - 1}, or ..."
             )
         else:
-            found += LETTERS[number]
-    return found
+            letters += LETTERS[number]
+    return letters

@@ -20,9 +20,9 @@ def become(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if system != "from folders":
         monkeypatch.setattr(folders, "FROM_FOLDERS", False)
     if system == "paths, no flags":
-        monkeypatch.setattr(folders, "_READ", os.O_RDONLY)
-        monkeypatch.setattr(folders, "_WRITE", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        monkeypatch.setattr(folders, "_TIMES_OF_LINKS", False)
+        monkeypatch.setattr(folders, "_READ_FLAGS", os.O_RDONLY)
+        monkeypatch.setattr(folders, "_WRITE_FLAGS", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        monkeypatch.setattr(folders, "_CAN_TOUCH_LINKS", False)
 
 
 @contextmanager

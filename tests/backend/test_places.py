@@ -187,12 +187,12 @@ def test_where_threads_cannot_be_placed_they_are_left_alone(lacking: str, monkey
     moved = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda *given: moved.append(given), raising=False)
     if lacking == "nobody says where":
-        monkeypatch.setattr(system, "_asked_here", lambda: system._nowhere)
+        monkeypatch.setattr(system, "_current_cpu_getter", lambda: system._unknown_cpu)
     elif lacking == "nobody may be moved":
         monkeypatch.setattr(os, "sched_setaffinity", lambda *given: Path("/no/such/file").stat())
     place = frozenset({0} if lacking == "one CPU" else {0, 1, 2})
     if lacking == "one CPU":
-        monkeypatch.setattr(system, "_asked_here", lambda: lambda: 0)
+        monkeypatch.setattr(system, "_current_cpu_getter", lambda: lambda: 0)
     system.place_apart([1234567], place)
     assert not moved
 

@@ -71,8 +71,8 @@ def as_of_many(monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any], x: t
     with monkeypatch.context() as m:
         m.setattr(hosted, "FEW", 0)
         m.setattr(quantiles, "FEW", 0)
-        m.setattr(quantiles, "PARTED", 0)
-        m.setattr(sorting, "LISTED", 0)
+        m.setattr(quantiles, "MAX_PARTITION_ELEMENTS", 0)
+        m.setattr(sorting, "MAX_LEXSORT_ELEMENTS", 0)
         with shortcut.aside():
             return outcome(call, x)
 

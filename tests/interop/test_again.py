@@ -69,9 +69,9 @@ def agree(found: Any, expected: Any) -> None:
 def test_a_function_that_is_called_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = FUNCTIONS[name], tx.asarray(A)
     expected = call(A)
-    for_numpy._ways.clear()
+    for_numpy._dispatches.clear()
     agree(call(x), expected)
-    monkeypatch.setattr(for_numpy, "_called", None)
+    monkeypatch.setattr(for_numpy, "_call_ours", None)
     for other in (x, tx.asarray(A)):
         agree(call(other), expected)
 
@@ -92,7 +92,7 @@ def test_what_depends_on_values_is_found_out_each_time() -> None:
         agree(np.concatenate(given), np.concatenate([A, A]))
     agree(np.sort(x, axis=0, order=None), np.sort(A, axis=0))
     agree(np.sort(x, axis=0, stable=None), np.sort(A, axis=0))
-    assert not [key for key in for_numpy._ways if {"order", "stable"}.intersection(key)]
+    assert not [key for key in for_numpy._dispatches if {"order", "stable"}.intersection(key)]
 
 
 @pytest.mark.parametrize("name", UFUNCS)

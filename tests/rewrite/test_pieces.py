@@ -25,7 +25,7 @@ N = 12
 def small(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Little is put in pieces, too, and rolled when it is wanted."""
     monkeypatch.setattr(pieces, "LEAST", 1)
-    monkeypatch.setattr(joining, "LAZY", 1)
+    monkeypatch.setattr(joining, "LAZY_ROLL_BYTES", 1)
     forget()
     yield
     forget()

@@ -91,7 +91,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "embedding": (("indices", "x"), ("x", "x")),
     "leaky_relu": (("x",), ("x", 0.5), ("x", -0.0)),
     "elu": (("x",), ("x", 0.5)),
-    "_attended": (("x", "other", "same"), ("x", "x", "x"), ("x", "other", "same", "mask"), ("x", "row", "x")),
+    "_attend": (("x", "other", "same"), ("x", "x", "x"), ("x", "other", "same", "mask"), ("x", "row", "x")),
     **{f"conv{n}d": ((IMAGE[(..., *[0] * (2 - n))], KERNEL[(..., *[0] * (2 - n))]), ("x", "x")) for n in (1, 2)},
     **{f"conv_transpose{n}d": ((IMAGE[(..., *[0] * (2 - n))], KERNEL[(..., *[0] * (2 - n))]),) for n in (1, 2)},
     **{f"{name}_pool2d": ((IMAGE, 2), (IMAGE, 2, {"stride": 1}), (IMAGE, 9)) for name in ("max", "avg")},
@@ -141,7 +141,7 @@ def operands(dtype: Any) -> dict[str, Any]:
 def functions() -> dict[str, Callable[..., Any]]:
     """All functions of which is remembered what they make."""
     public = [getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]
-    found = [contraction._einsum, attention._attended_again, *public]
+    found = [contraction._einsum, attention._attend_recorded, *public]
     functions = [f for f in found if hasattr(f, "__code__")]
     named: dict[str, Callable[..., Any]] = {}
     for f in functions:

@@ -267,7 +267,7 @@ def test_large_pieces_that_are_moved_by_one_thread_are_copied_at_once(count: int
 
 def test_what_is_large_is_copied_at_once_by_the_only_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of some megabytes it is known how, too; while somebody computes it is left to Python, who waits."""
-    monkeypatch.setattr(joining, "_concatenated", counted := Counted(joining._concatenated))
+    monkeypatch.setattr(joining, "_concat", counted := Counted(joining._concat))
     before = tx.num_threads()
     tx.set_num_threads(1)
     try:

@@ -229,7 +229,7 @@ def test_counts_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> Non
     for n in range(34, 60):
         counted(n)
         counted(n, n)
-    of_python = (counting, "_bincount"), (sets, "_all_of_few"), (sets, "at_once")
+    of_python = (counting, "_bincount"), (sets, "_unique_all_small"), (sets, "at_once")
     by_python = [in_python(monkeypatch, where, name) for where, name in of_python]
     for n in SEVERAL:
         counted(n)
@@ -248,7 +248,7 @@ def test_matrices_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> N
 
     for n in range(34, 60):
         solved(n)
-    by_python = in_python(monkeypatch, hosted, "_of_many")
+    by_python = in_python(monkeypatch, hosted, "_large_direct_call")
     for n in (60, 61, 62, 57):
         solved(n)
     assert not by_python

@@ -273,7 +273,7 @@ def test_a_frame_for_which_there_is_no_memory_is_left_to_python() -> None:
 @pytest.mark.parametrize("dtype", ["d", "f", "h"])
 @pytest.mark.parametrize("shape", [(1024, 64), (64, 1024), (16, 64, 64)])
 def test_graph_whose_plan_overwrites_its_own_buffer_is_computed(dtype: str, shape: tuple[int, ...]) -> None:
-    count = joining.LAZY // np.dtype(dtype).itemsize // math.prod(shape[1:])  # the least that is rolled when its values are needed
+    count = joining.LAZY_ROLL_BYTES // np.dtype(dtype).itemsize // math.prod(shape[1:])  # the least size that is rolled lazily
     array = (np.random.default_rng(0).random((count, *shape[1:])) * 100).astype(dtype)
     for axis in range(array.ndim):
         rolled, expected = tx.roll(tx.asarray(array), 3, axis=axis), np.roll(array, 3, axis=axis)
