@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
-	@echo "make quick             some tests of every room, in about a minute"
+	@echo "make quick             some tests of every package, in about a minute"
 	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
 	@echo "make test-interpreter  the tests of values, computed without a compiler"
 	@echo "make test-as-installed  tests of values with what a wheel ships, and plans from the disk: made, then found"
@@ -42,7 +42,7 @@ help:
 demo: $(RUN)
 	$(PY) -m tenxor
 
-# Tests that take little time for what they look at, some of every room: whether something fundamental broke.
+# Tests that take little time for what they look at, some of every package: whether something fundamental broke.
 QUICK := $(addprefix tests/,test_architecture.py test_behaviours.py test_creation.py test_dtypes.py test_errata.py \
     test_errors.py test_keywords.py test_knn.py test_plans.py fuzz/test_aliasing.py \
     $(addprefix layout/test_,coords.py diophantine.py explain.py indexing.py layout.py table.py) \
@@ -60,8 +60,9 @@ quick: $(TEST)
 
 test: $(TEST)
 	$(PY) -m ruff check .
-	$(PY) -m mypy
-	$(PY) -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	$(PY) -m mypy > $(VENV)/mypy.txt & types=$$!; \
+	$(PY) -m pytest --numprocesses auto --dist worksteal $(ARGS); tests=$$?; \
+	wait $$types || { cat $(VENV)/mypy.txt; exit 1; }; exit $$tests
 	TENXOR_SHORT_WAY=0 $(PY) -m pytest --numprocesses auto --dist worksteal -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py
 
 test-interpreter: $(TEST)
