@@ -53,7 +53,7 @@ def follows(recipe: Recipe) -> bool:
 def rule_of(recipe: Recipe) -> Rule:
     """Return the rule for a recipe's operation: the rule of its kind, or the operation's own. Raise DerivativeError if no rule exists."""
     op: Any = recipe.op
-    found: Rule | None = _of_kind(op) or getattr(op, "rule", None)
-    if found is None:
+    rule: Rule | None = _of_kind(op) or getattr(op, "rule", None)
+    if rule is None:
         raise DerivativeError(f"{op}: has no derivative; compute it on x.detach() if none is meant")
-    return found
+    return rule

@@ -61,22 +61,22 @@ def revalue(storage: Storage, node: Node) -> None:
     """Replace the content of a storage that requires a gradient, keeping the leaf. `node` is new, without further references, and has the
     size and dtype of the old content.
     """
-    its = ref(storage)
-    node.past = _leaves[its]()
+    key = ref(storage)
+    node.past = _leaves[key]()
     put_unwatched(storage, node)
     if _held:
-        _held.pop(its, None)
+        _held.pop(key, None)
 
 
 def watch(storage: Storage) -> None:
     """Make a storage require a gradient, with respect to the present content. Do nothing if the content is computed from a leaf."""
-    before = leaf_of(storage)
-    if before is not None and storage.node.past is not None:
+    old_leaf = leaf_of(storage)
+    if old_leaf is not None and storage.node.past is not None:
         return
     node, past = leaf(storage.node)
     if past.sources:  # The content is computed from a leaf, so the storage already has a gradient.
         return
-    past.watch = Watch(kept=True) if before is None else before.watch
+    past.watch = Watch(kept=True) if old_leaf is None else old_leaf.watch
     put_unwatched(storage, node)
     _leaves[ref(storage, _leaves.pop)] = ref(past)
     _held.pop(ref(storage), None)
@@ -93,8 +93,8 @@ def unwatch(storage: Storage) -> None:
 
 def leaf_of(storage: Storage) -> Past | None:
     """Return the leaf of a storage that requires a gradient, or None."""
-    found = _leaves.get(ref(storage))
-    return None if found is None else found()
+    reference = _leaves.get(ref(storage))
+    return None if reference is None else reference()
 
 
 def retain(storage: Storage, watch: Watch) -> None:
@@ -115,17 +115,17 @@ def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
     """
     past = leaf_of(storage)
     retained = _retained.get(ref(storage)) if past is None else None
-    return _its_watch(past or past_of(storage.node), make) if retained is None else retained
+    return _watch_of_past(past or past_of(storage.node), make) if retained is None else retained
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
     """Return the watch of the leaf of a storage, or of the content without a leaf; None if no watch exists. With `make`, a missing watch is
     created.
     """
-    return _its_watch(leaf_of(storage) or past_of(storage.node), make)
+    return _watch_of_past(leaf_of(storage) or past_of(storage.node), make)
 
 
-def _its_watch(past: Past | None, make: bool) -> Watch | None:
+def _watch_of_past(past: Past | None, make: bool) -> Watch | None:
     """Return the watch of a tape node, or None. With `make`, a missing watch is created."""
     if past is not None and past.watch is None and make:
         past.watch = Watch(kept=False)

@@ -84,13 +84,13 @@ def test_of_a_batch(name: str) -> None:
 def behind(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Few members stay side by side, too; and whether they did."""
     went: list[bool] = []
-    asked = batching._goes_behind
+    asked = batching._can_batch_last
 
     def noted(*args: Any) -> bool:
         went.append(asked(*args))
         return went[-1]
 
-    monkeypatch.setattr(batching, "_goes_behind", noted)
+    monkeypatch.setattr(batching, "_can_batch_last", noted)
     monkeypatch.setattr(vectorizing, "BEHIND", 2)
     return went
 

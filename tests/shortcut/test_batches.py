@@ -75,7 +75,7 @@ def test_it_is_the_same_as_one_by_one_and_as_pythons(monkeypatch: pytest.MonkeyP
         assert (words is not None) == follows
         if words is not None:
             outline = batching._Outline(order, roots, batches, size, behind)
-            assert [id(x) for x in more] == [id(x) for x in outline.given[len(batches) :]]
+            assert [id(x) for x in more] == [id(x) for x in outline.inputs[len(batches) :]]
             own_of[size, words].add(outline.key)
             keys_of[outline.key].add((size, words))
         asked.append(follows)
