@@ -72,23 +72,25 @@ def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
 
 def _attend_unrecorded(op: Attention, operands: Sequence[Seen]) -> Seen:
     """Return attention computed by ordinary operations."""
-    return _product(_weights(op, operands[0], operands[1], operands[3:]), operands[2])
+    return _matmul(_compute_weights(op, operands[0], operands[1], operands[3:]), operands[2])
 
 
-def _weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first_query: int = 0) -> Seen:
+def _compute_weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first_query: int = 0) -> Seen:
     """Return the weights of the keys for each query. `first_query` is the position of the first query among all queries, for the causal
     mask.
     """
     *batch, length = q.shape[:-1]
     count = k.shape[-2]
     shape = (*batch, length, count)
-    scores = computed(_MULTIPLY, [_product(q, _transpose(k)), Scalar(op.scale, q.dtype)])
+    scores = computed(_MULTIPLY, [_matmul(q, _transpose(k)), Scalar(op.scale, q.dtype)])
     nothing = Scalar(-inf, q.dtype)
     for mask_view in mask:
         scores = added(scores, mask_view) if mask_view.dtype.is_float else computed(_WHERE, [mask_view, scores, nothing])
     if op.is_causal:
         steps, rows = (Seen(Node.of(POSITION, (n,), int64)) for n in (count, first_query + length))
-        earlier = computed(_LESS_EQUAL, [steps.along((0,), (length,)), _cut(rows, (slice(first_query, None),)).along((1,), (count,))])
+        earlier = computed(
+            _LESS_EQUAL, [steps.along((0,), (length,)), _index_view(rows, (slice(first_query, None),)).along((1,), (count,))]
+        )
         scores = computed(_WHERE_SEEN, [earlier.along(range(len(batch)), batch), scores, nothing])
 
     def to_all_keys(x: Seen) -> Seen:
@@ -115,42 +117,42 @@ def _transpose(x: Seen) -> Seen:
     return x.moved(lambda layout: layout.permute((*range(last_axis - 1), last_axis, last_axis - 1)))
 
 
-def _cut(x: Seen, key: tuple[slice, ...]) -> Seen:
+def _index_view(x: Seen, key: tuple[slice, ...]) -> Seen:
     return x.moved(lambda layout: layout.index(key))
 
 
-def _pairs(x: Seen, y: Seen) -> Term:
+def _pair_products(x: Seen, y: Seen) -> Term:
     """Return the products of rows (..., n, k) with columns (..., k, m), without the sum over k: (..., n, m, k)."""
     n, m, axis = x.shape[-2], y.shape[-1], len(x.shape) - 2
     operands = [x.along((axis + 1,), (m,)), _transpose(y).along((axis,), (n,))]
     return Term(_MULTIPLY, operands, operands[0].shape, x.dtype)
 
 
-def _product(x: Seen, y: Seen) -> Seen:
-    return _pairs(x, y).summed(len(x.shape))
+def _matmul(x: Seen, y: Seen) -> Seen:
+    return _pair_products(x, y).summed(len(x.shape))
 
 
 # --- the rule ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(1 << 8)
-def _blocks_of(recipe: Recipe) -> tuple[Cut, ...]:
+def _split_blocks(recipe: Recipe) -> tuple[Cut, ...]:
     """Return the blocks of queries, sorted by the number of visible keys, largest first. So the first block stores a cotangent for every
     key, and later blocks add to it.
     """
-    (*batch_shape, length, _), (*_, steps, _) = _shapes(recipe)[:2]
+    (*batch_shape, length, _), (*_, steps, _) = _operand_shapes(recipe)[:2]
     op: Attention = recipe.op  # type: ignore[assignment]
     blocks = list(cuts(batch_shape, length, steps, recipe.dtype.itemsize, 0 if op.is_causal else None, BLOCK_BYTES, MIN_BLOCK_QUERIES))
     return tuple(sorted(blocks, key=lambda cut: -cut.steps))
 
 
-def _shapes(recipe: Recipe) -> list[Shape]:
+def _operand_shapes(recipe: Recipe) -> list[Shape]:
     return [form.layout.shape for form in recipe.forms if form is not None]
 
 
 def has_many_blocks(recipe: Recipe) -> bool:
     """Return whether the backward pass computes block by block instead of staying lazy."""
-    return len(_blocks_of(recipe)) >= MIN_IMMEDIATE_BLOCKS
+    return len(_split_blocks(recipe)) >= MIN_IMMEDIATE_BLOCKS
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
@@ -162,11 +164,11 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
     traced.
     """
     if not has_many_blocks(past.recipe) or g.node.traced:
-        for cut in _blocks_of(past.recipe):
+        for cut in _split_blocks(past.recipe):
             yield from _pull_block(past, g, wanted, cut)
         return
     so_far: dict[int, list[Part]] = {k: [] for k in wanted}
-    for cut in _blocks_of(past.recipe):
+    for cut in _split_blocks(past.recipe):
         for k, cotangent in _pull_block(past, g, wanted, cut):
             so_far[k].append(cotangent)
         for k, cotangents in so_far.items():
@@ -180,10 +182,10 @@ def _pull_block(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulle
     """Yield the contributions of a block of queries to the cotangents."""
     op: Attention = past.recipe.op  # type: ignore[assignment]
     rows, steps = (*cut.before, cut.rows), (*cut.before, slice(0, cut.steps))
-    q, g = _cut(value_of(past, 0), rows), _cut(g, rows)
-    k, v = _cut(value_of(past, 1), steps), _cut(value_of(past, 2), steps)
-    mask = [_cut(value_of(past, n), (*rows, slice(0, cut.steps))) for n in range(3, len(past.sources))]
-    weights = _weights(op, q, k, mask, cut.rows.start)
+    q, g = _index_view(value_of(past, 0), rows), _index_view(g, rows)
+    k, v = _index_view(value_of(past, 1), steps), _index_view(value_of(past, 2), steps)
+    mask = [_index_view(value_of(past, n), (*rows, slice(0, cut.steps))) for n in range(3, len(past.sources))]
+    weights = _compute_weights(op, q, k, mask, cut.rows.start)
 
     def cotangent_of(source: int, x: Seen, term: Term, axis: int) -> tuple[int, Part]:
         return source, adjoint(x.along((axis,), (term.shape[axis],)).layout, term, size_of(past, source))
@@ -192,7 +194,7 @@ def _pull_block(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulle
     if 2 in wanted:
         yield cotangent_of(2, v, _scale_vectors(weights, g), row)
     if 0 in wanted or 1 in wanted:
-        by_scores = computed(_MULTIPLY, [_softmax_derivative(weights, _product(g, _transpose(v))), Scalar(op.scale, g.dtype)])
+        by_scores = computed(_MULTIPLY, [_softmax_derivative(weights, _matmul(g, _transpose(v))), Scalar(op.scale, g.dtype)])
         if 0 in wanted:
             yield cotangent_of(0, q, _scale_vectors(by_scores, k, of_steps=True), step)
         if 1 in wanted:
@@ -219,18 +221,18 @@ def _scale_vectors(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Ter
 def _push(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
     op: Attention = past.recipe.op  # type: ignore[assignment]
     q, k, v = (value_of(past, n) for n in range(3))
-    weights = _weights(op, q, k, [value_of(past, n) for n in range(3, len(past.sources))])
+    weights = _compute_weights(op, q, k, [value_of(past, n) for n in range(3, len(past.sources))])
     moved = {n: read(past, n, x) for n, x in source_tangents.items()}
     scores, results = list[Seen](), list[Seen]()
     if 0 in moved:
-        scores.append(_product(moved[0], _transpose(k)))
+        scores.append(_matmul(moved[0], _transpose(k)))
     if 1 in moved:
-        scores.append(_product(q, _transpose(moved[1])))
+        scores.append(_matmul(q, _transpose(moved[1])))
     if scores:
         by_scores = computed(_MULTIPLY, [reduce(added, scores), Scalar(op.scale, q.dtype)])
-        results.append(_product(_softmax_derivative(weights, by_scores), v))
+        results.append(_matmul(_softmax_derivative(weights, by_scores), v))
     if 2 in moved:
-        results.append(_product(weights, moved[2]))
+        results.append(_matmul(weights, moved[2]))
     return reduce(added, results) if results else None
 
 

@@ -53,9 +53,9 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, batc
         extra_inputs: list[Node | Scalar] = []
         words = None if watchers else short.batched(list(roots), list(batches), extra_inputs)
         if words is not None:
-            make = lambda placeholders: _Outline(_order(roots, batches)[0], roots, batches, size, batch_last).compute(placeholders)  # noqa: E731
+            make = lambda placeholders: _Outline(_order_nodes(roots, batches)[0], roots, batches, size, batch_last).compute(placeholders)  # noqa: E731
             return _replay_batch((size, batch_last, words), [*batches.values(), *extra_inputs], make, len(roots))
-    order, follows = _order(roots, batches)
+    order, follows = _order_nodes(roots, batches)
     if not follows or watchers:
         batches_first = {member: _move_batch_first(member, batch, size) for member, batch in batches.items()} if batch_last else batches
         return _batch_one_by_one(order, roots, batches_first, size)
@@ -120,7 +120,7 @@ class _Outline:
         if self.batch_last and not batch_last:
             batch_of = {member: _move_batch_first(member, batch, self.size) for member, batch in batch_of.items()}
         for node in self.order:
-            batch_of[node] = _batch(node, batch_of, self.size, instead, batch_last)
+            batch_of[node] = _batch_node(node, batch_of, self.size, instead, batch_last)
         results = []
         for k, root in self.roots:
             layout = Layout.contiguous(root.shape)
@@ -183,7 +183,7 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # results of operations outside kernels
     steps: dict[Past, Past] = {}  # maps the tape node of a function with a rule of its own to the tape node of the batch
     for node in order:
-        step = _step_of(node)
+        step = _find_step(node)
         if node in batch_of or not any([source in batch_of for source in (*node.sources, *(step.sources if step else ()))]):
             continue  # a node that does not depend on the placeholders is common to the batch
         # A node recorded on the tape inside the function is recorded here, whatever the setting at the call of `vmap`. A node computed
@@ -192,13 +192,13 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
         with untracked() if constant else tracked() if tracking.get() is False else nullcontext():
             op = node.op
             batch = batch_of[node] = (
-                _batch_hosted(node, op, batch_of, size, computed) if isinstance(op, Hosted) else _batch(node, batch_of, size, copies)
+                _batch_hosted(node, op, batch_of, size, computed) if isinstance(op, Hosted) else _batch_node(node, batch_of, size, copies)
             )
             for look in watchers:
                 look(batch, like=node)
         if step is not None:
             if step not in steps:
-                steps[step] = _step_of_batch(step, batch_of, batches, size)
+                steps[step] = _make_batch_step(step, batch_of, batches, size)
             batch_step = steps[step]
             if batch.traced or any([past_of(source) is not None for source in batch_step.sources]):
                 batch_step.traced = batch_step.traced or batch.traced  # the function may capture a traced value
@@ -206,7 +206,7 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
     return [Seen(batch_of[node], Layout.contiguous((size, *node.shape))) if node in batch_of else None for node in roots]
 
 
-def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
+def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
     """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether the
     batches follow from recipes alone.
     """
@@ -219,7 +219,7 @@ def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node]
     stack = [root for root in reversed(roots) if is_new(root)]
     while stack:
         node = stack[-1]
-        step = _step_of(node)
+        step = _find_step(node)
         missing = [s for s in (*node.sources, *(step.sources if step else ())) if is_new(s)]
         if missing:
             missing.reverse()
@@ -232,7 +232,9 @@ def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node]
     return list(order), follows
 
 
-def _batch(node: Node, batch_of: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], batch_last: bool = False) -> Node:
+def _batch_node(
+    node: Node, batch_of: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], batch_last: bool = False
+) -> Node:
     """Return a batch of a node. `batch_of` maps sources to their batches; `instead` maps the ids of unbatched sources to replacements."""
     flat = writes(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
@@ -275,14 +277,14 @@ def _batch_hosted(
     return computed[key][op.number]
 
 
-def _step_of(node: Node) -> Past | None:
+def _find_step(node: Node) -> Past | None:
     """Return the tape node of the function with `node` as a result, if the function has a rule of its own, else None."""
     past = node.past
     step = past.sources[0] if isinstance(past, Past) and past.sources else None
     return step if isinstance(step, Past) and isinstance(step.recipe.op, Called) else None
 
 
-def _step_of_batch(step: Past, batch_of: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
+def _make_batch_step(step: Past, batch_of: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
     """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP."""
     op: Any = step.recipe.op
     source_batches = {source: batch_of[source] for source in step.sources if source in batch_of}

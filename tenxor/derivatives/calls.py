@@ -56,7 +56,7 @@ class Called:
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
                 back = totals(pull(past, [Seen(node) for node, _ in inputs], list(source_tangents)), source_tangents)
-            _check_followed(name, back.values())
+            _check_recorded(name, back.values())
             leaf_cotangents = cotangents(
                 [root(x.node, x.layout, source_tangents[k]) for k, x in back.items()], [leaf_past for _, leaf_past in inputs]
             )
@@ -70,7 +70,7 @@ class Called:
         self.rule = Rule(lambda recipe, tracked: Needs((False,) * len(tracked), False), pulled, pushed)
 
 
-def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
+def _check_recorded(name: str, cotangents: Iterable[Seen]) -> None:
     """Raise DerivativeError if a cotangent is not 0 and has no tape node, so that the dependence on the results' cotangents is unknown.
     Cotangents without a tape node are computed for this, unless traced.
     """

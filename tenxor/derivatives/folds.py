@@ -147,7 +147,7 @@ def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None
     if op.reduction.name in SUMS:
         cotangents = _reverse(running_of(running("sum", g.dtype), _reverse(g)))
     else:
-        cotangents = _pull_running(op.reduction, value_of(past, 0), _states(past, result), g)
+        cotangents = _pull_running(op.reduction, value_of(past, 0), _view_states(past, result), g)
     yield 0, back(past, 0, Term.of(cotangents))
 
 
@@ -157,11 +157,11 @@ def _push_scan(past: Making, source_tangents: Tangents, result: Node | None) -> 
     shape, dtype, target = past.recipe.shape, past.recipe.dtype, past.target
     if op.reduction.name in SUMS:
         return Seen(Node.of(op, shape, dtype, (tangent.node,), (tangent.layout,), target))
-    tangents = _push_running(op.reduction, value_of(past, 0), _states(past, result), tangent)
+    tangents = _push_running(op.reduction, value_of(past, 0), _view_states(past, result), tangent)
     return stored(Seen(Node.of(EMPTY, (past.recipe.size,), dtype)), target, tangents)
 
 
-def _states(past: Making, result: Node | None) -> Seen:
+def _view_states(past: Making, result: Node | None) -> Seen:
     """Return the result of a running reduction, in the axis order of its source."""
     assert result is not None
     return Seen(result).reshaped((past.recipe.size,)).through(past.target)
@@ -182,19 +182,19 @@ def _pull_running(reduction: Reduction, x: Seen, states: Seen, g: Seen) -> Seen:
     """Return the cotangents of the elements `x` of a running reduction along the last axis, given the cotangents `g` of its `states`."""
     dtype = states.dtype
     if reduction in _recurrences.values():
-        after = _from_the_end(computed(_REAL, [x]), g)
-        return _pairs(computed(_MULTIPLY, [after, _shift(states, 0.0)]), after)
+        after = _accumulate_backward(computed(_REAL, [x]), g)
+        return _pair_up(computed(_MULTIPLY, [after, _shift(states, 0.0)]), after)
     if dtype.is_complex and reduction in (running("prod", dtype), REDUCTIONS["prod"]):
-        return computed(_MULTIPLY, [_from_the_end(_conjugate(x), g), _conjugate(_shift(states, 1.0))])
-    fold = _fold_of(reduction, x.dtype)
+        return computed(_MULTIPLY, [_accumulate_backward(_conjugate(x), g), _conjugate(_shift(states, 1.0))])
+    fold = _derive_fold(reduction, x.dtype)
     previous_states = _shift(states, fold.initial)
     slopes = _apply(fold.by_state, [previous_states, x], x.shape, dtype)  # derivative of each state by the state before
     if dtype.is_complex:
         direct, turned = _real_linear_parts(slopes, _apply(fold.by_turned, [previous_states, x], x.shape, dtype))
         after = _reverse(_solve_turned(_shift(_reverse(direct), 0.0), _shift(_reverse(turned), 0.0), _reverse(g)))
     else:
-        after = _from_the_end(slopes, g)
-    return _from_first(fold, _apply(fold.by_element, [previous_states, x, after], x.shape, x.dtype), after)
+        after = _accumulate_backward(slopes, g)
+    return _set_first_value(fold, _apply(fold.by_element, [previous_states, x, after], x.shape, x.dtype), after)
 
 
 def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) -> Seen:
@@ -205,17 +205,17 @@ def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) ->
         return _solve_recurrence(computed(_REAL, [x]), added(direct, computed(_IMAG, [tangent])))
     if dtype.is_complex and reduction in (running("prod", dtype), REDUCTIONS["prod"]):
         return _solve_recurrence(x, computed(_MULTIPLY, [tangent, _shift(states, 1.0)]))
-    fold = _fold_of(reduction, x.dtype)
+    fold = _derive_fold(reduction, x.dtype)
     previous_states = _shift(states, fold.initial)
     slopes = _apply(fold.by_state, [previous_states, x], x.shape, dtype)
-    addends = _from_first(fold, _apply(fold.of_element, [previous_states, x, tangent], x.shape, dtype), tangent)
+    addends = _set_first_value(fold, _apply(fold.of_element, [previous_states, x, tangent], x.shape, dtype), tangent)
     if not dtype.is_complex:
         return _solve_recurrence(slopes, addends)
     direct, turned = _real_linear_parts(slopes, _apply(fold.by_turned, [previous_states, x], x.shape, dtype))
     return _solve_turned(_conjugate(direct), turned, addends)
 
 
-def _from_first(fold: Fold, values: Seen, elements: Seen) -> Seen:
+def _set_first_value(fold: Fold, values: Seen, elements: Seen) -> Seen:
     """Return `values`, with the first element along the last axis taken from `elements` if the reduction's first state is the first
     element.
     """
@@ -226,10 +226,10 @@ def _from_first(fold: Fold, values: Seen, elements: Seen) -> Seen:
     return stored(values, Layout.contiguous(values.shape).index(first_key), first_value).reshaped(values.shape)
 
 
-def _real_linear_parts(of_one: Seen, of_unit: Seen) -> tuple[Seen, Seen]:
+def _real_linear_parts(value_at_1: Seen, value_at_1j: Seen) -> tuple[Seen, Seen]:
     """Return the coefficients a and b of the real-linear map `a g + b conj(g)`, given the values of the map at 1 and at 1j."""
-    turned = computed(_MULTIPLY, [of_unit, Scalar(1j, of_unit.dtype)])
-    return tuple([computed(_MULTIPLY, [computed(op, [of_one, turned]), Scalar(0.5, of_one.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
+    turned = computed(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
+    return tuple([computed(_MULTIPLY, [computed(op, [value_at_1, turned]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
 
 class Fold(NamedTuple):
@@ -249,7 +249,7 @@ class Fold(NamedTuple):
 
 
 @lru_cache(MAX_KNOWN)
-def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
+def _derive_fold(reduction: Reduction, dtype: DType) -> Fold:
     """Return the derivatives of a reduction's step. Raise DerivativeError if the state has several parts or no derivative, or is not the
     result.
     """
@@ -270,14 +270,14 @@ def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
     initial: Any = None if from_first else reduction.identity(states)[0]
     return Fold(
         None if initial is None else initial.value,
-        _operation(by_state, "slope", state.dtype),
-        _operation(by_turned, "slope", state.dtype),
-        _operation(by_element, "pullback", state.dtype),
-        _operation(None if of_element is None else cast(of_element, state.dtype), "tangent", state.dtype),
+        _to_operation(by_state, "slope", state.dtype),
+        _to_operation(by_turned, "slope", state.dtype),
+        _to_operation(by_element, "pullback", state.dtype),
+        _to_operation(None if of_element is None else cast(of_element, state.dtype), "tangent", state.dtype),
     )
 
 
-def _operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
+def _to_operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
     """Return a formula as an operation with at least one operand, to determine the shape. A constant formula gets the state as an operand.
     """
     if e is None:
@@ -293,7 +293,7 @@ def _apply(partial: Partial | None, operands: Sequence[Seen], shape: Shape, dtyp
     return computed(partial.op, [operands[k] for k in partial.reads], dtype)
 
 
-def _from_the_end(slopes: Seen, g: Seen) -> Seen:
+def _accumulate_backward(slopes: Seen, g: Seen) -> Seen:
     """Return the total cotangents of a sequence of states: y(k) = g(k) + slopes(k + 1) y(k + 1). `slopes` are the derivatives of each state
     by the state before.
     """
@@ -305,7 +305,7 @@ def _solve_recurrence(slopes: Seen, addends: Seen) -> Seen:
     dtype = slopes.dtype
     if dtype.is_complex:
         return _solve_by_doubling(slopes, addends)
-    pairs = _pairs(slopes, addends)
+    pairs = _pair_up(slopes, addends)
     return running_of(_recurrences[pairs.dtype], pairs).cast(dtype)
 
 
@@ -327,35 +327,35 @@ def _solve_turned(slopes: Seen, turned: Seen, addends: Seen) -> Seen:
     """Return y(k) = slopes(k) y(k - 1) + turned(k) conj(y(k - 1)) + addends(k), starting from 0, in log2(n) passes."""
     span, count = 1, slopes.shape[-1]
     while span < count:
-        addends = added(addends, _of_both(slopes, turned, _shift(addends, 0.0, span)))
+        addends = added(addends, _apply_both(slopes, turned, _shift(addends, 0.0, span)))
         earlier_slopes, earlier_turned = _shift(slopes, 0.0, span), _conjugate(_shift(turned, 0.0, span))
         slopes, turned = (
-            _of_both(slopes, turned, earlier_slopes, earlier_turned),
-            _of_both(slopes, turned, _conjugate(earlier_turned), _conjugate(earlier_slopes)),
+            _apply_both(slopes, turned, earlier_slopes, earlier_turned),
+            _apply_both(slopes, turned, _conjugate(earlier_turned), _conjugate(earlier_slopes)),
         )
         span *= 2
     return addends
 
 
-def _of_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = None) -> Seen:
+def _apply_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = None) -> Seen:
     """Return `slopes x + turned y`, where y is `conjugate`, or by default the conjugate of x."""
     conjugate = _conjugate(x) if conjugate is None else conjugate
     return added(computed(_MULTIPLY, [slopes, x]), computed(_MULTIPLY, [turned, conjugate]))
 
 
-def _pairs(slopes: Seen, addends: Seen) -> Seen:
+def _pair_up(slopes: Seen, addends: Seen) -> Seen:
     """Return pairs of real numbers as complex numbers, as a running reduction takes one element at a time."""
     wide = complex128 if slopes.dtype is float64 else complex64
     return computed(_pair_op(wide.part), [slopes.cast(wide.part), addends.cast(wide.part)], wide)
 
 
-def _recurrence(wide: DType) -> Reduction:
+def _make_recurrence(wide: DType) -> Reduction:
     """Return the reduction y = slope y + addend. Each element is a complex number: `slope` the real part, `addend` the imaginary part."""
     step = call("imag", Arg(1, wide)) + call("real", Arg(1, wide)) * Arg(0, wide.part)
     return reduction_in_order(step, Const(0.0, wide.part))
 
 
-_recurrences = {wide: _recurrence(wide) for wide in (complex64, complex128)}
+_recurrences = {wide: _make_recurrence(wide) for wide in (complex64, complex128)}
 
 
 @cache

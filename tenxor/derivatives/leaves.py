@@ -86,11 +86,11 @@ def own_copy(source: Node) -> Node:
     return copy
 
 
-def _needs_of(recipe: Recipe, tracked: int) -> Needs:
+def _residuals_of(recipe: Recipe, tracked: int) -> Needs:
     """Return the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on the tape."""
     if not is_smooth(recipe.dtype):
         return NOTHING
     return rule_of(recipe).needs(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))
 
 
-deriving[:] = [Deriving(_needs_of, own_copy)]
+deriving[:] = [Deriving(_residuals_of, own_copy)]

@@ -182,7 +182,7 @@ class Program:
         check for later reads.
         """
         nodes = [view.node for view in inputs]
-        read = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()
+        read_counts = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()
         moved = {k: x.layout for k, x in enumerate(inputs) if not is_plain(x.layout) or x.layout.size < x.node.size}
         for recipe, numbers, offsets, constant in self.steps:
             sources = [nodes[k] if type(k) is int else k for k in numbers]
@@ -197,9 +197,9 @@ class Program:
                 )
                 if is_copied:
                     assert type(first_source) is int
-                    sources[0] = _flat(inputs[first_source])
-                elif type(first_source) is int and read[first_source] > 1 and writes(recipe.op):
-                    sources[0] = _flat(Seen(nodes[first_source]))
+                    sources[0] = _copy_flat(inputs[first_source])
+                elif type(first_source) is int and read_counts[first_source] > 1 and writes(recipe.op):
+                    sources[0] = _copy_flat(Seen(nodes[first_source]))
                 moved_indices = [j for j, k in enumerate(numbers) if k in moved and not (is_copied and j == 0)]
                 if not moved_indices:
                     nodes.append(Node(recipe, tuple(sources), offsets))  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ class Program:
         return nodes
 
 
-def _flat(x: Seen) -> Node:
+def _copy_flat(x: Seen) -> Node:
     """Return a 1-d copy of a view, pending."""
     size = (x.layout.size,)
     return Node.of(_POSITIVE, size, x.dtype, (x.node,), (x.layout.reshape(size),))

@@ -51,11 +51,11 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
     run as one plan per iteration.
     """
     inputs = [*carries, *xs, *[Seen(node) for node in body.made.captured]]
-    beginnings = [x.flat() for x in carries]
-    realize(*[x.node for x in inputs], *beginnings)
+    initial_nodes = [x.flat() for x in carries]
+    realize(*[x.node for x in inputs], *initial_nodes)
     sources = [own(x.node) for x in inputs]
     x_locations = [Where.of(k, x.layout) for k, x in enumerate(xs, len(carries))]
-    ready = _ready_for(body, x_locations, [past_of(node) is not None for node in sources] if tracking.get() else [])
+    ready = _compile_iteration(body, x_locations, [past_of(node) is not None for node in sources] if tracking.get() else [])
     if ready is None:
         return None
     order, carry_count = np.arange(turns), len(carries)
@@ -66,16 +66,16 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
     for stand, node in zip(ready.stands[len(inputs) :], ready.panels.made(sources), strict=True):
         placed[stand.node] = Place(node.buffer, order[:1], node.recipe.nbytes)  # type: ignore[arg-type]
     slots: list[Slots] = []
-    for k, (number, begin) in enumerate(zip(ready.nexts, beginnings, strict=True)):
+    for k, (number, initial_node) in enumerate(zip(ready.nexts, initial_nodes, strict=True)):
         shape, dtype = ready.result_types[k]
         keeps_all = number in locations
-        ring = Slots.of(shape, dtype, turns, begin, every=keeps_all)
+        ring = Slots.of(shape, dtype, turns, initial_node, every=keeps_all)
         slots.append(ring)
         placed[ready.stands[k].node], placed[ready.node_of[number]] = ring.place(turns, 0), ring.place(turns, 1)
         if keeps_all:
             sources.append(data(ring.buffer, (turns + 1, *shape), dtype))
     for number, shape, dtype in ready.stacked:
-        sources.append(_stack(turns, shape, dtype))
+        sources.append(_allocate_stack(turns, shape, dtype))
         placed[ready.node_of[number]] = locations[number].place(sources[-1], order)
     sources += ready.extras
     if not ran(ready.roots, placed, turns):
@@ -85,11 +85,11 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
     if ready.back is not None:
         loop = Loop(ready, [x.layout for x in inputs], locations, turns)
         results = called("scan", results, sources, loop.pull)
-    of_stack = dict(zip(ready.sequences, results[len(ends) :], strict=True))
-    return Looped(results[: len(ends)], [Seen(of_stack[locations[number].k], locations[number].every(turns)) for number in ready.ys])
+    recorded_stacks = dict(zip(ready.sequences, results[len(ends) :], strict=True))
+    return Looped(results[: len(ends)], [Seen(recorded_stacks[locations[number].k], locations[number].every(turns)) for number in ready.ys])
 
 
-def _stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
+def _allocate_stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
     """Return a node with uninitialised memory for a value of each iteration."""
     stack_shape = (turns, *shape)
     size = Layout.contiguous(stack_shape).size
@@ -99,7 +99,7 @@ def _stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
 _ready_cache: Remembered[Ready] = Remembered(1 << 7)
 
 
-def _ready_for(body: Body, x_locations: Sequence[Where], follows: Sequence[bool]) -> Ready | None:
+def _compile_iteration(body: Body, x_locations: Sequence[Where], follows: Sequence[bool]) -> Ready | None:
     """Return the compiled form of an iteration, from the cache if an equal iteration was compiled before.
 
     `follows` says which inputs of the loop are on the tape; it is empty if no tape is recorded. Return None if a derivative is needed but
@@ -237,14 +237,14 @@ class Loop:
         """Return the cotangents of the sources `wanted`, given the cotangents of the results."""
         ready = self.ready
         ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in ready.ends]
-        ys = [None if track.result is None else self._sequence(gs[track.result], track.number) for track in ready.tracks]
+        ys = [None if track.result is None else self._sequence_cotangent(gs[track.result], track.number) for track in ready.tracks]
         if not tracking.get() and not any([g.node.traced for g in gs]):  # and the cotangents are not traced by `vmap`
-            cotangents = self._run(past.sources, ends, ys)
+            cotangents = self._run_backward(past.sources, ends, ys)
             if cotangents is not None:
                 return [(k, cotangent) for k, cotangent in cotangents if k in wanted]
         return self._unrolled(past.sources, ends, ys, wanted)
 
-    def _sequence(self, g: Seen, number: int) -> Seen | None:
+    def _sequence_cotangent(self, g: Seen, number: int) -> Seen | None:
         """Return the cotangent of an output sequence, given the cotangent `g` of the stack with the sequence. Return None for 0."""
         layout = self.locations[number].every(self.turns)
         if layout.is_contiguous() and g.layout.is_contiguous():
@@ -253,7 +253,9 @@ class Loop:
             g = g.through(layout)
         return None if _is_zero(g) else g
 
-    def _run(self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None]) -> list[tuple[int, Part]] | None:
+    def _run_backward(
+        self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None]
+    ) -> list[tuple[int, Part]] | None:
         """Run the backward pass by iteration. Return the cotangents with the indices of their sources, or None if the plan cannot be
         repeated.
 
@@ -266,32 +268,32 @@ class Loop:
         flat = [None if g is None else g.flat() for g in ends]
         ys = [g if g is None or is_affine(g.layout) else Seen(g.flat()).reshaped(g.shape) for g in ys]
         realize(*[node for node in flat if node is not None], *[g.node for g in ys if g is not None])
-        read = [self.locations[k] for k, _ in ready.read]
+        read_locations = [self.locations[k] for k, _ in ready.read]
         sums = {k: formula for k, formula in back.captured.items() if isinstance(formula, Sum)}
-        of_ys = [None if g is None else Where.of(0, g.layout) for g in ys]
+        y_locations = [None if g is None else Where.of(0, g.layout) for g in ys]
         result_types = ready.result_types
 
         def make_placeholders() -> list[Seen]:
-            placeholders = [location.stands(dtype) for location, (_, dtype) in zip(read, ready.read, strict=True)]
+            placeholders = [location.stands(dtype) for location, (_, dtype) in zip(read_locations, ready.read, strict=True)]
             placeholders += [Seen(data(NOTHING, shape, dtype)) for shape, dtype in result_types[: ready.carries]]
-            for location, (shape, dtype) in zip(of_ys, result_types[ready.carries :], strict=True):
+            for location, (shape, dtype) in zip(y_locations, result_types[ready.carries :], strict=True):
                 placeholders.append(Seen(data(NOTHING, shape, dtype)) if location is None else location.stands(dtype))
             return placeholders + [Seen(data(NOTHING, shape, dtype)) for shape, dtype in panels.program.shapes[len(placeholders) :]]
 
         placeholders, values = ready.way_back(
-            make_placeholders, tuple([None if location is None else location.layout for location in of_ys])
+            make_placeholders, tuple([None if location is None else location.layout for location in y_locations])
         )
         slots: list[Slots] = []
-        windows = [location.place(sources[location.k], order) for location in read]
-        for (shape, dtype), begin, number in zip(result_types, flat, back.carries, strict=False):
-            ring = Slots.of(shape, dtype, turns, begin, every=False)
+        windows = [location.place(sources[location.k], order) for location in read_locations]
+        for (shape, dtype), initial_node, number in zip(result_types, flat, back.carries, strict=False):
+            ring = Slots.of(shape, dtype, turns, initial_node, every=False)
             slots.append(ring)
             window = ring.place(turns, 0)
             if number is None:  # only the last iteration receives a cotangent here
                 ring.buffer.array[ring.nbytes :] = 0
                 window = window._replace(starts=np.minimum(np.arange(turns), 1) * ring.nbytes)
             windows.append(window)
-        for (shape, dtype), g, location in zip(result_types[ready.carries :], ys, of_ys, strict=True):
+        for (shape, dtype), g, location in zip(result_types[ready.carries :], ys, y_locations, strict=True):
             if g is None or location is None:
                 zero = Slots.of(shape, dtype, 0, None, every=True)
                 windows.append(Place(zero.buffer, order[-1:], zero.nbytes))
@@ -299,7 +301,7 @@ class Loop:
                 windows.append(location.place(g.node, order))
         so_far = {k: Slots.of(*back.program.shapes[formula.so_far], turns, None, every=False) for k, formula in sums.items()}
         windows += [ring.place(turns, 0) for ring in so_far.values()]
-        for node in panels.made([sources[location.k] for location in read]):
+        for node in panels.made([sources[location.k] for location in read_locations]):
             windows.append(Place(node.buffer, order[-1:], node.recipe.nbytes))  # type: ignore[arg-type]
         placed = {stand.node: window for stand, window in zip(placeholders, windows, strict=True)}
         roots: list[Node] = []
@@ -317,7 +319,7 @@ class Loop:
         for number in (*back.xs, *back.stacked):
             if number is not None and number not in stacks:
                 shape, dtype = values[panels.number(number)].shape, values[panels.number(number)].dtype
-                stacks[number] = _stack(turns, shape, dtype)
+                stacks[number] = _allocate_stack(turns, shape, dtype)
                 add_root(number, Where(0, Layout.contiguous(shape), 0, prod(shape)).place(stacks[number], order))
         if roots and not ran(roots, placed, turns):
             return None
@@ -357,8 +359,8 @@ class Loop:
     def _unrolled(
         self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None], wanted: Sequence[int]
     ) -> list[tuple[int, Part]]:
-        """Return the same cotangents as `_run`, computed by differentiable operations: run all iterations again, recording a tape, and
-        differentiate them.
+        """Return the same cotangents as `_run_backward`, computed by differentiable operations: run all iterations again, recording a tape,
+        and differentiate them.
         """
         ready, carry_count = self.ready, self.ready.carries
         captured = [Seen(sources[k]) for k in range(carry_count + ready.xs, len(self.layouts))]

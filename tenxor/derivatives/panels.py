@@ -48,9 +48,9 @@ class Panels:
                 self.of.append(panel)
         self.program = Program()
         self.program.shapes = [*program.shapes, *[(layout.shape, program.shapes[k][1]) for k, layout in self.of]]
-        self.program.steps = [step._replace(sources=tuple(map(self._source, step.sources))) for step in steps]
+        self.program.steps = [step._replace(sources=tuple(map(self._renumber_source, step.sources))) for step in steps]
 
-    def _source(self, s: int | Scalar) -> int | Scalar:
+    def _renumber_source(self, s: int | Scalar) -> int | Scalar:
         """Return a source of a rewritten step: panel `~s` for a negative number `s`, else the new number of `s`."""
         return s if type(s) is not int else self._count + ~s if s < 0 else self.number(s)
 
@@ -106,15 +106,19 @@ def _rewrite_product(product: Step, total: Step, fixed_inputs: Collection[int], 
     def split(sizes: tuple[int, ...], first: int, second: int) -> tuple[int, ...]:
         return (*sizes[:axis], first, second, *sizes[axis + 1 :])
 
-    cut = split(shape, n // PANEL_COLUMNS, PANEL_COLUMNS)
+    split_shape = split(shape, n // PANEL_COLUMNS, PANEL_COLUMNS)
     panels = Layout((n // PANEL_COLUMNS, k, PANEL_COLUMNS), (step * PANEL_COLUMNS, row_stride, step), matrix.offset)
-    layouts = [Layout(cut, split(other_layout.strides, 0, 0), other_layout.offset)] * 2
-    layouts[matrix_index] = Layout(cut, (*split((0,) * (len(shape) - 1), k * PANEL_COLUMNS, 1), PANEL_COLUMNS))
-    recipe = recipe_of(_MULTIPLY, cut, product.recipe.dtype, product.recipe.dtypes, tuple([x.form for x in layouts]))
+    layouts = [Layout(split_shape, split(other_layout.strides, 0, 0), other_layout.offset)] * 2
+    layouts[matrix_index] = Layout(split_shape, (*split((0,) * (len(shape) - 1), k * PANEL_COLUMNS, 1), PANEL_COLUMNS))
+    recipe = recipe_of(_MULTIPLY, split_shape, product.recipe.dtype, product.recipe.dtypes, tuple([x.form for x in layouts]))
     sources = tuple([panel if j == matrix_index else s for j, s in enumerate(product.sources)])
     new_product = product._replace(recipe=recipe, sources=sources, offsets=tuple([x.offset for x in layouts]))
     total_recipe = recipe_of(
-        SUM, split(kept_shape, n // PANEL_COLUMNS, PANEL_COLUMNS), total.recipe.dtype, total.recipe.dtypes, (Layout.contiguous(cut).form,)
+        SUM,
+        split(kept_shape, n // PANEL_COLUMNS, PANEL_COLUMNS),
+        total.recipe.dtype,
+        total.recipe.dtypes,
+        (Layout.contiguous(split_shape).form,),
     )
     number = product.sources[matrix_index]
     assert type(number) is int

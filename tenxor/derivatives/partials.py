@@ -49,14 +49,14 @@ def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = 
         if total is None or expr in wanted or expr not in depends or not isinstance(expr, Call):
             continue
         value = result if expr is e and result is not None else expr
-        for operand, cotangent in zip(expr.args, _cotangents(expr, value, total), strict=True):
+        for operand, cotangent in zip(expr.args, _pull_call(expr, value, total), strict=True):
             if cotangent is not None and operand in depends and is_smooth(operand.dtype):
                 cotangent = cast(cotangent, operand.dtype)
                 totals[operand] = totals[operand] + cotangent if operand in totals else cotangent
     return [totals.get(expr) for expr in wanted]
 
 
-def _cotangents(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
+def _pull_call(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
     """Return the cotangents of the operands of a call, given the call's value and cotangent `g`; None stands for 0."""
     op = call.op
     if op.pullback is not None:
@@ -71,7 +71,7 @@ def _cotangents(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
     return [None if e is None else substitute(e, [*call.args, g]) for e in formulas]
 
 
-def _cotangents_of(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
+def _pull_operation(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
     """Return the cotangent of each operand of `op`, as a formula over the operands, the result and the result's cotangent; None stands for
     0.
     """
@@ -88,7 +88,7 @@ def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
     result's.
     """
     name = f"{op.name}_pullback"
-    return tuple([None if e is None else operation(e, name) for e in _cotangents_of(op, dtypes, dtype)])
+    return tuple([None if e is None else operation(e, name) for e in _pull_operation(op, dtypes, dtype)])
 
 
 @lru_cache(MAX_KNOWN)
@@ -100,7 +100,7 @@ def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
     """
     tangent_ops: list[Partial | None] = []
     g = Arg(len(dtypes) + 1, dtype)
-    for e, d in zip(_cotangents_of(op, dtypes, dtype), dtypes, strict=True):
+    for e, d in zip(_pull_operation(op, dtypes, dtype), dtypes, strict=True):
         tangent = Arg(len(dtypes) + 1, d)
         formula = None if e is None else tangent if e is g else pulled_back(e, tangent, [g])[0]
         tangent_ops.append(None if formula is None else operation(cast(formula, dtype), f"{op.name}_tangent"))

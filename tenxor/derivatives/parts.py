@@ -32,7 +32,7 @@ def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs(tuple([k in reads for k in range(count)]), count in reads)
 
 
-def _term(past: Making, partial: Partial, factor: Seen, result: Node | None, dtype: DType) -> Term:
+def _partial_term(past: Making, partial: Partial, factor: Seen, result: Node | None, dtype: DType) -> Term:
     """Return the operation `partial` on the residuals and on `factor`, a cotangent or a tangent, as a deferred term."""
     count = len(past.sources)
 
@@ -55,7 +55,7 @@ def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node
     for k in wanted:
         partial = operand_partials[k]
         if partial is not None:
-            yield k, back(past, k, _term(past, partial, g, result, dtype_of(past, k)))
+            yield k, back(past, k, _partial_term(past, partial, g, result, dtype_of(past, k)))
 
 
 def _push_elementwise(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
@@ -65,7 +65,7 @@ def _push_elementwise(past: Making, source_tangents: Tangents, result: Node | No
     for k, tangent in source_tangents.items():
         partial = operand_partials[k]
         if partial is not None:
-            summand = _term(past, partial, read(past, k, tangent), result, past.recipe.dtype).seen()
+            summand = _partial_term(past, partial, read(past, k, tangent), result, past.recipe.dtype).seen()
             total = summand if total is None else added(total, summand)
     return total
 
@@ -103,20 +103,20 @@ def _sum_by_value(cotangents: Seen, target: Layout, value: Layout | None) -> tup
     """
     assert value is not None
     start = (0,) * target.ndim
-    leads: list[tuple[int, int]] = []  # the distance between the parts, and the axis
+    batch_axes: list[tuple[int, int]] = []  # the distance between the parts, and the axis
     for axis, value_axis in enumerate(value.axes()):
         if value_axis.size != 1 and (value_axis.stride or value_axis.table is not None):
-            next_one = (*start[:axis], 1, *start[axis + 1 :])
-            leads.append((int(target.index(next_one).offsets()) - int(target.index(start).offsets()), axis))
-    leads.sort(reverse=True)
-    sizes, left = [], cotangents.layout.size
-    for step, axis in leads:
-        sizes += [left // (step * target.shape[axis]), target.shape[axis]]
-        left = step
-    grouped = cotangents.reshaped((*sizes, left)).moved(
+            next_index = (*start[:axis], 1, *start[axis + 1 :])
+            batch_axes.append((int(target.index(next_index).offsets()) - int(target.index(start).offsets()), axis))
+    batch_axes.sort(reverse=True)
+    sizes, inner_size = [], cotangents.layout.size
+    for step, axis in batch_axes:
+        sizes += [inner_size // (step * target.shape[axis]), target.shape[axis]]
+        inner_size = step
+    grouped = cotangents.reshaped((*sizes, inner_size)).moved(
         lambda layout: layout.permute([*range(1, len(sizes), 2), *range(0, len(sizes) + 1, 2)])
     )
-    axes = [axis for _, axis in leads]
+    axes = [axis for _, axis in batch_axes]
     return value.arranged(axes, tuple([value.shape[axis] for axis in axes])), Term.of(grouped).summed(len(axes))
 
 
@@ -154,7 +154,7 @@ def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs((False, *[True] * (len(tracked) - 1)), False)
 
 
-def _indices(past: Making, first: int) -> list[Seen]:
+def _index_views(past: Making, first: int) -> list[Seen]:
     """Return the indices of a gather or scatter: the sources from number `first` on."""
     return [value_of(past, k) for k in range(first, len(past.sources))]
 
@@ -166,14 +166,14 @@ def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
     scatter_op = scatter(op.name, _ADDING, op.axes, True)
     layout = past.layouts[0]
     assert layout is not None
-    yield 0, scattered(scatter_op, of_number(0, (size,), dtype), layout, g, _indices(past, 1))
+    yield 0, scattered(scatter_op, of_number(0, (size,), dtype), layout, g, _index_views(past, 1))
 
 
 def _push_gather(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
-    return _gathered(past, read(past, 0, source_tangents[0]), _indices(past, 1))
+    return _gather(past, read(past, 0, source_tangents[0]), _index_views(past, 1))
 
 
-def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
+def _gather(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
     """Return the elements of `x` at `indices` along the last axes."""
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
@@ -196,9 +196,9 @@ def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    flat, indices = g.reshaped((past.recipe.size,)), _indices(past, 2)
+    flat, indices = g.reshaped((past.recipe.size,)), _index_views(past, 2)
     for k in wanted:
-        yield k, g if k == 0 else back(past, 1, Term.of(_gathered(past, flat.through(past.target), indices)))
+        yield k, g if k == 0 else back(past, 1, Term.of(_gather(past, flat.through(past.target), indices)))
 
 
 def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
@@ -206,7 +206,7 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
     cotangent.
     """
     op: Any = past.recipe.op
-    size, target, indices = past.recipe.size, past.target, _indices(past, 2)
+    size, target, indices = past.recipe.size, past.target, _index_views(past, 2)
     flat = g.reshaped((size,))
     shape = target.shape[: target.ndim - len(indices)]
     scatter_op = scatter(op.name, None, op.axes, True)
@@ -216,21 +216,21 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
             continue
         numbers = Seen(Node.of(POSITION, shape, int64))
         last_numbers = scattered(scatter_op, of_number(0, (size,), int64), target, numbers, indices)
-        stays = computed(_EQUAL, [_gathered(past, last_numbers.through(target), indices), numbers])
-        gathered = _gathered(past, flat.through(target), indices)
+        stays = computed(_EQUAL, [_gather(past, last_numbers.through(target), indices), numbers])
+        gathered = _gather(past, flat.through(target), indices)
         yield k, back(past, 1, Term(_WHERE, [stays, gathered, Scalar(0, gathered.dtype)], shape, gathered.dtype))
 
 
 def _pull_extremum(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     """Yield the cotangents for a scatter by `max` or `min`. Values equal to the result share the cotangent."""
-    dtype, target, indices = past.recipe.dtype, past.target, _indices(past, 2)
+    dtype, target, indices = past.recipe.dtype, past.target, _index_views(past, 2)
     stays, wins, count = _compare_extremum(past, result)
     share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
     for k in wanted:
         if k == 0:
             yield k, computed(OPS["multiply"], [share, stays])
         else:
-            gathered = _gathered(past, share.through(target), indices)
+            gathered = _gather(past, share.through(target), indices)
             yield k, back(past, 1, Term(OPS["multiply"], [gathered, wins], gathered.shape, dtype))
 
 
@@ -240,10 +240,10 @@ def _compare_extremum(past: Making, result: Node | None) -> tuple[Seen, Seen, Se
     """
     op: Any = past.recipe.op
     assert result is not None
-    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
     flat_result = Seen(result).reshaped((size,))
     values = value_of(past, 1).cast(dtype)
-    wins = computed(_EQUAL, [values, _gathered(past, flat_result.through(target), indices)]).cast(dtype)
+    wins = computed(_EQUAL, [values, _gather(past, flat_result.through(target), indices)]).cast(dtype)
     stays = computed(_EQUAL, [value_of(past, 0).reshaped((size,)), flat_result]).cast(dtype)
     count = scattered(scatter(op.name, _ADDING, op.axes, True), stays, target, wins, indices)
     return stays, wins, computed(OPS["maximum"], [count, Scalar(1.0, dtype)])
@@ -252,13 +252,13 @@ def _compare_extremum(past: Making, result: Node | None) -> tuple[Seen, Seen, Se
 def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     """Yield the cotangents for a scatter by products. The derivative by each factor is the product of the remaining factors of the element.
     """
-    target, indices, flat = past.target, _indices(past, 2), g.reshaped((past.recipe.size,))
+    target, indices, flat = past.target, _index_views(past, 2), g.reshaped((past.recipe.size,))
     other_factors = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
     for k in wanted:
         if k == 0:
             yield k, computed(OPS["multiply"], [flat, other_factors[0]])
         else:
-            gathered = _gathered(past, flat.through(target), indices)
+            gathered = _gather(past, flat.through(target), indices)
             yield k, back(past, 1, Term(OPS["multiply"], [gathered, other_factors[1]], gathered.shape, gathered.dtype))
 
 
@@ -270,19 +270,19 @@ def _other_factors(past: Making) -> tuple[Seen, Seen]:
     that the product can be differentiated by it.
     """
     op: Any = past.recipe.op
-    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
     factors = [value_of(past, 0).reshaped((size,)).cast(dtype), value_of(past, 1).cast(dtype)]
     zero, one = Scalar(0, dtype), Scalar(1, dtype)
-    are_0 = [computed(_EQUAL, [x, zero]) for x in factors]
-    nonzero = [computed(_WHERE, [is_0, one, x]) for is_0, x in zip(are_0, factors, strict=True)]
-    zeros = [computed(_WHERE, [is_0, x, zero]) for is_0, x in zip(are_0, factors, strict=True)]
+    zero_masks = [computed(_EQUAL, [x, zero]) for x in factors]
+    nonzero = [computed(_WHERE, [zero_mask, one, x]) for zero_mask, x in zip(zero_masks, factors, strict=True)]
+    zeros = [computed(_WHERE, [zero_mask, x, zero]) for zero_mask, x in zip(zero_masks, factors, strict=True)]
     adding, multiplying = (scatter(op.name, reduction, op.axes, True) for reduction in (_ADDING, op.reduction))
-    counts = [is_0.cast(int64) for is_0 in are_0]
+    counts = [zero_mask.cast(int64) for zero_mask in zero_masks]
     product = scattered(multiplying, nonzero[0], target, nonzero[1], indices)
-    only, count = (scattered(adding, pair[0], target, pair[1], indices) for pair in (zeros, counts))
+    single_zero, count = (scattered(adding, pair[0], target, pair[1], indices) for pair in (zeros, counts))
     results = []
     for k in range(2):
-        full_product, read, zero_count = (_gathered(past, x.through(target), indices) if k else x for x in (product, only, count))
+        full_product, read, zero_count = (_gather(past, x.through(target), indices) if k else x for x in (product, single_zero, count))
         other_zero_count = computed(OPS["subtract"], [zero_count, counts[k]])
         other_zero = computed(OPS["subtract"], [read, zeros[k]])
         times = computed(_WHERE, [computed(_EQUAL, [other_zero_count, Scalar(1, int64)]), other_zero, zero])
@@ -293,7 +293,7 @@ def _other_factors(past: Making) -> tuple[Seen, Seen]:
 
 def _push_scatter(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
-    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
     shape = target.shape[: target.ndim - len(indices)]
     old = source_tangents[0].reshaped((size,)) if 0 in source_tangents else of_number(0, (size,), dtype)
     value = read(past, 1, source_tangents[1]) if 1 in source_tangents else _zeros(shape, dtype)

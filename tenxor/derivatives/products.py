@@ -29,7 +29,7 @@ def combined(cotangents: Sequence[Part]) -> Sequence[Part]:
     products_by_kind: dict[object, list[Seen]] = {}
     result: list[Part] = []
     for cotangent in cotangents:
-        key = _kind_of(cotangent)
+        key = _product_key(cotangent)
         if key is not None and isinstance(cotangent, Seen):
             products_by_kind.setdefault(key, []).append(cotangent)
         else:
@@ -39,7 +39,7 @@ def combined(cotangents: Sequence[Part]) -> Sequence[Part]:
     return result
 
 
-def _kind_of(cotangent: Part) -> object:
+def _product_key(cotangent: Part) -> object:
     """Return a key, equal for products that can be combined, or None if combining does not apply or does not pay."""
     if not isinstance(cotangent, Seen) or cotangent.node.recipe.op is not SUM:
         return None

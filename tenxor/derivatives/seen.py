@@ -107,7 +107,7 @@ class Term:
         """Return the sum over the axes after the first `kept_ndim`."""
         views = [x for x in self.operands if isinstance(x, Seen)]
         broadcast_axes = [
-            axis for axis in range(kept_ndim, len(self.shape)) if self.shape[axis] and all(_repeats(x.layout, axis) for x in views)
+            axis for axis in range(kept_ndim, len(self.shape)) if self.shape[axis] and all(_is_broadcast(x.layout, axis) for x in views)
         ]
         if broadcast_axes:  # A sum along broadcast axes is a multiplication by their size.
             times = as_float(prod([self.shape[axis] for axis in broadcast_axes]))
@@ -125,7 +125,7 @@ class Term:
         return reduced(SUM, Seen(Node.of(self.op, self.shape, self.dtype, nodes, layouts)), kept_ndim)
 
 
-def _repeats(layout: Layout, axis: int) -> bool:
+def _is_broadcast(layout: Layout, axis: int) -> bool:
     """Return whether an axis of a layout is broadcast."""
     return layout.strides[axis] == 0 and (layout.tables is None or layout.tables[axis] is None)
 

@@ -21,7 +21,7 @@ def pulled(past: Past, g: Seen, needed: tuple[int, ...], result: Node | None) ->
     `result` is the graph node if the rule reads the result.
     """
     pull = rule_of(past.recipe).pull
-    return _by_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
+    return _replay_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
 
 
 def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> Seen | None:
@@ -30,17 +30,17 @@ def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> See
     """
     push, indices = rule_of(past.recipe).push, tuple(tangents)
 
-    def by_rule(past: Past, views: list[Seen], result: Node | None) -> list[tuple[int, Part]]:
+    def call_push(past: Past, views: list[Seen], result: Node | None) -> list[tuple[int, Part]]:
         tangent = push(past, dict(zip(indices, views, strict=True)), result)
         return [] if tangent is None else [(0, tangent)]
 
-    for _, tangent in _by_rule("push", past, list(tangents.values()), indices, result, by_rule):
+    for _, tangent in _replay_rule("push", past, list(tangents.values()), indices, result, call_push):
         assert isinstance(tangent, Seen)
         return tangent
     return None
 
 
-def _by_rule(
+def _replay_rule(
     way: str, past: Past, views: list[Seen], indices: tuple[int, ...], result: Node | None, make: ByRule
 ) -> Iterable[tuple[int, Part]]:
     """Return `make(past, views, result)`, replayed if the result of the rule follows from the recipe.

@@ -43,23 +43,23 @@ def walk(cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cota
         return on_cotangent(past, g)
 
     computed = next_number()
-    for segment in _segments(graph):
+    for segment in _split_segments(graph):
         if len(segment) > 1:
             _visit_segment(segment, cotangent_lists, graph, wanted, note_cotangent)
         elif segment[0] in cotangent_lists:
             if getattr(segment[0].recipe.op, "again", False):
-                _compute(cotangent_lists, waiting)
+                _compute_pending(cotangent_lists, waiting)
             _visit_node(segment[0], cotangent_lists, graph, wanted, note_cotangent)
         if graph.nodes:
             for past in segment:
                 graph.nodes.pop(past, None)
         on_visited(segment)
         if next_number() - computed > MAX_WAITING:
-            _compute(cotangent_lists, waiting)
+            _compute_pending(cotangent_lists, waiting)
             computed = next_number()
 
 
-def _compute(cotangent_lists: Parts, waiting: list[Node]) -> None:
+def _compute_pending(cotangent_lists: Parts, waiting: list[Node]) -> None:
     """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `waiting`, so that inputs can be
     freed. Clear `waiting`. Nothing is computed if a node is traced.
     """
@@ -72,7 +72,7 @@ def _compute(cotangent_lists: Parts, waiting: list[Node]) -> None:
     waiting.clear()
 
 
-def _segments(graph: Graph) -> Iterator[list[Past]]:
+def _split_segments(graph: Graph) -> Iterator[list[Past]]:
     """Yield the tape nodes in `graph.depends`, newest first, in segments of at most `STRETCH` tape nodes to be replayed.
 
     A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),

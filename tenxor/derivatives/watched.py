@@ -23,7 +23,7 @@ _held: dict[ref[Storage], Past] = {}
 _retained: dict[ref[Storage], Watch] = {}  # for storages with computed content; entries are removed likewise
 
 
-def _written(storage: Storage, node: Node) -> Node:
+def _node_after_write(storage: Storage, node: Node) -> Node:
     """Return the node for a watched storage to hold after a write of `node`. An unrecorded write gives the leaf a new value. Raise
     DerivativeError for a recorded write to a leaf with a constant gradient.
     """
@@ -54,7 +54,7 @@ def _check_is_no_update(past: Past, node: Node) -> None:
         )
 
 
-watching.append(_written)
+watching.append(_node_after_write)
 
 
 def revalue(storage: Storage, node: Node) -> None:

@@ -56,10 +56,10 @@ class WayBack:
         """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `wanted_xs`."""
         results = [*body.nexts, *body.ys]
         gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in results]
-        leaves = [past_of(node) for node in body.carries]
-        of_xs = [past_of(node) if yes else None for node, yes in zip(body.xs, wanted_xs, strict=True)]
-        of_captured = [past_of(node) for node in body.made.captured]
-        wanted = {past for past in (*leaves, *of_xs, *of_captured) if past is not None}
+        carry_pasts = [past_of(node) for node in body.carries]
+        x_pasts = [past_of(node) if yes else None for node, yes in zip(body.xs, wanted_xs, strict=True)]
+        captured_pasts = [past_of(node) for node in body.made.captured]
+        wanted = {past for past in (*carry_pasts, *x_pasts, *captured_pasts) if past is not None}
         roots = [(node, Seen(g)) for node, g in zip(results, gs, strict=True) if past_of(node) is not None]
         cotangents = cotangents_at(roots, wanted, wanted)
 
@@ -70,17 +70,17 @@ class WayBack:
             return rooted(cotangents[past], {*fixed, *distinct_from}) if past is not None and past in cotangents else None
 
         carries: list[Node | None] = []
-        for past in leaves:
+        for past in carry_pasts:
             carries.append(root_of(past, carry_roots))
             carry_roots += [node for node in carries[-1:] if node is not None]
-        xs = [root_of(past, carry_roots) for past in of_xs]
+        xs = [root_of(past, carry_roots) for past in x_pasts]
         products: dict[int, Seen] = {}
         sums: dict[int, tuple[Node, Node]] = {}
-        comes = {k: cotangents[past] for k, past in enumerate(of_captured) if past is not None and past in cotangents}
-        of_products = {s for g in comes.values() if _is_product(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
-        for k, g in comes.items():
+        captured_cotangents = {k: cotangents[past] for k, past in enumerate(captured_pasts) if past is not None and past in cotangents}
+        product_operands = {s for g in captured_cotangents.values() if _is_product(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
+        for k, g in captured_cotangents.items():
             form = g.node.recipe.forms[0] if g.node.op is SUM else None
-            if _is_product(g.node) or (form is not None and is_affine(form.layout) and g.node.sources[0] in of_products):
+            if _is_product(g.node) or (form is not None and is_affine(form.layout) and g.node.sources[0] in product_operands):
                 products[k] = g
                 continue
             so_far, layout = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
@@ -94,14 +94,14 @@ class WayBack:
             if node not in available and node not in stacked and (node.traced or node.buffer is None):
                 stacked[node] = node if node in xs else rooted(Seen(node), {*fixed, *carry_roots})
         inputs = list(dict.fromkeys([*available, *gs, *[sum_so_far for sum_so_far, _ in sums.values()]]))
-        roots_of_it = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
-        traced_nodes = between(roots_of_it, inputs)
+        all_roots = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
+        traced_nodes = between(all_roots, inputs)
         self.is_whole = traced_nodes is not None
         traced_nodes = traced_nodes or NONE
-        used = {s for node in traced_nodes.order for s in node.sources}.union(operands)
+        used_nodes = {s for node in traced_nodes.order for s in node.sources}.union(operands)
         outside = [s for s in operands if s not in available and s not in stacked]
         # The nodes of the iteration that the backward pass reads.
-        self.reads: list[Node] = [*[node for node in available if node in used], *dict.fromkeys([*traced_nodes.captured, *outside])]
+        self.reads: list[Node] = [*[node for node in available if node in used_nodes], *dict.fromkeys([*traced_nodes.captured, *outside])]
         program = self.program = Program([*self.reads, *gs, *[sum_so_far for sum_so_far, _ in sums.values()]], traced_nodes)
         number = program.number_of
         self.carries = [None if node is None else number[node] for node in carries]
@@ -163,7 +163,7 @@ def _choose_residuals(body: Body, ends: Sequence[Node], fixed: Collection[Node])
 
     If the only reader of such a value is an elementwise operation of the same shape, the reader's result is kept instead.
     """
-    of_turn = set(body.made.order)
+    iteration_nodes = set(body.made.order)
     readers: dict[Node, list[Node]] = {}
     for node in body.made.order:
         for s in dict.fromkeys(node.sources):
@@ -179,10 +179,10 @@ def _choose_residuals(body: Body, ends: Sequence[Node], fixed: Collection[Node])
         if node in visited or node in fixed or node.buffer is not None or not node.traced:
             continue
         visited.add(node)
-        if node in of_turn and _is_costly(node):
+        if node in iteration_nodes and _is_costly(node):
             costly[node] = None
         else:
-            stack += [(s, node in of_turn) for s in node.sources if type(s) is Node]
+            stack += [(s, node in iteration_nodes) for s in node.sources if type(s) is Node]
     residuals: dict[Node, None] = {}
     for node in costly:
         while len(node_readers := readers.get(node, [])) == 1 and node not in read and node not in fixed:

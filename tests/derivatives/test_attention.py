@@ -66,7 +66,7 @@ def compare(found: list[Any], wanted: list[Array], tolerance: float = 1e-12) -> 
 
 
 def forgotten() -> None:
-    attention._blocks_of.cache_clear()
+    attention._split_blocks.cache_clear()
     again._steps_cache.clear()
     forget()
 

@@ -69,7 +69,7 @@ def test_it_is_the_same_as_one_by_one_and_as_pythons(monkeypatch: pytest.MonkeyP
     def compared(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[Seen | None]:
         if not short_again:
             return batched(roots, batches, size, behind)
-        order, follows = batching._order(roots, batches)
+        order, follows = batching._order_nodes(roots, batches)
         more: list[Any] = []
         words = short_again[0].batched(list(roots), list(batches), more)
         assert (words is not None) == follows
