@@ -63,7 +63,7 @@ MAX_CACHED_INDICES = 1 << 8  # elements whose indices are kept in memory; below 
 
 Shape = int | Sequence[int]
 
-_counting = reentrant()  # threads that share a generator must never get the same draw
+_draw_lock = reentrant()  # threads that share a generator must never get the same draw
 
 
 @kind("a tx.random.Generator")
@@ -290,14 +290,14 @@ class Generator:
 
     def _reserve(self, count: int) -> Draw:
         """Take the next `count` draws, for this caller alone."""
-        with _counting:
+        with _draw_lock:
             key, first_draw = self._key, self._draws
             self._draws = first_draw + count
         return Draw(key, first_draw, 0)
 
     def _give_back(self, draw: Draw, count: int) -> None:
         """Undo `_reserve`, unless another draw followed."""
-        with _counting:
+        with _draw_lock:
             if (self._key, self._draws) == (draw.seed, draw.stream + count):
                 self._draws -= count
 

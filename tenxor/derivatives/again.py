@@ -18,7 +18,7 @@ from ..remembered import Remembered
 from .adjoint import Part, Placed, seen_of
 from .seen import Seen
 
-MAX_STEPS, MAX_BYTES = 1 << 13, 1 << 24
+MAX_CACHED_RECORDINGS, MAX_CACHED_BYTES = 1 << 13, 1 << 24
 Pulled = Sequence[tuple[int, Part]]
 
 
@@ -105,7 +105,7 @@ def _output(k: int, cotangent: Part, number_of: dict[int, int]) -> Output:
     return Output(k, number_of[id(view.node)], view.layout, target, is_injective)
 
 
-_steps_cache: Remembered[Steps] = Remembered(MAX_STEPS, MAX_BYTES)
+_steps_cache: Remembered[Steps] = Remembered(MAX_CACHED_RECORDINGS, MAX_CACHED_BYTES)
 _find_steps = _steps_cache.get
 _tracing: ContextVar[bool] = ContextVar("_tracing", default=False)  # True while sizes are symbolic; nothing is cached then
 Make = Callable[[Sequence[Node | Scalar]], Pulled]

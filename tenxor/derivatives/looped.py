@@ -39,14 +39,14 @@ from .way_back import Product, Sum, WayBack, way_back
 _MULTIPLY, _CAST = OPS["multiply"], OPS["cast"]
 
 
-class Looped(NamedTuple):
+class LoopResult(NamedTuple):
     """The results of a loop: the final carried values, and the output sequences with the iterations along the first axis."""
 
     carries: list[Node]
     ys: list[Seen]
 
 
-def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) -> Looped | None:
+def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) -> LoopResult | None:
     """Run a loop from the initial carried values, over sequences with the iterations along the first axis. Return None if the loop cannot
     run as one plan per iteration.
     """
@@ -55,38 +55,40 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
     realize(*[x.node for x in inputs], *initial_nodes)
     sources = [own(x.node) for x in inputs]
     x_locations = [Where.of(k, x.layout) for k, x in enumerate(xs, len(carries))]
-    ready = _compile_iteration(body, x_locations, [past_of(node) is not None for node in sources] if tracking.get() else [])
-    if ready is None:
+    iteration = _compile_iteration(body, x_locations, [past_of(node) is not None for node in sources] if tracking.get() else [])
+    if iteration is None:
         return None
     order, carry_count = np.arange(turns), len(carries)
-    locations = ready.locations | dict(enumerate(x_locations, carry_count))
+    locations = iteration.locations | dict(enumerate(x_locations, carry_count))
     placed: dict[Node, Place] = {}
     for k in range(carry_count, len(inputs)):
-        placed[ready.stands[k].node] = locations[k].place(sources[k], order)
-    for stand, node in zip(ready.stands[len(inputs) :], ready.panels.made(sources), strict=True):
+        placed[iteration.placeholders[k].node] = locations[k].place(sources[k], order)
+    for stand, node in zip(iteration.placeholders[len(inputs) :], iteration.panels.made(sources), strict=True):
         placed[stand.node] = Place(node.buffer, order[:1], node.recipe.nbytes)  # type: ignore[arg-type]
     slots: list[Slots] = []
-    for k, (number, initial_node) in enumerate(zip(ready.nexts, initial_nodes, strict=True)):
-        shape, dtype = ready.result_types[k]
+    for k, (number, initial_node) in enumerate(zip(iteration.nexts, initial_nodes, strict=True)):
+        shape, dtype = iteration.result_types[k]
         keeps_all = number in locations
         ring = Slots.of(shape, dtype, turns, initial_node, every=keeps_all)
         slots.append(ring)
-        placed[ready.stands[k].node], placed[ready.node_of[number]] = ring.place(turns, 0), ring.place(turns, 1)
+        placed[iteration.placeholders[k].node], placed[iteration.node_of[number]] = ring.place(turns, 0), ring.place(turns, 1)
         if keeps_all:
             sources.append(data(ring.buffer, (turns + 1, *shape), dtype))
-    for number, shape, dtype in ready.stacked:
+    for number, shape, dtype in iteration.stacked:
         sources.append(_allocate_stack(turns, shape, dtype))
-        placed[ready.node_of[number]] = locations[number].place(sources[-1], order)
-    sources += ready.extras
-    if not ran(ready.roots, placed, turns):
+        placed[iteration.node_of[number]] = locations[number].place(sources[-1], order)
+    sources += iteration.extras
+    if not ran(iteration.roots, placed, turns):
         return None
-    ends = [data(ring.last(turns), shape, dtype) for ring, (shape, dtype) in zip(slots, ready.result_types, strict=False)]
-    results = [*ends, *[sources[k] for k in ready.sequences]]
-    if ready.back is not None:
-        loop = Loop(ready, [x.layout for x in inputs], locations, turns)
+    ends = [data(ring.last(turns), shape, dtype) for ring, (shape, dtype) in zip(slots, iteration.result_types, strict=False)]
+    results = [*ends, *[sources[k] for k in iteration.sequences]]
+    if iteration.back is not None:
+        loop = Loop(iteration, [x.layout for x in inputs], locations, turns)
         results = called("scan", results, sources, loop.pull)
-    recorded_stacks = dict(zip(ready.sequences, results[len(ends) :], strict=True))
-    return Looped(results[: len(ends)], [Seen(recorded_stacks[locations[number].k], locations[number].every(turns)) for number in ready.ys])
+    recorded_stacks = dict(zip(iteration.sequences, results[len(ends) :], strict=True))
+    return LoopResult(
+        results[: len(ends)], [Seen(recorded_stacks[locations[number].k], locations[number].every(turns)) for number in iteration.ys]
+    )
 
 
 def _allocate_stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
@@ -96,10 +98,10 @@ def _allocate_stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
     return data(allocate(size * dtype.itemsize, "scan", stack_shape, dtype), stack_shape, dtype)
 
 
-_ready_cache: Remembered[Ready] = Remembered(1 << 7)
+_iteration_cache: Remembered[CompiledIteration] = Remembered(1 << 7)
 
 
-def _compile_iteration(body: Body, x_locations: Sequence[Where], follows: Sequence[bool]) -> Ready | None:
+def _compile_iteration(body: Body, x_locations: Sequence[Where], follows: Sequence[bool]) -> CompiledIteration | None:
     """Return the compiled form of an iteration, from the cache if an equal iteration was compiled before.
 
     `follows` says which inputs of the loop are on the tape; it is empty if no tape is recorded. Return None if a derivative is needed but
@@ -122,18 +124,18 @@ def _compile_iteration(body: Body, x_locations: Sequence[Where], follows: Sequen
         key.append(None if past is None else past.recipe)
     if any(follows):
         key += [past_of(node) is not None for node in (*body.carries, *body.xs, *body.made.captured)]
-    ready = _ready_cache.get(tuple(key))
-    if ready is None:
+    iteration = _iteration_cache.get(tuple(key))
+    if iteration is None:
         back = None
         if any(follows):
             carry_count = len(body.carries)
             back = way_back(body, follows[carry_count : carry_count + len(body.xs)])
             if back is None:
                 return None
-        ready = Ready(body, program, x_locations, back)
-        if not ready.extras:
-            _ready_cache.keep(tuple(key), ready)
-    return ready
+        iteration = CompiledIteration(body, program, x_locations, back)
+        if not iteration.extras:
+            _iteration_cache.keep(tuple(key), iteration)
+    return iteration
 
 
 class Track(NamedTuple):
@@ -145,13 +147,13 @@ class Track(NamedTuple):
     result: int | None
 
 
-class Ready:
-    """An iteration ready to run, without the nodes of the trace. Values have the numbers of `program`. `own` lists shape and dtype of the
-    new carried values, then of the elements of the output sequences.
+class CompiledIteration:
+    """An iteration ready to run, without the nodes of the trace. Values have the numbers of `program`. `result_types` lists shape and dtype
+    of the new carried values, then of the elements of the output sequences.
 
     The sources of a loop are the initial carried values, the input sequences and the captured values. Next come values stacked over the
     iterations: carried values needed again, and those in `stacked`. The last sources are `extras`, computed from captured values by the
-    backward pass. `known` maps value numbers to their locations in the sources, except for the input sequences.
+    backward pass. `locations` maps value numbers to their locations in the sources, except for the input sequences.
     """
 
     def __init__(self, body: Body, program: Program, x_locations: Sequence[Where], back: WayBack | None) -> None:
@@ -162,10 +164,12 @@ class Ready:
         kept_nodes = [] if back is None else back.kept
         carry_count, count = self.carries, len(program.shapes)
         self.panels = Panels(program, range(carry_count + len(body.xs), count))
-        self.stands = [Seen(data(NOTHING, node.shape, node.dtype)) for node in body.carries]
-        self.stands += [location.stands(node.dtype) for node, location in zip(body.xs, x_locations, strict=True)]
-        self.stands += [Seen(data(NOTHING, shape, dtype)) for shape, dtype in self.panels.program.shapes[carry_count + len(body.xs) :]]
-        nodes = self.panels.program.made(self.stands, copies=True)
+        self.placeholders = [Seen(data(NOTHING, node.shape, node.dtype)) for node in body.carries]
+        self.placeholders += [location.stands(node.dtype) for node, location in zip(body.xs, x_locations, strict=True)]
+        self.placeholders += [
+            Seen(data(NOTHING, shape, dtype)) for shape, dtype in self.panels.program.shapes[carry_count + len(body.xs) :]
+        ]
+        nodes = self.panels.program.made(self.placeholders, copies=True)
         self.nexts, self.ys = ([number[node] for node in group] for group in (body.nexts, body.ys))
         self.node_of = {number[node]: nodes[self.panels.number(number[node])] for node in (*body.nexts, *body.ys, *kept_nodes)}
         self.roots = list(dict.fromkeys(self.node_of.values()))
@@ -206,18 +210,18 @@ class Ready:
             self.back_panels = Panels(back.program, fixed_inputs)
             back.forget()
         program.number_of = {}
-        self._backs: dict[object, tuple[list[Seen], list[Node]]] = {}
+        self._backward_cache: dict[object, tuple[list[Seen], list[Node]]] = {}
 
     def way_back(self, make_placeholders: Callable[[], list[Seen]], key: object) -> tuple[list[Seen], list[Node]]:
         """Return the placeholders for the inputs of the backward pass, and the nodes computed from them. `key` identifies the layouts of
         the cotangents; a new key calls `make_placeholders` to create the placeholders.
         """
-        cached = self._backs.get(key)
+        cached = self._backward_cache.get(key)
         if cached is None:
-            if len(self._backs) >= MAX_CACHED_LAYOUTS:
-                self._backs.clear()
+            if len(self._backward_cache) >= MAX_CACHED_LAYOUTS:
+                self._backward_cache.clear()
             placeholders = make_placeholders()
-            cached = self._backs[key] = placeholders, self.back_panels.program.made(placeholders, copies=True)
+            cached = self._backward_cache[key] = placeholders, self.back_panels.program.made(placeholders, copies=True)
         return cached
 
 
@@ -226,18 +230,18 @@ MAX_CACHED_LAYOUTS = 8  # cached layouts of cotangents
 
 
 class Loop:
-    """A loop that has run, as recorded on the tape. `layouts` are those of the inputs, over all iterations; `known` maps value numbers to
-    their locations.
+    """A loop that has run, as recorded on the tape. `layouts` are those of the inputs, over all iterations; `locations` maps value numbers
+    to their locations.
     """
 
-    def __init__(self, ready: Ready, layouts: list[Layout], locations: dict[int, Where], turns: int) -> None:
-        self.ready, self.layouts, self.locations, self.turns = ready, layouts, locations, turns
+    def __init__(self, iteration: CompiledIteration, layouts: list[Layout], locations: dict[int, Where], turns: int) -> None:
+        self.iteration, self.layouts, self.locations, self.turns = iteration, layouts, locations, turns
 
     def pull(self, past: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterable[tuple[int, Part]]:
         """Return the cotangents of the sources `wanted`, given the cotangents of the results."""
-        ready = self.ready
-        ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in ready.ends]
-        ys = [None if track.result is None else self._sequence_cotangent(gs[track.result], track.number) for track in ready.tracks]
+        iteration = self.iteration
+        ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in iteration.ends]
+        ys = [None if track.result is None else self._sequence_cotangent(gs[track.result], track.number) for track in iteration.tracks]
         if not tracking.get() and not any([g.node.traced for g in gs]):  # and the cotangents are not traced by `vmap`
             cotangents = self._run_backward(past.sources, ends, ys)
             if cotangents is not None:
@@ -261,26 +265,26 @@ class Loop:
 
         `ends` are the cotangents of the final carried values, and `ys` those of the output sequences; None stands for 0.
         """
-        turns, ready = self.turns, self.ready
-        back, panels = ready.back, ready.back_panels
+        turns, iteration = self.turns, self.iteration
+        back, panels = iteration.back, iteration.back_panels
         assert back is not None
         order = np.arange(turns)[::-1]
         flat = [None if g is None else g.flat() for g in ends]
         ys = [g if g is None or is_affine(g.layout) else Seen(g.flat()).reshaped(g.shape) for g in ys]
         realize(*[node for node in flat if node is not None], *[g.node for g in ys if g is not None])
-        read_locations = [self.locations[k] for k, _ in ready.read]
+        read_locations = [self.locations[k] for k, _ in iteration.read]
         sums = {k: formula for k, formula in back.captured.items() if isinstance(formula, Sum)}
         y_locations = [None if g is None else Where.of(0, g.layout) for g in ys]
-        result_types = ready.result_types
+        result_types = iteration.result_types
 
         def make_placeholders() -> list[Seen]:
-            placeholders = [location.stands(dtype) for location, (_, dtype) in zip(read_locations, ready.read, strict=True)]
-            placeholders += [Seen(data(NOTHING, shape, dtype)) for shape, dtype in result_types[: ready.carries]]
-            for location, (shape, dtype) in zip(y_locations, result_types[ready.carries :], strict=True):
+            placeholders = [location.stands(dtype) for location, (_, dtype) in zip(read_locations, iteration.read, strict=True)]
+            placeholders += [Seen(data(NOTHING, shape, dtype)) for shape, dtype in result_types[: iteration.carries]]
+            for location, (shape, dtype) in zip(y_locations, result_types[iteration.carries :], strict=True):
                 placeholders.append(Seen(data(NOTHING, shape, dtype)) if location is None else location.stands(dtype))
             return placeholders + [Seen(data(NOTHING, shape, dtype)) for shape, dtype in panels.program.shapes[len(placeholders) :]]
 
-        placeholders, values = ready.way_back(
+        placeholders, values = iteration.way_back(
             make_placeholders, tuple([None if location is None else location.layout for location in y_locations])
         )
         slots: list[Slots] = []
@@ -293,7 +297,7 @@ class Loop:
                 ring.buffer.array[ring.nbytes :] = 0
                 window = window._replace(starts=np.minimum(np.arange(turns), 1) * ring.nbytes)
             windows.append(window)
-        for (shape, dtype), g, location in zip(result_types[ready.carries :], ys, y_locations, strict=True):
+        for (shape, dtype), g, location in zip(result_types[iteration.carries :], ys, y_locations, strict=True):
             if g is None or location is None:
                 zero = Slots.of(shape, dtype, 0, None, every=True)
                 windows.append(Place(zero.buffer, order[-1:], zero.nbytes))
@@ -327,7 +331,7 @@ class Loop:
         for k, (ring, number) in enumerate(zip(slots, back.carries, strict=True)):
             if number is not None:
                 results.append((k, self._source_cotangent(sources, k, Seen(data(ring.last(turns), *result_types[k])))))
-        for k, number in enumerate(back.xs, ready.carries):
+        for k, number in enumerate(back.xs, iteration.carries):
             if number is not None:
                 results.append((k, self._source_cotangent(sources, k, Seen(stacks[number]))))
         product_nodes: dict[Product, Node] = {}
@@ -341,7 +345,7 @@ class Loop:
                         formula, [self._view_all_turns(sources, stacks, number) for number in formula.operands], turns
                     )
                 g = Seen(product_nodes[unplaced], formula.layout)
-            results.append((ready.carries + ready.xs + k, g))
+            results.append((iteration.carries + iteration.xs + k, g))
         return results
 
     def _source_cotangent(self, sources: Sequence[Node], k: int, g: Seen) -> Part:
@@ -353,7 +357,7 @@ class Loop:
         """Return a view of the values of number `number` in every iteration."""
         if number in stacks:
             return Seen(stacks[number])
-        location = self.locations[self.ready.read[number][0]]
+        location = self.locations[self.iteration.read[number][0]]
         return Seen(sources[location.k], location.every(self.turns))
 
     def _unrolled(
@@ -362,20 +366,20 @@ class Loop:
         """Return the same cotangents as `_run_backward`, computed by differentiable operations: run all iterations again, recording a tape,
         and differentiate them.
         """
-        ready, carry_count = self.ready, self.ready.carries
-        captured = [Seen(sources[k]) for k in range(carry_count + ready.xs, len(self.layouts))]
+        iteration, carry_count = self.iteration, self.iteration.carries
+        captured = [Seen(sources[k]) for k in range(carry_count + iteration.xs, len(self.layouts))]
         roots: list[Root] = []
         with tracked():
             carried = [Seen(sources[k], self.layouts[k]) for k in range(carry_count)]
-            x_locations = [self.locations[k] for k in range(carry_count, carry_count + ready.xs)]
-            turns_per_realize = max(1, MAX_PENDING // max(1, len(ready.program.steps)))
+            x_locations = [self.locations[k] for k in range(carry_count, carry_count + iteration.xs)]
+            turns_per_realize = max(1, MAX_PENDING // max(1, len(iteration.program.steps)))
             for turn in range(self.turns):
                 xs = [location.seen(sources[location.k], turn) for location in x_locations]
-                values = ready.program.made([*carried, *xs, *captured])
-                carried = [Seen(values[number]) for number in ready.nexts]
+                values = iteration.program.made([*carried, *xs, *captured])
+                carried = [Seen(values[number]) for number in iteration.nexts]
                 roots += [
                     (values[k], g.moved(lambda layout: layout.index((turn,))))  # noqa: B023
-                    for k, g in zip(ready.ys, ys, strict=True)
+                    for k, g in zip(iteration.ys, ys, strict=True)
                     if g is not None
                 ]
                 if turn % turns_per_realize == 0 and not any([x.node.traced for x in carried]):

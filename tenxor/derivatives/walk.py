@@ -22,7 +22,7 @@ from .rules import follows
 from .seen import Seen
 from .single import pulled, total_of
 
-MAX_WAITING = 4 * MAX_PENDING  # nodes created before the pending cotangents are computed
+MAX_UNCOMPUTED_NODES = 4 * MAX_PENDING  # nodes created before the pending cotangents are computed
 Parts = dict[Past, list[Part]]  # the partial cotangents so far, by tape node
 Told = Callable[[Past, Seen], Seen]
 Left = Callable[[Sequence[Past]], None]
@@ -36,10 +36,10 @@ def walk(cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cota
     returned value matters only for tape nodes with hooks, which are visited alone. `on_visited(segment)` is called once the cotangents of
     the sources of a segment are known. Partial cotangents of tape nodes outside `graph` stay in `cotangent_lists`.
     """
-    waiting: list[Node] = []  # cotangents passed to `on_cotangent`, maybe still pending
+    uncomputed: list[Node] = []  # cotangents passed to `on_cotangent`, maybe still pending
 
     def note_cotangent(past: Past, g: Seen) -> Seen:
-        waiting.append(g.node)
+        uncomputed.append(g.node)
         return on_cotangent(past, g)
 
     computed = next_number()
@@ -48,28 +48,28 @@ def walk(cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cota
             _visit_segment(segment, cotangent_lists, graph, wanted, note_cotangent)
         elif segment[0] in cotangent_lists:
             if getattr(segment[0].recipe.op, "again", False):
-                _compute_pending(cotangent_lists, waiting)
+                _compute_pending(cotangent_lists, uncomputed)
             _visit_node(segment[0], cotangent_lists, graph, wanted, note_cotangent)
         if graph.nodes:
             for past in segment:
                 graph.nodes.pop(past, None)
         on_visited(segment)
-        if next_number() - computed > MAX_WAITING:
-            _compute_pending(cotangent_lists, waiting)
+        if next_number() - computed > MAX_UNCOMPUTED_NODES:
+            _compute_pending(cotangent_lists, uncomputed)
             computed = next_number()
 
 
-def _compute_pending(cotangent_lists: Parts, waiting: list[Node]) -> None:
-    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `waiting`, so that inputs can be
-    freed. Clear `waiting`. Nothing is computed if a node is traced.
+def _compute_pending(cotangent_lists: Parts, uncomputed: list[Node]) -> None:
+    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `uncomputed`, so that inputs can be
+    freed. Clear `uncomputed`. Nothing is computed if a node is traced.
     """
     for past, cotangents in cotangent_lists.items():
         total_so_far = total_of(combined(cotangents), past.recipe)
         cotangents[:] = [total_so_far]
-        waiting.append(total_so_far.node)
-    if not any([node.traced for node in waiting]):
-        realize(*waiting)
-    waiting.clear()
+        uncomputed.append(total_so_far.node)
+    if not any([node.traced for node in uncomputed]):
+        realize(*uncomputed)
+    uncomputed.clear()
 
 
 def _split_segments(graph: Graph) -> Iterator[list[Past]]:

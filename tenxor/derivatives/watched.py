@@ -17,10 +17,10 @@ from .leaves import Watch, leaf, twin
 
 # Keys are weak references to storages, and an entry is removed with the storage. The callback is `pop`, a C function: a signal delivered in
 # a Python callback would be lost. The node in the storage holds the leaf, not this map, as the leaf's hooks may refer to the storage; the
-# collector frees such cycles. Only after a different node was written does `_held` hold the leaf.
+# collector frees such cycles. Only after a different node was written does `_detached_leaves` hold the leaf.
 _leaves: dict[ref[Storage], ref[Past]] = {}
-_held: dict[ref[Storage], Past] = {}
-_retained: dict[ref[Storage], Watch] = {}  # for storages with computed content; entries are removed likewise
+_detached_leaves: dict[ref[Storage], Past] = {}
+_retained_watches: dict[ref[Storage], Watch] = {}  # for storages with computed content; entries are removed likewise
 
 
 def _node_after_write(storage: Storage, node: Node) -> Node:
@@ -35,9 +35,9 @@ def _node_after_write(storage: Storage, node: Node) -> Node:
     elif node.past is None:
         node = _as_leaf(node, past)
     if node.past is not past:
-        _held[ref(storage, _held.pop)] = past
-    elif _held:
-        _held.pop(ref(storage), None)
+        _detached_leaves[ref(storage, _detached_leaves.pop)] = past
+    elif _detached_leaves:
+        _detached_leaves.pop(ref(storage), None)
     return node
 
 
@@ -64,8 +64,8 @@ def revalue(storage: Storage, node: Node) -> None:
     key = ref(storage)
     node.past = _leaves[key]()
     put_unwatched(storage, node)
-    if _held:
-        _held.pop(key, None)
+    if _detached_leaves:
+        _detached_leaves.pop(key, None)
 
 
 def watch(storage: Storage) -> None:
@@ -79,14 +79,14 @@ def watch(storage: Storage) -> None:
     past.watch = Watch(kept=True) if old_leaf is None else old_leaf.watch
     put_unwatched(storage, node)
     _leaves[ref(storage, _leaves.pop)] = ref(past)
-    _held.pop(ref(storage), None)
+    _detached_leaves.pop(ref(storage), None)
     storage.__class__ = WatchedElement if isinstance(storage, Element) else Watched
 
 
 def unwatch(storage: Storage) -> None:
     """Make a storage no longer require a gradient, and detach the content from the tape. Do nothing if no gradient was required."""
     if _leaves.pop(ref(storage), None) is not None:
-        _held.pop(ref(storage), None)
+        _detached_leaves.pop(ref(storage), None)
         storage.__class__ = Element if isinstance(storage, Element) else Storage
         storage.node = without_past(storage.node)
 
@@ -104,7 +104,7 @@ def retain(storage: Storage, watch: Watch) -> None:
     if leaf_of(storage) is None:
         if watch.retained is None:
             watch.retained = Watch(kept=True)
-        _retained[ref(storage, _retained.pop)] = watch.retained
+        _retained_watches[ref(storage, _retained_watches.pop)] = watch.retained
 
 
 def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
@@ -114,7 +114,7 @@ def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
     or else of the present content. With `make`, a missing watch of the leaf or of the present content is created.
     """
     past = leaf_of(storage)
-    retained = _retained.get(ref(storage)) if past is None else None
+    retained = _retained_watches.get(ref(storage)) if past is None else None
     return _watch_of_past(past or past_of(storage.node), make) if retained is None else retained
 
 

@@ -96,7 +96,7 @@ class WayBack:
         inputs = list(dict.fromkeys([*available, *gs, *[sum_so_far for sum_so_far, _ in sums.values()]]))
         all_roots = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
         traced_nodes = between(all_roots, inputs)
-        self.is_whole = traced_nodes is not None
+        self.is_complete = traced_nodes is not None
         traced_nodes = traced_nodes or NONE
         used_nodes = {s for node in traced_nodes.order for s in node.sources}.union(operands)
         outside = [s for s in operands if s not in available and s not in stacked]
@@ -127,7 +127,7 @@ def way_back(body: Body, wanted_xs: Sequence[bool]) -> WayBack | None:
     """Return the traced backward pass of an iteration, or None if it cannot run by iteration."""
     with tracked(None):
         traced = WayBack(body, wanted_xs)
-    return traced if traced.is_whole else None
+    return traced if traced.is_complete else None
 
 
 def _operands(total: Node) -> list[Node]:

@@ -26,7 +26,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 _Line = tuple[str, int] | None  # file and line number; None if unknown
 # The line of creation of each observed tape node. An entry is removed with the tape node, by a C function.
 _lines: dict[ref[Past], _Line] = {}
-_traced: dict[ref[Node], tuple[_Line, Past | None]] = {}  # likewise for traced nodes; their batches are computed later
+_traced_lines: dict[ref[Node], tuple[_Line, Past | None]] = {}  # likewise for traced nodes; their batches are computed later
 
 
 @contextmanager
@@ -65,11 +65,11 @@ def _check_new_node(
     """
     line = _find_user_line()
     if like is not None:
-        if ref(like) not in _traced:
+        if ref(like) not in _traced_lines:
             return  # part of an operation that is checked as a whole
-        line, of = _traced[ref(like)]
-    if node.traced and ref(node) not in _traced:
-        _traced[ref(node, _traced.pop)] = line, of
+        line, of = _traced_lines[ref(like)]
+    if node.traced and ref(node) not in _traced_lines:
+        _traced_lines[ref(node, _traced_lines.pop)] = line, of
     _note_line(node, oldest, line)
     if name is not None:
         return _check_node(node, name, sources, line, of)

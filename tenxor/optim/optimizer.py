@@ -32,7 +32,7 @@ from ..tensor import Tensor
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
 
 _op = elementwise.FUNCTIONS
-_LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that must not be negative
+_NONNEGATIVE_SETTINGS = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that must not be negative
 
 
 class _Move(NamedTuple):
@@ -100,7 +100,7 @@ class Optimizer:
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check(op, key, group[key], kinds[key])
-        for key in _LEAST_0 & group.keys():
+        for key in _NONNEGATIVE_SETTINGS & group.keys():
             if group[key] < 0:
                 raise ArgumentError(f"{op}: {key} is {group[key]!r}; it is 0 or more")
         for beta in group.get("betas", ()):
