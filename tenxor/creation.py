@@ -73,7 +73,7 @@ def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
     return sizes
 
 
-def _device(op: str, device: str | None) -> None:
+def _check_device(op: str, device: str | None) -> None:
     if device is not None:
         check_device(op, device)
 
@@ -95,21 +95,21 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
     kind = type(obj)
-    maker, found = next(iter(makers), None), None
+    maker, result = next(iter(makers), None), None
     if maker and (dtype is None or dtype is OF_NUMBERS.get(kind)) and device is None and (copy is None or copy is True):
         if kind is list:
-            found = maker.list_again(obj, maker.lists)
-            if found is None:
-                found = maker.of_list(Tensor, obj)
+            result = maker.list_again(obj, maker.lists)
+            if result is None:
+                result = maker.of_list(Tensor, obj)
         elif kind is float or kind is int:
-            found = maker.of_number(obj)
+            result = maker.of_number(obj)
         elif kind is np.ndarray or issubclass(kind, np.generic):
             array = np.asarray(obj)
-            found = maker.array_again(array, maker.arrays)
-            found = maker.of_array(array) if found is None else found
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    _device("asarray", device)
+            result = maker.array_again(array, maker.arrays)
+            result = maker.of_array(array) if result is None else result
+        if result is not None:
+            return result  # type: ignore[no-any-return]
+    _check_device("asarray", device)
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(obj, Tensor):
         if wanted is not None and wanted is not obj.dtype:
@@ -127,10 +127,10 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
             return _from_dlpack("asarray", obj, None, copy)
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
     if speaks_dlpack and (_is_bfloat16(obj) or not hasattr(obj, "__array__")):
-        found = _from_dlpack("asarray", obj, None, True)
-        return found if wanted is None else found.astype(wanted, copy=False)
+        result = _from_dlpack("asarray", obj, None, True)
+        return result if wanted is None else result.astype(wanted, copy=False)
     if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
-        return Tensor._from_numpy(_as_others_say("asarray", obj, lambda: np.asarray(obj)), wanted, True)
+        return Tensor._from_numpy(_export_foreign("asarray", obj, lambda: np.asarray(obj)), wanted, True)
     return Tensor._from_nested(obj, wanted, "asarray")
 
 
@@ -144,10 +144,10 @@ def _of_dtype(value: Any, dtype: DType) -> Tensor:
 of_values.append(_of_dtype)
 
 
-def _as_others_say(op: str, obj: Any, how: Callable[[], Any]) -> Any:
-    """Return `how()`, which exports `obj` from another library. Raise DTypeError if the export fails, NotShared for a BufferError."""
+def _export_foreign(op: str, obj: Any, export: Callable[[], Any]) -> Any:
+    """Return `export()`, which exports `obj` from another library. Raise DTypeError if the export fails, NotShared for a BufferError."""
     try:
-        return how()
+        return export()
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         kind, is_kept = getattr(obj, "dtype", None), isinstance(error, BufferError)
         raise (NotShared if is_kept else DTypeError)(
@@ -180,7 +180,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()
     [7.0, 0.0]
     """
-    _device("from_dlpack", device)
+    _check_device("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
     return _from_dlpack("from_dlpack", x, device, copy if copy is None else truth("from_dlpack", "copy", copy))
@@ -194,39 +194,39 @@ def _is_bfloat16(x: Any) -> bool:
 def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tensor:
     from .tensor.dlpack import received
 
-    where = _as_others_say(op, x, lambda: tuple(x.__dlpack_device__()))
-    if where[0] != CPU[0] and device is None:
+    dlpack_device = _export_foreign(op, x, lambda: tuple(x.__dlpack_device__()))
+    if dlpack_device[0] != CPU[0] and device is None:
         raise ArgumentError(
-            f"{op}: {type(x).__name__} is not in the CPU's memory (DLPack's device {where}); bring it there first, or give"
+            f"{op}: {type(x).__name__} is not in the CPU's memory (DLPack's device {dlpack_device}); bring it there first, or give"
             " device='cpu' if its library does that"
         )
     bits = _is_bfloat16(x)
-    array = _as_others_say(op, x, lambda: received(x, device, False if copy is False else None, is_bfloat16=bits))
+    array = _export_foreign(op, x, lambda: received(x, device, False if copy is False else None, is_bfloat16=bits))
     dtype = bfloat16 if bits else dtype_of(array.dtype)
     return Tensor._copied(array, dtype) if copy else Tensor._shared(array, dtype)
 
 
 def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return a new tensor of another dtype, like `Tensor.astype`. With `copy=False`, return `x` itself if `x` has the dtype."""
-    _device("astype", device)
+    _check_device("astype", device)
     return asarray(x).astype(dtype, copy=copy)
 
 
 # --- from a rule ------------------------------------------------------------------------------------------------------
 
 
-def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
+def made_again(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
     """Decorate a function of the arguments alone, so that the fast path records and replays calls."""
-    name = own.__name__
+    name = fallback.__name__
 
-    @wraps(own)
+    @wraps(fallback)
     def function(*args: P.args, **named: P.kwargs) -> Tensor:
         for maker in makers:
-            found: Tensor | None = maker.again(name, args, named, maker.rules)
-            return maker.learnt(name, own, args, named) if found is None else found
-        return own(*args, **named)
+            result: Tensor | None = maker.again(name, args, named, maker.rules)
+            return maker.learnt(name, fallback, args, named) if result is None else result
+        return fallback(*args, **named)
 
-    function.__annotations__ = own.__annotations__
+    function.__annotations__ = fallback.__annotations__
     return function
 
 
@@ -239,12 +239,12 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
     >>> tx.full((2, 2), 7).tolist()
     [[7, 7], [7, 7]]
     """
-    return _filled("full", shape, fill_value, dtype, device)
+    return _fill("full", shape, fill_value, dtype, device)
 
 
 @made_again
-def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
-    _device(op, device)
+def _fill(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
+    _check_device(op, device)
     sizes = shape_of(op, shape)
     if is_followed(fill_value):
         d = fill_value.dtype if dtype is None else dtype_of(dtype)
@@ -266,21 +266,21 @@ def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: s
 @spelled
 def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return a new tensor of zeros; the dtype defaults to float64."""
-    return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
+    return _fill("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @made_again
 @spelled
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return a new tensor of ones; the dtype defaults to float64."""
-    return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
+    return _fill("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @made_again
 @spelled
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return a new tensor with uninitialised elements; the dtype defaults to float64."""
-    _device("empty", device)
+    _check_device("empty", device)
     return Tensor._of(Node.of(EMPTY, shape_of("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
@@ -288,21 +288,21 @@ def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = 
 def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return a new tensor filled with `fill_value`, with the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
-    return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
+    return _fill("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
 @spelled
 def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
-    return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
+    return _fill("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
 @spelled
 def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
-    return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
+    return _fill("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
 @spelled
@@ -319,7 +319,7 @@ def positions(shape: tuple[int, ...]) -> Tensor:
 
 
 @made_again
-def _counted(count: int) -> Tensor:
+def _count_up(count: int) -> Tensor:
     """Return the vector 0, 1, ..., `count` - 1, as float64."""
     return positions((count,)).astype(DEFAULT_FLOAT)
 
@@ -329,7 +329,7 @@ def is_followed(x: Any) -> TypeGuard[Tensor]:
     return isinstance(x, Tensor) and x.ndim == 0 and x._has_past()
 
 
-def _real(op: str, x: Any) -> float:
+def _to_real(op: str, x: Any) -> float:
     """Return `x` as a real number. Raise DTypeError if complex."""
     if type(x) is int or type(x) is float or is_size(x):
         return x  # type: ignore[no-any-return]
@@ -357,11 +357,11 @@ def arange(
     >>> tx.arange(3).tolist(), tx.arange(1, 0, -0.5).tolist()
     ([0, 1, 2], [1.0, 0.5])
     """
-    _device("arange", device)
+    _check_device("arange", device)
     if stop is None:
         start, stop = 0, start
     followed: list[Any] = [x if is_followed(x) else None for x in (start, step)]
-    start, stop, step = _real("arange", start), _real("arange", stop), _real("arange", step)
+    start, stop, step = _to_real("arange", start), _to_real("arange", stop), _to_real("arange", step)
     if step == 0:
         raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
     integral = all(isinstance(x, int) or is_size(x) for x in (start, stop, step))
@@ -382,16 +382,16 @@ def arange(
             if d is not DEFAULT_INT or not is_size(x):  # a symbolic size is an int64 itself
                 check_fits(x, d, "arange")
     if not integral:
-        first, each = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]
-        return (_counted(count) * each + first).astype(d, copy=False)
-    found = positions((count,))
+        first_value, step_value = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]
+        return (_count_up(count) * step_value + first_value).astype(d, copy=False)
+    values = positions((count,))
     if d.kind == "uint":  # arithmetic modulo 2**64 is exact for either sign of the step
-        found, start, step = found.astype(uint64), start % 2**64, step % 2**64
+        values, start, step = values.astype(uint64), start % 2**64, step % 2**64
     if step != 1:
-        found *= step
+        values *= step
     if start != 0:
-        found += start
-    return found.astype(d, copy=False)
+        values += start
+    return values.astype(d, copy=False)
 
 
 @made_again
@@ -415,37 +415,37 @@ def linspace(
     >>> tx.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    _device("linspace", device)
-    first, last, own = _ends(start, stop)
+    _check_device("linspace", device)
+    first_value, last_value, default_dtype = _convert_ends(start, stop)
     count = checked_int("linspace", "num", num)
     if count < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
-    d = own if dtype is None else dtype_of(dtype)
-    check_real("linspace", own, d)
+    d = default_dtype if dtype is None else dtype_of(dtype)
+    check_real("linspace", default_dtype, d)
     gaps = count - 1 if endpoint else count
-    counted = _counted(count)
-    scale = 1.0 if isinstance(first, Tensor) or isinstance(last, Tensor) else scale_of_steps(first, last)
-    step = (last * scale - first * scale) / gaps if gaps > 0 else 0.0
+    counted = _count_up(count)
+    scale = 1.0 if isinstance(first_value, Tensor) or isinstance(last_value, Tensor) else scale_of_steps(first_value, last_value)
+    step = (last_value * scale - first_value * scale) / gaps if gaps > 0 else 0.0
     # Operators do not accept numbers that depend on symbolic sizes (`sizes.py`), so operations are named.
-    found: Tensor = counted._with(OPS["multiply"], step) + first * scale
+    values: Tensor = counted._with(OPS["multiply"], step) + first_value * scale
     if scale != 1:
-        found *= 1 / scale
+        values *= 1 / scale
     if endpoint and gaps > 0:
-        found = counted._with(OPS["equal"], gaps)._with(OPS["where"], last, found)
-    return (found.floor() if d.is_integer else found).astype(d, copy=False)
+        values = counted._with(OPS["equal"], gaps)._with(OPS["where"], last_value, values)
+    return (values.floor() if d.is_integer else values).astype(d, copy=False)
 
 
-def _ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
+def _convert_ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
     """Return both ends as floats, complex numbers, or tensors on the tape; and the default dtype."""
     if type(start) is float and type(stop) is float:  # as mostly
         return start, stop, DEFAULT_FLOAT
-    given: list[Any] = [x if is_followed(x) else number_of(x, "linspace") for x in (start, stop)]
-    for x in given:
+    ends: list[Any] = [x if is_followed(x) else number_of(x, "linspace") for x in (start, stop)]
+    for x in ends:
         if type(x) is int:
             check_fits(x, DEFAULT_FLOAT, "linspace")
-    are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in given])
-    kind, own = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
-    return *[x.astype(own) if isinstance(x, Tensor) else kind(x) for x in given], own  # type: ignore[return-value]
+    are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in ends])
+    kind, default_dtype = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
+    return *[x.astype(default_dtype) if isinstance(x, Tensor) else kind(x) for x in ends], default_dtype  # type: ignore[return-value]
 
 
 def scale_of_steps(start: complex, stop: complex) -> float:
@@ -453,10 +453,10 @@ def scale_of_steps(start: complex, stop: complex) -> float:
     distance = stop - start
     if type(distance) is float and 2.0**-900 <= abs(distance) < inf:
         return 1.0
-    parts = [abs(x) for x in (distance.real, distance.imag) if x]
-    if any(isinf(x) for x in parts):
+    magnitudes = [abs(x) for x in (distance.real, distance.imag) if x]
+    if any(isinf(x) for x in magnitudes):
         return 0.5
-    return 2.0**200 if parts and max(parts) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
+    return 2.0**200 if magnitudes and max(magnitudes) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
 
 
 @made_again
@@ -465,35 +465,35 @@ def eye(
     n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None
 ) -> Tensor:
     """Return a new matrix with ones on diagonal `k` and zeros elsewhere; the dtype defaults to float64."""
-    _device("eye", device)
+    _check_device("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
     n_rows, n_cols = shape_of("eye", (n_rows, n_cols))
     rows, columns = positions((n_rows,)), positions((n_cols,))
-    on_it: Tensor = columns == rows.expand_dims(1) + _diagonal("eye", k, n_rows, n_cols)
-    return on_it.astype(dtype_of(DEFAULT_FLOAT if dtype is None else dtype))
+    is_diagonal: Tensor = columns == rows.expand_dims(1) + _clamp_diagonal("eye", k, n_rows, n_cols)
+    return is_diagonal.astype(dtype_of(DEFAULT_FLOAT if dtype is None else dtype))
 
 
-def _diagonal(op: str, k: int, rows: int, columns: int) -> int:
+def _clamp_diagonal(op: str, k: int, rows: int, columns: int) -> int:
     """Return the number of a diagonal, clamped to just outside of the matrix."""
     return max(-rows - 1, min(checked_int(op, "k", k), columns + 1))
 
 
-def _triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
+def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
     x = asarray(x)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
     rows, columns = positions((x.shape[-2],)).expand_dims(1), positions((x.shape[-1],))
-    k = _diagonal(op, k, *x.shape[-2:])
+    k = _clamp_diagonal(op, k, *x.shape[-2:])
     return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # False becomes 0 of any dtype
 
 
 @called_again
 def tril(x: Operand, /, k: int = 0) -> Tensor:
     """Return a new tensor: the matrices in the last two axes of `x`, with zeros above diagonal `k`."""
-    return _triangle("tril", x, k, "less_equal")
+    return _mask_triangle("tril", x, k, "less_equal")
 
 
 @called_again
 def triu(x: Operand, /, k: int = 0) -> Tensor:
     """Return a new tensor: the matrices in the last two axes of `x`, with zeros below diagonal `k`."""
-    return _triangle("triu", x, k, "greater_equal")
+    return _mask_triangle("triu", x, k, "greater_equal")

@@ -64,9 +64,9 @@ Sizes = Sequence[int] | None
 Axes = int | Sequence[int] | None
 Array = np.ndarray[Any, Any]
 _LAST_TWO = (-2, -1)
-FEW = 1 << 9  # elements; below, a single call of NumPy for several axes is faster than a call for each
-FEW_REAL = 1 << 14  # elements; the limit for real input, converted to complex
-LONG = 1 << 9  # elements of a real axis; from here on computing half and mirroring is faster than a complex transform
+MAX_COMBINED_SIZE = 1 << 9  # elements; below, a single call of NumPy for several axes is faster than a call for each
+MAX_COMBINED_REAL_SIZE = 1 << 14  # elements; the limit for real input, converted to complex
+MIN_MIRRORED_SIZE = 1 << 9  # elements of a real axis; from here on computing half and mirroring is faster than a complex transform
 
 
 # --- along one axis ---------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def fft(
     >>> tx.fft.fft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
     """
-    return into("fft", out, _along(computed(asarray(x)), "fft", n, axis, norm))
+    return into("fft", out, _transform_axis(computed(asarray(x)), "fft", n, axis, norm))
 
 
 @called_again
@@ -101,7 +101,7 @@ def ifft(
     >>> tx.fft.ifft(tx.asarray([10.0, -2 + 2j, -2.0, -2 - 2j])).tolist()
     [(1+0j), (2+0j), (3+0j), (4+0j)]
     """
-    return into("ifft", out, _along(computed(asarray(x)), "ifft", n, axis, norm))
+    return into("ifft", out, _transform_axis(computed(asarray(x)), "ifft", n, axis, norm))
 
 
 @called_again
@@ -118,7 +118,7 @@ def rfft(
     >>> tx.fft.rfft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j)]
     """
-    return into("rfft", out, _along(_real("rfft", x), "rfft", n, axis, norm))
+    return into("rfft", out, _transform_axis(_check_real("rfft", x), "rfft", n, axis, norm))
 
 
 @called_again
@@ -135,7 +135,7 @@ def irfft(
     >>> tx.fft.irfft(tx.asarray([10.0, -2 + 2j, -2.0])).tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    return into("irfft", out, _along(computed(asarray(x)), "irfft", n, axis, norm))
+    return into("irfft", out, _transform_axis(computed(asarray(x)), "irfft", n, axis, norm))
 
 
 @called_again
@@ -152,7 +152,7 @@ def hfft(
     >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
-    return into("hfft", out, _along(computed(asarray(x)).conj(), "irfft", n, axis, TURNED[_norm("hfft", norm)], "hfft"))
+    return into("hfft", out, _transform_axis(computed(asarray(x)).conj(), "irfft", n, axis, TURNED[_check_norm("hfft", norm)], "hfft"))
 
 
 @called_again
@@ -168,8 +168,8 @@ def ihfft(
     >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
     [(1-0j), (2-0j), (3-0j)]
     """
-    found: Tensor = _along(_real("ihfft", x), "rfft", n, axis, TURNED[_norm("ihfft", norm)], "ihfft").conj()
-    return into("ihfft", out, found)
+    result: Tensor = _transform_axis(_check_real("ihfft", x), "rfft", n, axis, TURNED[_check_norm("ihfft", norm)], "ihfft").conj()
+    return into("ihfft", out, result)
 
 
 # --- along several axes -----------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def fftn(
     >>> tx.fft.fftn(tx.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return into("fftn", out, _along_all("fftn", "fft", computed(asarray(x)), s, axes, norm))
+    return into("fftn", out, _transform_axes("fftn", "fft", computed(asarray(x)), s, axes, norm))
 
 
 @called_again
@@ -204,7 +204,7 @@ def ifftn(
     >>> tx.fft.ifftn(tx.asarray([[10.0, -2.0], [-4.0, 0.0]])).tolist()
     [[(1+0j), (2+0j)], [(3+0j), (4+0j)]]
     """
-    return into("ifftn", out, _along_all("ifftn", "ifft", computed(asarray(x)), s, axes, norm))
+    return into("ifftn", out, _transform_axes("ifftn", "ifft", computed(asarray(x)), s, axes, norm))
 
 
 @called_again
@@ -221,12 +221,12 @@ def rfftn(
     >>> tx.fft.rfftn(tx.ones((2, 2))).tolist()
     [[(4+0j), 0j], [0j, 0j]]
     """
-    x = _real("rfftn", x)
-    sizes, places = _sizes("rfftn", x, s, axes)
-    if not places:
+    x = _check_real("rfftn", x)
+    sizes, axis_list = _resolve_sizes("rfftn", x, s, axes)
+    if not axis_list:
         raise ArgumentError("rfftn: give at least one axis, the one that is halved")
-    names = ["rfft"] + ["fft"] * (len(places) - 1)  # in the order of fftn, as an axis may be named twice
-    return into("rfftn", out, _in_steps("rfftn", x, list(zip(names, sizes[::-1], places[::-1], strict=True)), norm))
+    names = ["rfft"] + ["fft"] * (len(axis_list) - 1)  # in the order of fftn, as an axis may be named twice
+    return into("rfftn", out, _apply_transforms("rfftn", x, list(zip(names, sizes[::-1], axis_list[::-1], strict=True)), norm))
 
 
 @called_again
@@ -243,12 +243,12 @@ def irfftn(
     >>> tx.fft.irfftn(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    found = computed(asarray(x))
-    sizes, places = _sizes("irfftn", found, s, axes, halved=True)
-    if not places:
+    spectrum = computed(asarray(x))
+    sizes, axis_list = _resolve_sizes("irfftn", spectrum, s, axes, halved=True)
+    if not axis_list:
         raise ArgumentError("irfftn: give at least one axis, the one that was halved")
-    names = ["ifft"] * (len(places) - 1) + ["irfft"]
-    return into("irfftn", out, _in_steps("irfftn", found, list(zip(names, sizes, places, strict=True)), norm))
+    names = ["ifft"] * (len(axis_list) - 1) + ["irfft"]
+    return into("irfftn", out, _apply_transforms("irfftn", spectrum, list(zip(names, sizes, axis_list, strict=True)), norm))
 
 
 @spelled
@@ -316,10 +316,10 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device
     >>> tx.fft.fftfreq(5, d=0.2).tolist()
     [0.0, 1.0, 2.0, -2.0, -1.0]
     """
-    count = _count("fftfreq", n)
+    count = _check_sample_count("fftfreq", n)
     k = positions((count,))
     signed = Tensor._compute(OPS["where"], k > (count - 1) // 2, k - count, k)
-    return _frequencies("fftfreq", signed, count, d, dtype, device)
+    return _scale_frequencies("fftfreq", signed, count, d, dtype, device)
 
 
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -332,25 +332,25 @@ def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, devic
     >>> tx.fft.rfftfreq(5, d=0.2).tolist()
     [0.0, 1.0, 2.0]
     """
-    count = _count("rfftfreq", n)
-    return _frequencies("rfftfreq", positions((count // 2 + 1,)), count, d, dtype, device)
+    count = _check_sample_count("rfftfreq", n)
+    return _scale_frequencies("rfftfreq", positions((count // 2 + 1,)), count, d, dtype, device)
 
 
-def _count(op: str, n: int) -> int:
+def _check_sample_count(op: str, n: int) -> int:
     count = checked_int(op, "n", n)
     if count < 1:
         raise ArgumentError(f"{op}: n is {count}; it must be 1 or more")
     return count
 
 
-def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
-    found = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
-    if not found.is_float:
-        raise DTypeError(f"{op}: frequencies are real floats, not {found}")
+def _scale_frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
+    float_dtype = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
+    if not float_dtype.is_float:
+        raise DTypeError(f"{op}: frequencies are real floats, not {float_dtype}")
     check(op, "d, the time between samples,", d, "float")
     if not d:
         raise ArgumentError(f"{op}: samples that are {d} apart have no frequencies")
-    return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(found), device=device)
+    return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(float_dtype), device=device)
 
 
 @spelled
@@ -362,7 +362,7 @@ def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     >>> tx.fft.fftshift(tx.asarray([0, 1, 2, -2, -1])).tolist()
     [-2, -1, 0, 1, 2]
     """
-    return _shifted("fftshift", x, axes, 0)
+    return _shift("fftshift", x, axes, 0)
 
 
 @spelled
@@ -373,90 +373,94 @@ def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     >>> tx.fft.ifftshift(tx.asarray([-2, -1, 0, 1, 2])).tolist()
     [0, 1, 2, -2, -1]
     """
-    return _shifted("ifftshift", x, axes, 1)
+    return _shift("ifftshift", x, axes, 1)
 
 
-def _shifted(op: str, x: Operand, axes: Axes, back: int) -> Tensor:
+def _shift(op: str, x: Operand, axes: Axes, back: int) -> Tensor:
     x = asarray(x)
-    places = axes_of(op, None if axes is None else ints(op, (axes,)), x.ndim)
-    shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in places])
-    return roll(x, shifts, places) if places else x.copy()
+    axis_list = axes_of(op, None if axes is None else ints(op, (axes,)), x.ndim)
+    shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in axis_list])
+    return roll(x, shifts, axis_list) if axis_list else x.copy()
 
 
 # --- shared helpers ---------------------------------------------------------------------------------------------------
 
 
-def _real(op: str, x: Any) -> Tensor:
-    found = computed(asarray(x))
-    if found.dtype.is_complex:
-        other = op.replace("ihfft", "ifft").replace("rfft", "fft")
-        raise DTypeError(f"{op}: takes real numbers, not {found.dtype}; use {other}, or tx.real(x)")
-    return found
+def _check_real(op: str, x: Any) -> Tensor:
+    tensor = computed(asarray(x))
+    if tensor.dtype.is_complex:
+        complex_name = op.replace("ihfft", "ifft").replace("rfft", "fft")
+        raise DTypeError(f"{op}: takes real numbers, not {tensor.dtype}; use {complex_name}, or tx.real(x)")
+    return tensor
 
 
-def _norm(op: str, norm: str | None) -> str:
+def _check_norm(op: str, norm: str | None) -> str:
     if norm is not None and not (isinstance(norm, str) and norm in TURNED):
         raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {described(norm)}")
     return norm or "backward"
 
 
-def _along(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
+def _transform_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
     """Return a transform along a single axis. `name` is the transform and `op` the public function, for errors."""
     op = op or name
-    norm = _norm(op, norm)
-    place = axis_of(op, axis, x.ndim)
-    size = x.shape[place]
-    own = 2 * (size - 1) if name == "irfft" else size
-    n = own if n is None else checked_int(op, "n", n)
+    norm = _check_norm(op, norm)
+    axis_number = axis_of(op, axis, x.ndim)
+    size = x.shape[axis_number]
+    full_size = 2 * (size - 1) if name == "irfft" else size
+    n = full_size if n is None else checked_int(op, "n", n)
     if n < 1:
-        raise ShapeError(f"{op}: axis {place} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
+        raise ShapeError(f"{op}: axis {axis_number} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
     check_count(op, (n,))
     if name in ("fft", "ifft") and not x.dtype.is_complex:
-        if n >= LONG:
-            return _mirrored(x, name, n, place, norm, op)
-        return _one_of_several(x.astype(complex_of(x.dtype)), name, n, place, norm, op)
+        if n >= MIN_MIRRORED_SIZE:
+            return _transform_by_rfft(x, name, n, axis_number, norm, op)
+        return _transform_one_axis(x.astype(complex_of(x.dtype)), name, n, axis_number, norm, op)
     if not size:  # pad an empty axis with one zero here, as NumPy's irfft reads the first element
-        x = concat([x, zeros([1 if k == place else m for k, m in enumerate(x.shape)], dtype=x.dtype)], axis=place)
-    kept = n // 2 + 1 if name == "rfft" else n
-    (found,) = hosted(name, x.moveaxis(place, -1), sizes={"k": kept}, n=n, norm=norm)
-    return found.moveaxis(-1, place)
+        x = concat([x, zeros([1 if k == axis_number else m for k, m in enumerate(x.shape)], dtype=x.dtype)], axis=axis_number)
+    result_size = n // 2 + 1 if name == "rfft" else n
+    (result,) = hosted(name, x.moveaxis(axis_number, -1), sizes={"k": result_size}, n=n, norm=norm)
+    return result.moveaxis(-1, axis_number)
 
 
-def _mirrored(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Tensor:
+def _transform_by_rfft(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Tensor:
     """Return the transform of real numbers by `rfft`: the second half is the conjugate of the first, reversed."""
-    half = _one_of_several(x, "rfft", n, axis, norm if name == "fft" else TURNED[norm], op).moveaxis(axis, -1)
-    rest = half[..., 1 : (n + 1) // 2].flip(-1)
-    parts = [half, rest.conj()] if name == "fft" else [half.conj(), rest]
-    return concat(parts, axis=-1).moveaxis(-1, axis)
+    half = _transform_one_axis(x, "rfft", n, axis, norm if name == "fft" else TURNED[norm], op).moveaxis(axis, -1)
+    second_half = half[..., 1 : (n + 1) // 2].flip(-1)
+    halves = [half, second_half.conj()] if name == "fft" else [half.conj(), second_half]
+    return concat(halves, axis=-1).moveaxis(-1, axis)
 
 
 @called_again
-def _one_of_several(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str) -> Tensor:
+def _transform_one_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str) -> Tensor:
     """Return a transform along a single axis. This is a separate function, so that the fast path records and replays each axis."""
-    return _along(x, name, n, axis, norm, op)
+    return _transform_axis(x, name, n, axis, norm, op)
 
 
-def _along_all(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
-    sizes, places = _sizes(op, x, s, axes)
-    _norm(op, norm)
-    return _in_steps(op, x, [(name, size, axis) for size, axis in zip(sizes[::-1], places[::-1], strict=True)], norm) if places else x + 0j
+def _transform_axes(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
+    sizes, axis_list = _resolve_sizes(op, x, s, axes)
+    _check_norm(op, norm)
+    return (
+        _apply_transforms(op, x, [(name, size, axis) for size, axis in zip(sizes[::-1], axis_list[::-1], strict=True)], norm)
+        if axis_list
+        else x + 0j
+    )
 
 
-def _in_steps(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
+def _apply_transforms(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
     """Apply transforms in order; a step is a name, a size and an axis."""
-    sizes, places = [size for _, size, _ in steps], {axis for *_, axis in steps}
-    few = FEW if x.dtype.is_complex or steps[0][0] == "rfft" else FEW_REAL
-    if len(steps) == len(places) > 1 and 0 < min(sizes) <= max(sizes) < few:
-        found = at_once(partial(_of_few, tuple(steps), _norm(op, norm)), x, few=few)
-        if found is not None:
-            return found[0]
-    along = _one_of_several if len(steps) > 1 else _along
+    sizes, axis_set = [size for _, size, _ in steps], {axis for *_, axis in steps}
+    max_size = MAX_COMBINED_SIZE if x.dtype.is_complex or steps[0][0] == "rfft" else MAX_COMBINED_REAL_SIZE
+    if len(steps) == len(axis_set) > 1 and 0 < min(sizes) <= max(sizes) < max_size:
+        combined = at_once(partial(_transform_combined, tuple(steps), _check_norm(op, norm)), x, few=max_size)
+        if combined is not None:
+            return combined[0]
+    along = _transform_one_axis if len(steps) > 1 else _transform_axis
     for name, size, axis in steps:
         x = along(x, name, size, axis, norm, op)
     return x
 
 
-def _of_few(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[Array]:
+def _transform_combined(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[Array]:
     """Apply transforms to a small array by NumPy alone, in order; a step is a name, a size and an axis."""
     with np.errstate(all="ignore"):
         for name, size, axis in steps:
@@ -464,26 +468,26 @@ def _of_few(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[
     return [np.ascontiguousarray(x)]
 
 
-def _sizes(op: str, x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
+def _resolve_sizes(op: str, x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
     """Return the size of each transformed axis, and the axes. With `halved`, the last axis has the result of `rfft`, and gets the size
     before.
     """
-    given = None if s is None else ints(op, (s,))
+    requested = None if s is None else ints(op, (s,))
     if axes is None:
-        count = x.ndim if given is None else len(given)
+        count = x.ndim if requested is None else len(requested)
         if count > x.ndim:
             raise ArgumentError(f"{op}: s has {count} sizes, and shape {x.shape} has {x.ndim} axes")
-        places = list(range(x.ndim - count, x.ndim))
+        axis_list = list(range(x.ndim - count, x.ndim))
     else:
-        places = [axis_of(op, a, x.ndim) for a in ints(op, (axes,))]
-    own = [x.shape[a] for a in places]
-    if halved and own:
-        own[-1] = 2 * (own[-1] - 1)
-    if given is None:
-        return own, places
-    if len(given) != len(places):
-        raise ArgumentError(f"{op}: s has {len(given)} sizes for {len(places)} axes; it has one for each")
-    return [mine if n == -1 else n for n, mine in zip(given, own, strict=True)], places
+        axis_list = [axis_of(op, a, x.ndim) for a in ints(op, (axes,))]
+    full_sizes = [x.shape[a] for a in axis_list]
+    if halved and full_sizes:
+        full_sizes[-1] = 2 * (full_sizes[-1] - 1)
+    if requested is None:
+        return full_sizes, axis_list
+    if len(requested) != len(axis_list):
+        raise ArgumentError(f"{op}: s has {len(requested)} sizes for {len(axis_list)} axes; it has one for each")
+    return [full_size if n == -1 else n for n, full_size in zip(requested, full_sizes, strict=True)], axis_list
 
 
 BACKWARD.update(COTANGENTS)

@@ -110,45 +110,45 @@ class Past:
                 if type(s.past) is Past:
                     tracked |= bit
             bit += bit
-        asked = tracking.get()
-        if not asked:
-            return None if not traced else CONSTANT if asked is False else TRACED
-        known: Any = recipe.needs
-        needs = None if known is None else known.get(tracked)
+        is_recording = tracking.get()
+        if not is_recording:
+            return None if not traced else CONSTANT if is_recording is False else TRACED
+        cached_needs: Any = recipe.needs
+        needs = None if cached_needs is None else cached_needs.get(tracked)
         if needs is None:
             needs = deriving[0].needs(recipe, tracked)
-            if known is None:
+            if cached_needs is None:
                 recipe.needs = {tracked: needs}
             else:
-                known[tracked] = needs
+                cached_needs[tracked] = needs
         if needs is NOTHING:
             return TRACED if traced else None
-        kept: list[Kept] = []
+        tape_sources: list[Kept] = []
         for s, needed in zip(sources, needs.sources):  # noqa: B905  # `needs.sources` has as many entries as `sources`
             if type(s) is not Node:
-                kept.append(s)
+                tape_sources.append(s)
             elif not needed:
                 past: Any = s.past
-                kept.append(None if type(past) is not Past else s if past.reads_result else past)
+                tape_sources.append(None if type(past) is not Past else s if past.reads_result else past)
             elif s.buffer is not None and s.buffer.pins:
-                kept.append(deriving[0].own_copy(s))
+                tape_sources.append(deriving[0].own_copy(s))
             else:
-                kept.append(s)
-        return Past(recipe, tuple(kept), node.offsets, number=number, reads_result=needs.result, traced=traced)
+                tape_sources.append(s)
+        return Past(recipe, tuple(tape_sources), node.offsets, number=number, reads_result=needs.result, traced=traced)
 
     @property
     def layouts(self) -> tuple[Layout | None, ...]:
         """The layout through which each source was read; None for a number."""
-        each = zip(self.recipe.forms, self.offsets)  # noqa: B905  # the last offset may be the target's
-        return tuple([None if form is None else form.layout.at(offset) for form, offset in each])
+        pairs = zip(self.recipe.forms, self.offsets)  # noqa: B905  # the last offset may be the target's
+        return tuple([None if form is None else form.layout.at(offset) for form, offset in pairs])
 
     @property
     def target(self) -> Layout:
         """The layout through which a store, a scatter or a scan was written."""
         form = self.recipe.target
         assert form is not None
-        found: Layout = form.layout.at(self.offsets[-1])
-        return found
+        layout: Layout = form.layout.at(self.offsets[-1])
+        return layout
 
     def __repr__(self) -> str:
         return f"Past({self.recipe.op}, {self.recipe.shape})"
@@ -157,8 +157,8 @@ class Past:
 GONE: tuple[Kept, ...] = (None,)  # the sources of a tape node whose residuals were freed
 
 
-def past_of(kept: Kept) -> Past | None:
-    """Return the tape node of `kept`: a graph node, a tape node, a number or None. Return None if no tape node exists."""
-    if type(kept) is Node:
-        kept = kept.past
-    return kept if type(kept) is Past else None
+def past_of(source: Kept) -> Past | None:
+    """Return the tape node of `source`: a graph node, a tape node, a number or None. Return None if no tape node exists."""
+    if type(source) is Node:
+        source = source.past
+    return source if type(source) is Past else None

@@ -59,11 +59,11 @@ if not TYPE_CHECKING:
     __getattr__ = public_getattr(globals())
 
 sorting = Late("tenxor.functions.sorting")
-FEW = 1 << 8  # elements whose indices are kept in memory; below `HEAVY`, so that readers may remain pending
+MAX_CACHED_INDICES = 1 << 8  # elements whose indices are kept in memory; below `HEAVY`, so that readers may remain pending
 
 Shape = int | Sequence[int]
 
-_counting = reentrant()  # threads that share a generator must never get the same draw
+_draw_lock = reentrant()  # threads that share a generator must never get the same draw
 
 
 @kind("a tx.random.Generator")
@@ -103,7 +103,7 @@ class Generator:
         >>> g = tx.random.Generator(1); a = g.random(2).tolist(); g.seed(1); g.random(2).tolist() == a
         True
         """
-        key = int.from_bytes(os.urandom(8), "little") if seed is None else _integer("Generator", "seed", seed)
+        key = int.from_bytes(os.urandom(8), "little") if seed is None else _to_integer("Generator", "seed", seed)
         if not 0 <= key < 2**64:
             raise ArgumentError(f"Generator: seed {key} is not from 0 to 2**64 - 1")
         note_seeding(self, seed is not None)
@@ -140,7 +140,7 @@ class Generator:
         >>> tx.random.Generator(0).random(3).shape
         (3,)
         """
-        return self._unit(shape_of("random", shape), _float("random", dtype))
+        return self._draw_unit(shape_of("random", shape), _check_float_dtype("random", dtype))
 
     @spelled
     def uniform(
@@ -161,15 +161,15 @@ class Generator:
         >>> bool(((x >= -1) & (x < 1)).all())
         True
         """
-        sizes, d = shape_of("uniform", shape), _float("uniform", dtype)
-        first, last = _number("uniform", "low", low), _number("uniform", "high", high)
+        sizes, d = shape_of("uniform", shape), _check_float_dtype("uniform", dtype)
+        first, last = _to_float("uniform", "low", low), _to_float("uniform", "high", high)
         if first > last:
             raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
         if max(abs(first), abs(last), last - first) > d.highest:
             raise OutOfBounds(f"uniform: {d} cannot hold low {low}, high {high} and their distance; scale the result")
         # Rounding may reach `high`, which is excluded.
         below = nextafter(last, first) if d is float64 else float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))
-        return (self._unit(sizes, d) * (last - first) + first)._with(OPS["minimum"], below)
+        return (self._draw_unit(sizes, d) * (last - first) + first)._with(OPS["minimum"], below)
 
     @spelled
     def normal(
@@ -185,14 +185,14 @@ class Generator:
         >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
         (True, True)
         """
-        sizes, d = shape_of("normal", shape), _float("normal", dtype)
-        loc, scale = _number("normal", "mean", mean), _number("normal", "std", std)
+        sizes, d = shape_of("normal", shape), _check_float_dtype("normal", dtype)
+        loc, scale = _to_float("normal", "mean", mean), _to_float("normal", "std", std)
         if scale < 0:
             raise ArgumentError(f"normal: std {std} is negative")
-        found = self._drawn("standard_normal", sizes)
+        values = self._draw("standard_normal", sizes)
         if (loc, scale) != (0, 1):
-            found = found * scale + loc
-        return found if d is float64 else found.astype(d)
+            values = values * scale + loc
+        return values if d is float64 else values.astype(d)
 
     @spelled
     def integers(
@@ -222,16 +222,16 @@ class Generator:
         first, end = (0, low) if high is None else (low, high)
         if isinstance(high, (tuple, list)):
             raise ArgumentError(f"integers: high is an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
-        first, last = _integer("integers", "low", first), _integer("integers", "high", end) - (not endpoint)
+        first, last = _to_integer("integers", "low", first), _to_integer("integers", "high", end) - (not endpoint)
         if first > last:
             raise ArgumentError(f"integers: the range from {first} to {last} (inclusive) is empty")
         if first < d.lowest or last > d.highest:
             raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
         count = last - first + 1
-        found = self._drawn("random_bits", sizes) if count == 2**64 else self._drawn("random_below", sizes, count)
+        values = self._draw("random_bits", sizes) if count == 2**64 else self._draw("random_below", sizes, count)
         if first:
-            found += first % 2**64  # arithmetic modulo 2**64 is exact for negative numbers
-        return found.astype(d, copy=False)
+            values += first % 2**64  # arithmetic modulo 2**64 is exact for negative numbers
+        return values.astype(d, copy=False)
 
     def permutation(self, x: Operand) -> Tensor:
         """Return a new tensor: the integers below `x` in random order, or the rows of a tensor (along axis 0) in random order.
@@ -243,8 +243,8 @@ class Generator:
         >>> sorted(tx.random.Generator(0).permutation(5).tolist())
         [0, 1, 2, 3, 4]
         """
-        count, rows = _rows("permutation", x)
-        order = self._order(count)
+        count, rows = _split_rows("permutation", x)
+        order = self._draw_order(count)
         return order if rows is None else rows[order]
 
     def shuffle(self, x: Tensor) -> None:
@@ -256,8 +256,8 @@ class Generator:
         """
         if not isinstance(x, Tensor):
             raise ArgumentError(f"shuffle: works in place on a tensor, not on {type(x).__name__}; use permutation(x)")
-        count, _ = _rows("shuffle", x)
-        x[...] = x[self._order(count)]
+        count, _ = _split_rows("shuffle", x)
+        x[...] = x[self._draw_order(count)]
 
     @spelled
     def choice(self, x: Operand, shape: Shape = (), replace: bool = True, *, size: Shape | None = None) -> Tensor:
@@ -271,7 +271,7 @@ class Generator:
         [2, 3, 5]
         """
         sizes = shape_of("choice", shape)
-        count, rows = _rows("choice", x)
+        count, rows = _split_rows("choice", x)
         wanted, replace = prod(sizes), truth("choice", "replace", replace)
         if wanted > count and not (replace and count):
             hint = "; use replace=True" if count else ""
@@ -279,7 +279,7 @@ class Generator:
         if replace:
             chosen = self.integers(max(count, 1), shape=sizes)
         else:
-            chosen = self._order(count)[:wanted].reshape(sizes)
+            chosen = self._draw_order(count)[:wanted].reshape(sizes)
         return chosen if rows is None else rows[chosen]
 
     # Implementation
@@ -295,32 +295,32 @@ class Generator:
 
     def _reserve(self, count: int) -> Draw:
         """Take the next `count` draws, for this caller alone."""
-        with _counting:
-            key, first = self._key, self._draws
-            self._draws = first + count
-        return Draw(key, first, 0)
+        with _draw_lock:
+            key, first_draw = self._key, self._draws
+            self._draws = first_draw + count
+        return Draw(key, first_draw, 0)
 
     def _give_back(self, draw: Draw, count: int) -> None:
         """Undo `_reserve`, unless another draw followed."""
-        with _counting:
+        with _draw_lock:
             if (self._key, self._draws) == (draw.seed, draw.stream + count):
                 self._draws -= count
 
-    def _drawn(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
+    def _draw(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
         """Return the next draw, computed by the operation `op` for each element. Stream, key and `numbers` are run-time arguments of the
         kernel.
         """
         key, stream, counter = next_draw(self, prod(shape))
-        places = _places(shape)
-        return (places + counter if isinstance(counter, Tensor) else places)._with(OPS[op], stream, key, *numbers)
+        indices = _flat_indices(shape)
+        return (indices + counter if isinstance(counter, Tensor) else indices)._with(OPS[op], stream, key, *numbers)
 
-    def _unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
+    def _draw_unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """Return uniform numbers in [0, 1), with as many random bits as the dtype has digits."""
-        return self._drawn("random_fraction" if dtype is float64 else "random_single", shape)
+        return self._draw("random_fraction" if dtype is float64 else "random_single", shape)
 
-    def _order(self, count: int) -> Tensor:
+    def _draw_order(self, count: int) -> Tensor:
         """Return the integers below `count` in random order."""
-        keys = self._drawn("random_bits", (count,))
+        keys = self._draw("random_bits", (count,))
         return sorting.argsort(keys) if keys.node.traced else asarray(np.argsort(keys.to_numpy(), kind="stable"))
 
 
@@ -330,29 +330,29 @@ Source: TypeAlias = Generator | None
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def _places(shape: tuple[int, ...]) -> Tensor:
+def _flat_indices(shape: tuple[int, ...]) -> Tensor:
     """Return the flat index of each element. For a few elements the indices are in memory, as planning would take longer than drawing."""
     count = prod(shape)
-    if count > FEW:
-        return _many_places(shape)
-    places = _few_places()[:count]
-    return places if len(shape) == 1 else places.reshape(shape)
+    if count > MAX_CACHED_INDICES:
+        return _lazy_indices(shape)
+    indices = _cached_indices()[:count]
+    return indices if len(shape) == 1 else indices.reshape(shape)
 
 
 @made_again
-def _many_places(shape: tuple[int, ...]) -> Tensor:
+def _lazy_indices(shape: tuple[int, ...]) -> Tensor:
     return positions(shape).astype(uint64)
 
 
 @cache
-def _few_places() -> Tensor:
-    return asarray(np.arange(FEW, dtype=np.uint64)).copy()
+def _cached_indices() -> Tensor:
+    return asarray(np.arange(MAX_CACHED_INDICES, dtype=np.uint64)).copy()
 
 
-forgetting.append(_few_places.cache_clear)
+forgetting.append(_cached_indices.cache_clear)
 
 
-def _float(op: str, dtype: object) -> DType:
+def _check_float_dtype(op: str, dtype: object) -> DType:
     """Return the dtype of a draw. Raise DTypeError unless it is float32 or float64."""
     d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if d.kind != "float" or d.bits < 32:
@@ -360,22 +360,22 @@ def _float(op: str, dtype: object) -> DType:
     return d
 
 
-def _number(op: str, name: str, value: Any) -> float:
+def _to_float(op: str, name: str, value: Any) -> float:
     """Return a finite real number as a float, or raise ArgumentError."""
     if type(value) is float and isfinite(value):
         return value
     try:
-        found = float(value) if isinstance(value, Real) else inf
+        number = float(value) if isinstance(value, Real) else inf
     except OverflowError:
-        found = inf
-    if not isfinite(found):
+        number = inf
+    if not isfinite(number):
         raise ArgumentError(
             f"{op}: {name} is one finite number, not {described(value)}; sizes come after the numbers, or as shape="
         )
-    return found
+    return number
 
 
-def _integer(op: str, name: str, value: Any) -> int:
+def _to_integer(op: str, name: str, value: Any) -> int:
     """Return an integer, or raise ArgumentError."""
     try:
         return as_int(value)
@@ -383,7 +383,7 @@ def _integer(op: str, name: str, value: Any) -> int:
         raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
 
 
-def _rows(op: str, x: Any) -> tuple[int, Tensor | None]:
+def _split_rows(op: str, x: Any) -> tuple[int, Tensor | None]:
     """Return the number of rows, and the tensor that holds them. The tensor is None if `x` is an integer."""
     if isinstance(x, (Tensor, np.ndarray)) or not hasattr(type(x), "__index__"):
         rows = asarray(x)
@@ -412,7 +412,7 @@ choice = _default.choice
 
 def rand(*shape: int | Sequence[int]) -> Tensor:
     """Return a new tensor of uniform numbers in [0, 1). The sizes are separate arguments, as in NumPy and PyTorch."""
-    return _default._unit(shape_of("rand", ints("rand", shape)), DEFAULT_FLOAT)
+    return _default._draw_unit(shape_of("rand", ints("rand", shape)), DEFAULT_FLOAT)
 
 
 def randn(*shape: int | Sequence[int]) -> Tensor:

@@ -219,19 +219,19 @@ def test_nothing_filled_up_is_zeros(name: str) -> None:
 
 
 def test_real_images_are_made_at_once_where_machine_code_has_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    of_few, asked = F._of_few, list[str]()
-    monkeypatch.setattr(F, "_of_few", lambda steps, norm, x: asked.append(x.dtype.name) or of_few(steps, norm, x))
+    of_few, asked = F._transform_combined, list[str]()
+    monkeypatch.setattr(F, "_transform_combined", lambda steps, norm, x: asked.append(x.dtype.name) or of_few(steps, norm, x))
     for dtype in FULL:
         x = random((30, 31), dtype, 4)
         assert_near(F.fft2(x), np.fft.fft2(x.to_numpy()), WIDE.get(dtype, dtype))
     assert asked == ["float32", "float64"]
 
 
-@pytest.mark.parametrize("n", [None, F.LONG, F.LONG + 1, 700])
+@pytest.mark.parametrize("n", [None, F.MIN_MIRRORED_SIZE, F.MIN_MIRRORED_SIZE + 1, 700])
 @pytest.mark.parametrize("norm", NORMS)
 def test_long_rows_of_real_numbers_are_those_of_complex_ones(n: int | None, norm: str | None) -> None:
     for dtype in (tx.float32, tx.float64):
-        x = random((3, 2 * F.LONG + 3), dtype, 5)
+        x = random((3, 2 * F.MIN_MIRRORED_SIZE + 3), dtype, 5)
         wide = x.astype(WIDE[dtype])
         for transform in (F.fft, F.ifft):
             assert_near(transform(x, n, norm=norm), transform(wide, n, norm=norm).to_numpy(), WIDE[dtype])
@@ -241,7 +241,7 @@ def test_long_rows_of_real_numbers_are_those_of_complex_ones(n: int | None, norm
 
 
 def test_derivatives_go_back_through_halves() -> None:
-    x, weights = random((F.LONG + 1,), tx.float64, 6), random((F.LONG + 1,), tx.complex128, 7)
+    x, weights = random((F.MIN_MIRRORED_SIZE + 1,), tx.float64, 6), random((F.MIN_MIRRORED_SIZE + 1,), tx.complex128, 7)
     for transform in (F.fft, F.ifft):
         gradients = [tx.grad(lambda y, t=transform: tx.real(t(y) * weights).sum())(x)]
         gradients.append(tx.grad(lambda y, t=transform: tx.real(t(y.astype(tx.complex128)) * weights).sum())(x))

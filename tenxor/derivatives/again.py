@@ -18,7 +18,7 @@ from ..remembered import Remembered
 from .adjoint import Part, Placed, seen_of
 from .seen import Seen
 
-MAX_STEPS, MAX_BYTES = 1 << 13, 1 << 24
+MAX_CACHED_RECORDINGS, MAX_CACHED_BYTES = 1 << 13, 1 << 24
 Pulled = Sequence[tuple[int, Part]]
 
 
@@ -52,46 +52,46 @@ class Steps:
         self.constants, self.steps, self.outputs = constants, steps, outputs
 
     @classmethod
-    def of(cls, given: Sequence[Node | Scalar], outputs: Pulled) -> Steps:
-        """Return the computation that led from the nodes and numbers `given` to `outputs`."""
-        number_of: dict[int, int] = {id(x): k for k, x in enumerate(given)}
+    def of(cls, inputs: Sequence[Node | Scalar], outputs: Pulled) -> Steps:
+        """Return the computation that led from the nodes and numbers `inputs` to `outputs`."""
+        number_of: dict[int, int] = {id(x): k for k, x in enumerate(inputs)}
         constants: list[Node | Scalar] = []
         order: list[Node] = []
-        seen: set[int] = set()
-        stack: list[tuple[Node | Scalar, bool]] = [(seen_of(part).node, False) for _, part in reversed(outputs)]
+        visited: set[int] = set()
+        stack: list[tuple[Node | Scalar, bool]] = [(seen_of(cotangent).node, False) for _, cotangent in reversed(outputs)]
         while stack:
             x, ready = stack.pop()
             if id(x) in number_of:
                 continue
             if ready and type(x) is Node:
                 order.append(x)
-            elif id(x) not in seen:
-                seen.add(id(x))
+            elif id(x) not in visited:
+                visited.add(id(x))
                 if type(x) is not Node or x.buffer is not None:
                     constants.append(x)
                 else:
                     stack.append((x, True))
                     stack += [(s, False) for s in reversed(x.sources)]
-        first = len(constants)
-        number_of = {x: k + first for x, k in number_of.items()} | {id(x): k for k, x in enumerate(constants)}
-        for k, node in enumerate(order, start=first + len(given)):
+        constant_count = len(constants)
+        number_of = {x: k + constant_count for x, k in number_of.items()} | {id(x): k for k, x in enumerate(constants)}
+        for k, node in enumerate(order, start=constant_count + len(inputs)):
             number_of[id(node)] = k
         steps = [Step(node.recipe, tuple([number_of[id(s)] for s in node.sources]), node.offsets) for node in order]
-        return cls(constants, steps, [_output(k, part, number_of) for k, part in outputs])
+        return cls(constants, steps, [_output(k, cotangent, number_of) for k, cotangent in outputs])
 
-    def run(self, given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+    def run(self, inputs: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
         """Return the results of the computation for new inputs. The new nodes are pending."""
-        every = [*self.constants, *given]
-        first = len(every)
+        values = [*self.constants, *inputs]
+        input_count = len(values)
         for short in short_again:
-            short.make(every, self.steps)
-        for recipe, sources, offsets in self.steps[len(every) - first :]:
-            every.append(Node(recipe, tuple([every[k] for k in sources]), offsets))
-        found: list[tuple[int, Part]] = []
-        for k, number, layout, place, apart in self.outputs:
-            seen = Seen(every[number], layout)  # type: ignore[arg-type]
-            found.append((k, seen if place is None else Placed(seen, place, apart)))
-        return found
+            short.make(values, self.steps)
+        for recipe, sources, offsets in self.steps[len(values) - input_count :]:
+            values.append(Node(recipe, tuple([values[k] for k in sources]), offsets))
+        results: list[tuple[int, Part]] = []
+        for k, number, layout, target, is_injective in self.outputs:
+            view = Seen(values[number], layout)  # type: ignore[arg-type]
+            results.append((k, view if target is None else Placed(view, target, is_injective)))
+        return results
 
     @property
     def nbytes(self) -> int:
@@ -99,53 +99,53 @@ class Steps:
         return sum([x.recipe.nbytes for x in self.constants if type(x) is Node])
 
 
-def _output(k: int, part: Part, number_of: dict[int, int]) -> Output:
-    seen = seen_of(part)
-    place, apart = (None, True) if isinstance(part, Seen) else (part.layout, part.apart)
-    return Output(k, number_of[id(seen.node)], seen.layout, place, apart)
+def _output(k: int, cotangent: Part, number_of: dict[int, int]) -> Output:
+    view = seen_of(cotangent)
+    target, is_injective = (None, True) if isinstance(cotangent, Seen) else (cotangent.layout, cotangent.apart)
+    return Output(k, number_of[id(view.node)], view.layout, target, is_injective)
 
 
-_known: Remembered[Steps] = Remembered(MAX_STEPS, MAX_BYTES)
-_known_of = _known.get
+_steps_cache: Remembered[Steps] = Remembered(MAX_CACHED_RECORDINGS, MAX_CACHED_BYTES)
+_find_steps = _steps_cache.get
 _tracing: ContextVar[bool] = ContextVar("_tracing", default=False)  # True while sizes are symbolic; nothing is cached then
 Make = Callable[[Sequence[Node | Scalar]], Pulled]
 
 
 def made_again(
-    key: Hashable, given: Sequence[Node | Scalar], make: Make, found: Callable[[], Steps] | None = None
+    key: Hashable, inputs: Sequence[Node | Scalar], make: Make, find_steps: Callable[[], Steps] | None = None
 ) -> list[tuple[int, Part]]:
-    """Return the results of `make(given)`, replayed from recorded steps if `key` is in the cache.
+    """Return the results of `make(inputs)`, replayed from recorded steps if `key` is in the cache.
 
-    `key` must hold everything the results depend on, except for the identities of `given`. On a miss, the steps come from `found()`, if
-    given; otherwise `make` is recorded with placeholders.
+    `key` must hold everything the results depend on, except for the identities of `inputs`. On a miss, the steps come from `find_steps()`,
+    if given; otherwise `make` is recorded with placeholders.
     """
     if _tracing.get():
-        return list(make(given))
-    steps = _known_of(key)
+        return list(make(inputs))
+    steps = _find_steps(key)
     if steps is None:
-        steps = steps_for(given, make) if found is None else found()
-        _known.keep(key, steps, steps.nbytes)
-    return steps.run(given)
+        steps = steps_for(inputs, make) if find_steps is None else find_steps()
+        _steps_cache.keep(key, steps, steps.nbytes)
+    return steps.run(inputs)
 
 
-def steps_for(given: Sequence[Node | Scalar], make: Make, numbers: Traced | None = None) -> Steps:
-    """Record the computation of `make` from the nodes and numbers `given`, and return the steps.
+def steps_for(inputs: Sequence[Node | Scalar], make: Make, numbers: Traced | None = None) -> Steps:
+    """Record the computation of `make` from the nodes and numbers `inputs`, and return the steps.
 
     `make` is called with placeholders of the same shapes, or of symbolic sizes if `numbers`, a map from numbers to symbolic sizes, is
     given. With symbolic sizes nothing is cached.
     """
 
-    def stand_in(x: Node | Scalar) -> Node | Scalar:
+    def make_placeholder(x: Node | Scalar) -> Node | Scalar:
         if type(x) is not Node:
             return Scalar(x.value, x.dtype)  # type: ignore[union-attr]
         shape = x.shape if numbers is None else tuple(map(numbers.number, x.shape))
         return Node(recipe_of(PLACEHOLDER, shape, x.dtype))
 
-    stand_ins = list(map(stand_in, given))
-    before = _tracing.get()
+    placeholders = list(map(make_placeholder, inputs))
+    previous = _tracing.get()
     try:
         _tracing.set(numbers is not None)  # inside `try`, as a signal may be delivered right after this line
         with untracked():
-            return Steps.of(stand_ins, make(stand_ins))
+            return Steps.of(placeholders, make(placeholders))
     finally:
-        _tracing.set(before)
+        _tracing.set(previous)

@@ -28,8 +28,8 @@ _DIVIDE, _EQUAL, _EXP, _LESS_EQUAL, _MULTIPLY, _SUBTRACT, _WHERE, _WHERE_SEEN = 
 )
 _MAX = REDUCTIONS["max"]
 BLOCK_BYTES = 1 << 19  # weights in a block, about; they are read several times and should stay in the cache
-FEWEST = 64  # queries in a block, at least
-MANY = 64  # blocks; from this number on the backward pass computes each block immediately
+MIN_BLOCK_QUERIES = 64  # queries in a block, at least
+MIN_IMMEDIATE_BLOCKS = 64  # blocks; from this number on the backward pass computes each block immediately
 
 
 class Attention:
@@ -56,99 +56,103 @@ def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
     pasts = [past_of(x.node) for x in operands]
     is_one_step = tracking.get() and any(pasts[:3]) and not any(pasts[3:]) and not any([x.node.traced for x in operands])
     if not is_one_step:
-        return _plain(op, operands)
+        return _attend_unrecorded(op, operands)
     with untracked():
-        found = Seen(_plain(op, operands).flat()).reshaped((*operands[0].shape[:-1], operands[2].shape[-1]))
+        result = Seen(_attend_unrecorded(op, operands).flat()).reshaped((*operands[0].shape[:-1], operands[2].shape[-1]))
     recipe = recipe_of(
         op,  # type: ignore[arg-type]
-        found.shape,
-        found.dtype,
+        result.shape,
+        result.dtype,
         tuple([x.dtype for x in operands]),
         tuple([x.layout.form for x in operands]),
     )
-    found.node.past = Past(recipe, tuple([x.node for x in operands]), tuple([x.layout.offset for x in operands]))
-    return found
+    result.node.past = Past(recipe, tuple([x.node for x in operands]), tuple([x.layout.offset for x in operands]))
+    return result
 
 
-def _plain(op: Attention, operands: Sequence[Seen]) -> Seen:
+def _attend_unrecorded(op: Attention, operands: Sequence[Seen]) -> Seen:
     """Return attention computed by ordinary operations."""
-    return _product(_weights(op, operands[0], operands[1], operands[3:]), operands[2])
+    return _matmul(_compute_weights(op, operands[0], operands[1], operands[3:]), operands[2])
 
 
-def _weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first: int = 0) -> Seen:
-    """Return the weights of the keys for each query. `first` is the position of the first query among all queries, for the causal mask."""
+def _compute_weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first_query: int = 0) -> Seen:
+    """Return the weights of the keys for each query. `first_query` is the position of the first query among all queries, for the causal
+    mask.
+    """
     *batch, length = q.shape[:-1]
     count = k.shape[-2]
     shape = (*batch, length, count)
-    scores = computed(_MULTIPLY, [_product(q, _turned(k)), Scalar(op.scale, q.dtype)])
+    scores = computed(_MULTIPLY, [_matmul(q, _transpose(k)), Scalar(op.scale, q.dtype)])
     nothing = Scalar(-inf, q.dtype)
-    for its in mask:
-        scores = added(scores, its) if its.dtype.is_float else computed(_WHERE, [its, scores, nothing])
+    for mask_view in mask:
+        scores = added(scores, mask_view) if mask_view.dtype.is_float else computed(_WHERE, [mask_view, scores, nothing])
     if op.is_causal:
-        steps, rows = (Seen(Node.of(POSITION, (n,), int64)) for n in (count, first + length))
-        earlier = computed(_LESS_EQUAL, [steps.along((0,), (length,)), _cut(rows, (slice(first, None),)).along((1,), (count,))])
+        steps, rows = (Seen(Node.of(POSITION, (n,), int64)) for n in (count, first_query + length))
+        earlier = computed(
+            _LESS_EQUAL, [steps.along((0,), (length,)), _index_view(rows, (slice(first_query, None),)).along((1,), (count,))]
+        )
         scores = computed(_WHERE_SEEN, [earlier.along(range(len(batch)), batch), scores, nothing])
 
-    def to_all(x: Seen) -> Seen:
+    def to_all_keys(x: Seen) -> Seen:
         return x.along((len(shape) - 1,), (count,))
 
     with untracked():  # the subtracted maximum does not affect the result
         highest = reduced(_MAX, scores, len(shape) - 1)
         if mask:  # 0 where the mask excludes every key, so that the row is -inf
             highest = computed(_WHERE, [computed(_EQUAL, [highest, nothing]), Scalar(0.0, q.dtype), highest])
-    powers = computed(_EXP, [computed(_SUBTRACT, [scores, to_all(highest)])])
+    powers = computed(_EXP, [computed(_SUBTRACT, [scores, to_all_keys(highest)])])
     sums = reduced(SUM, powers, len(shape) - 1)
     share = computed(_DIVIDE, [Scalar(1.0, q.dtype), sums])
     if mask:
         share = computed(_WHERE, [computed(_EQUAL, [sums, Scalar(0.0, q.dtype)]), Scalar(0.0, q.dtype), share])
-    return computed(_MULTIPLY, [powers, to_all(share)])
+    return computed(_MULTIPLY, [powers, to_all_keys(share)])
 
 
 # --- moves and products -----------------------------------------------------------------------------------------------
 
 
-def _turned(x: Seen) -> Seen:
+def _transpose(x: Seen) -> Seen:
     """Return a view with the last two axes exchanged."""
-    last = len(x.shape) - 1
-    return x.moved(lambda own: own.permute((*range(last - 1), last, last - 1)))
+    last_axis = len(x.shape) - 1
+    return x.moved(lambda layout: layout.permute((*range(last_axis - 1), last_axis, last_axis - 1)))
 
 
-def _cut(x: Seen, key: tuple[slice, ...]) -> Seen:
-    return x.moved(lambda own: own.index(key))
+def _index_view(x: Seen, key: tuple[slice, ...]) -> Seen:
+    return x.moved(lambda layout: layout.index(key))
 
 
-def _pairs(x: Seen, y: Seen) -> Term:
+def _pair_products(x: Seen, y: Seen) -> Term:
     """Return the products of rows (..., n, k) with columns (..., k, m), without the sum over k: (..., n, m, k)."""
     n, m, axis = x.shape[-2], y.shape[-1], len(x.shape) - 2
-    operands = [x.along((axis + 1,), (m,)), _turned(y).along((axis,), (n,))]
+    operands = [x.along((axis + 1,), (m,)), _transpose(y).along((axis,), (n,))]
     return Term(_MULTIPLY, operands, operands[0].shape, x.dtype)
 
 
-def _product(x: Seen, y: Seen) -> Seen:
-    return _pairs(x, y).summed(len(x.shape))
+def _matmul(x: Seen, y: Seen) -> Seen:
+    return _pair_products(x, y).summed(len(x.shape))
 
 
 # --- the rule ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(1 << 8)
-def _blocks_of(recipe: Recipe) -> tuple[Cut, ...]:
+def _split_blocks(recipe: Recipe) -> tuple[Cut, ...]:
     """Return the blocks of queries, sorted by the number of visible keys, largest first. So the first block stores a cotangent for every
     key, and later blocks add to it.
     """
-    (*before, length, _), (*_, steps, _) = _shapes(recipe)[:2]
+    (*batch_shape, length, _), (*_, steps, _) = _operand_shapes(recipe)[:2]
     op: Attention = recipe.op  # type: ignore[assignment]
-    found = list(cuts(before, length, steps, recipe.dtype.itemsize, 0 if op.is_causal else None, BLOCK_BYTES, FEWEST))
-    return tuple(sorted(found, key=lambda cut: -cut.steps))
+    blocks = list(cuts(batch_shape, length, steps, recipe.dtype.itemsize, 0 if op.is_causal else None, BLOCK_BYTES, MIN_BLOCK_QUERIES))
+    return tuple(sorted(blocks, key=lambda cut: -cut.steps))
 
 
-def _shapes(recipe: Recipe) -> list[Shape]:
+def _operand_shapes(recipe: Recipe) -> list[Shape]:
     return [form.layout.shape for form in recipe.forms if form is not None]
 
 
 def has_many_blocks(recipe: Recipe) -> bool:
     """Return whether the backward pass computes block by block instead of staying lazy."""
-    return len(_blocks_of(recipe)) >= MANY
+    return len(_split_blocks(recipe)) >= MIN_IMMEDIATE_BLOCKS
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
@@ -160,51 +164,51 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
     traced.
     """
     if not has_many_blocks(past.recipe) or g.node.traced:
-        for cut in _blocks_of(past.recipe):
-            yield from _pulled_in(past, g, wanted, cut)
+        for cut in _split_blocks(past.recipe):
+            yield from _pull_block(past, g, wanted, cut)
         return
     so_far: dict[int, list[Part]] = {k: [] for k in wanted}
-    for cut in _blocks_of(past.recipe):
-        for k, part in _pulled_in(past, g, wanted, cut):
-            so_far[k].append(part)
-        for k, parts in so_far.items():
-            parts[:] = [total(parts, (size_of(past, k),), past.recipe.dtypes[k])]
-        realize(*[parts[0].node for parts in so_far.values()])  # type: ignore[union-attr]
-    for k, (part,) in so_far.items():
-        yield k, part
+    for cut in _split_blocks(past.recipe):
+        for k, cotangent in _pull_block(past, g, wanted, cut):
+            so_far[k].append(cotangent)
+        for k, cotangents in so_far.items():
+            cotangents[:] = [total(cotangents, (size_of(past, k),), past.recipe.dtypes[k])]
+        realize(*[cotangents[0].node for cotangents in so_far.values()])  # type: ignore[union-attr]
+    for k, (cotangent,) in so_far.items():
+        yield k, cotangent
 
 
-def _pulled_in(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulled:
+def _pull_block(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulled:
     """Yield the contributions of a block of queries to the cotangents."""
     op: Attention = past.recipe.op  # type: ignore[assignment]
     rows, steps = (*cut.before, cut.rows), (*cut.before, slice(0, cut.steps))
-    q, g = _cut(value_of(past, 0), rows), _cut(g, rows)
-    k, v = _cut(value_of(past, 1), steps), _cut(value_of(past, 2), steps)
-    mask = [_cut(value_of(past, n), (*rows, slice(0, cut.steps))) for n in range(3, len(past.sources))]
-    weights = _weights(op, q, k, mask, cut.rows.start)
+    q, g = _index_view(value_of(past, 0), rows), _index_view(g, rows)
+    k, v = _index_view(value_of(past, 1), steps), _index_view(value_of(past, 2), steps)
+    mask = [_index_view(value_of(past, n), (*rows, slice(0, cut.steps))) for n in range(3, len(past.sources))]
+    weights = _compute_weights(op, q, k, mask, cut.rows.start)
 
-    def given_back(source: int, x: Seen, term: Term, axis: int) -> tuple[int, Part]:
+    def cotangent_of(source: int, x: Seen, term: Term, axis: int) -> tuple[int, Part]:
         return source, adjoint(x.along((axis,), (term.shape[axis],)).layout, term, size_of(past, source))
 
     row, step = len(q.shape) - 2, len(q.shape) - 1
     if 2 in wanted:
-        yield given_back(2, v, _each(weights, g), row)
+        yield cotangent_of(2, v, _scale_vectors(weights, g), row)
     if 0 in wanted or 1 in wanted:
-        by_scores = computed(_MULTIPLY, [_centred(weights, _product(g, _turned(v))), Scalar(op.scale, g.dtype)])
+        by_scores = computed(_MULTIPLY, [_softmax_derivative(weights, _matmul(g, _transpose(v))), Scalar(op.scale, g.dtype)])
         if 0 in wanted:
-            yield given_back(0, q, _each(by_scores, k, of_steps=True), step)
+            yield cotangent_of(0, q, _scale_vectors(by_scores, k, of_steps=True), step)
         if 1 in wanted:
-            yield given_back(1, k, _each(by_scores, q), row)
+            yield cotangent_of(1, k, _scale_vectors(by_scores, q), row)
 
 
-def _centred(weights: Seen, x: Seen) -> Seen:
+def _softmax_derivative(weights: Seen, x: Seen) -> Seen:
     """Return `w (x - sum(w x))` along the keys: the derivative of softmax."""
-    last = len(x.shape) - 1
-    sums = reduced(SUM, computed(_MULTIPLY, [weights, x]), last)
-    return computed(_MULTIPLY, [weights, computed(_SUBTRACT, [x, sums.along((last,), x.shape[last:])])])
+    last_axis = len(x.shape) - 1
+    sums = reduced(SUM, computed(_MULTIPLY, [weights, x]), last_axis)
+    return computed(_MULTIPLY, [weights, computed(_SUBTRACT, [x, sums.along((last_axis,), x.shape[last_axis:])])])
 
 
-def _each(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Term:
+def _scale_vectors(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Term:
     """Return each weight (..., rows, steps) times the vector (..., width) of the row, or of the step if `of_steps`, as a term (..., rows,
     steps, width).
     """
@@ -214,22 +218,22 @@ def _each(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Term:
     return Term(_MULTIPLY, operands, operands[0].shape, pairs.dtype)
 
 
-def _push(past: Making, given: Tangents, result: Node | None) -> Seen | None:
+def _push(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
     op: Attention = past.recipe.op  # type: ignore[assignment]
     q, k, v = (value_of(past, n) for n in range(3))
-    weights = _weights(op, q, k, [value_of(past, n) for n in range(3, len(past.sources))])
-    moved = {n: read(past, n, x) for n, x in given.items()}
-    scores, found = list[Seen](), list[Seen]()
+    weights = _compute_weights(op, q, k, [value_of(past, n) for n in range(3, len(past.sources))])
+    moved = {n: read(past, n, x) for n, x in source_tangents.items()}
+    scores, results = list[Seen](), list[Seen]()
     if 0 in moved:
-        scores.append(_product(moved[0], _turned(k)))
+        scores.append(_matmul(moved[0], _transpose(k)))
     if 1 in moved:
-        scores.append(_product(q, _turned(moved[1])))
+        scores.append(_matmul(q, _transpose(moved[1])))
     if scores:
         by_scores = computed(_MULTIPLY, [reduce(added, scores), Scalar(op.scale, q.dtype)])
-        found.append(_product(_centred(weights, by_scores), v))
+        results.append(_matmul(_softmax_derivative(weights, by_scores), v))
     if 2 in moved:
-        found.append(_product(weights, moved[2]))
-    return reduce(added, found) if found else None
+        results.append(_matmul(weights, moved[2]))
+    return reduce(added, results) if results else None
 
 
 ATTENTION = Rule(_needs, _pull, _push)

@@ -42,58 +42,58 @@ _POSITIVE, _ADD, _MULTIPLY = OPS["positive"], OPS["add"], OPS["multiply"]
 Make = Callable[[Sequence[Node | Scalar]], list[tuple[int, Part]]]
 
 
-def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[Seen | None]:
+def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, batch_last: bool = False) -> list[Seen | None]:
     """Return a batch of each root, viewed with the batch axis first, given batches for the placeholders. None stands for a root that does
     not depend on them.
 
-    `size` is the number of batch elements. With `behind`, the given batches have the batch axis last in memory, and so have the results if
-    possible.
+    `size` is the number of batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have the results
+    if possible.
     """
     for short in short_again:
-        more: list[Node | Scalar] = []
-        words = None if watchers else short.batched(list(roots), list(batches), more)
+        extra_inputs: list[Node | Scalar] = []
+        words = None if watchers else short.batched(list(roots), list(batches), extra_inputs)
         if words is not None:
-            make = lambda stand_ins: _Outline(_order(roots, batches)[0], roots, batches, size, behind).made(stand_ins)  # noqa: E731
-            return _made_again((size, behind, words), [*batches.values(), *more], make, len(roots))
-    order, follows = _order(roots, batches)
+            make = lambda placeholders: _Outline(_order_nodes(roots, batches)[0], roots, batches, size, batch_last).compute(placeholders)  # noqa: E731
+            return _replay_batch((size, batch_last, words), [*batches.values(), *extra_inputs], make, len(roots))
+    order, follows = _order_nodes(roots, batches)
     if not follows or watchers:
-        first = {member: _in_front(member, batch, size) for member, batch in batches.items()} if behind else batches
-        return _batched_one_by_one(order, roots, first, size)
-    outline = _Outline(order, roots, batches, size, behind)
-    return _made_again(outline.key, outline.given, outline.made, len(roots))
+        batches_first = {member: _move_batch_first(member, batch, size) for member, batch in batches.items()} if batch_last else batches
+        return _batch_one_by_one(order, roots, batches_first, size)
+    outline = _Outline(order, roots, batches, size, batch_last)
+    return _replay_batch(outline.key, outline.inputs, outline.compute, len(roots))
 
 
-def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Seen | None]:
+def _replay_batch(key: Hashable, inputs: Sequence[Node | Scalar], make: Make, count: int) -> list[Seen | None]:
     """Return a batch for each of `count` roots, replayed if `key` is in the cache. None stands for a root that does not depend on the
     placeholders.
     """
-    own = _unshared(given)
-    found: list[Seen | None] = [None] * count
+    copies = _copy_shared(inputs)
+    views: list[Seen | None] = [None] * count
     with tracked() if tracking.get() is False else nullcontext():
-        for k, part in made_again(key, [own.get(id(x), x) for x in given], make):
-            found[k] = seen_of(part)
-    return found
+        for k, batch in made_again(key, [copies.get(id(x), x) for x in inputs], make):
+            views[k] = seen_of(batch)
+    return views
 
 
-def _unshared(given: Iterable[Node | Scalar]) -> dict[int, Node]:
+def _copy_shared(inputs: Iterable[Node | Scalar]) -> dict[int, Node]:
     """Return copies of nodes in externally shared memory, by the ids of the nodes. Pending nodes must not read such memory."""
-    return {id(x): own_copy(x) for x in given if type(x) is Node and is_pinned(x)}
+    return {id(x): own_copy(x) for x in inputs if type(x) is Node and is_pinned(x)}
 
 
 class _Outline:
     """The signature of the nodes between placeholders and roots: everything except for the identities of the nodes and numbers they read.
 
-    `key` is the hashable signature, and `given` lists the inputs. Equal signatures share a recorded computation of the batches.
+    `key` is the hashable signature, and `inputs` lists the inputs. Equal signatures share a recorded computation of the batches.
     """
 
-    def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool) -> None:
-        self.batches, self.size, self.behind = batches, size, behind
+    def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int, batch_last: bool) -> None:
+        self.batches, self.size, self.batch_last = batches, size, batch_last
         # inputs other than placeholders get negative numbers
-        number_of = self._number_of = {id(stand_in): k for k, stand_in in enumerate(batches)}
-        self.given: list[Node | Scalar] = list(batches.values())
+        number_of = self._number_of = {id(placeholder): k for k, placeholder in enumerate(batches)}
+        self.inputs: list[Node | Scalar] = list(batches.values())
         self.order: list[Node] = []  # nodes that depend on the placeholders
         depending = set(batches)
-        key: list[object] = [size, behind, *[node.recipe for node in batches]]
+        key: list[object] = [size, batch_last, *[node.recipe for node in batches]]
         for node in order:
             if node in depending or depending.isdisjoint(node.sources):
                 continue
@@ -103,8 +103,8 @@ class _Outline:
             for source in node.sources:  # This loop visits every node of a batch.
                 number = number_of.get(id(source))
                 if number is None:
-                    number = number_of[id(source)] = ~len(self.given)
-                    self.given.append(source)
+                    number = number_of[id(source)] = ~len(self.inputs)
+                    self.inputs.append(source)
                     key.append(source.recipe.done if type(source) is Node else source.dtype)
                 key.append(number)
             number_of[id(node)] = len(batches) + len(self.order)
@@ -112,31 +112,33 @@ class _Outline:
         key += [(k, number_of[id(root)]) for k, root in self.roots]
         self.key = tuple(key)
 
-    def made(self, stand_ins: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
-        """Compute the batches of the roots from `stand_ins` for `given`. Return them with the indices of the roots."""
-        known: dict[Node, Node] = dict(zip(self.batches, stand_ins, strict=False))  # type: ignore[arg-type]
-        instead = {x: stand_ins[~number] for x, number in self._number_of.items() if number < 0}
-        behind = self.behind and _goes_behind(self.order, known)
-        if self.behind and not behind:
-            known = {member: _in_front(member, batch, self.size) for member, batch in known.items()}
+    def compute(self, placeholders: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+        """Compute the batches of the roots from `placeholders` for `inputs`. Return them with the indices of the roots."""
+        batch_of: dict[Node, Node] = dict(zip(self.batches, placeholders, strict=False))  # type: ignore[arg-type]
+        instead = {x: placeholders[~number] for x, number in self._number_of.items() if number < 0}
+        batch_last = self.batch_last and _can_batch_last(self.order, batch_of)
+        if self.batch_last and not batch_last:
+            batch_of = {member: _move_batch_first(member, batch, self.size) for member, batch in batch_of.items()}
         for node in self.order:
-            known[node] = _batch(node, known, self.size, instead, behind)
-        found = []
+            batch_of[node] = _batch_node(node, batch_of, self.size, instead, batch_last)
+        results = []
         for k, root in self.roots:
-            own = Layout.contiguous(root.shape)
-            found.append((k, Seen(known[root], trailed(own, self.size, True, 0) if behind else led(own, self.size, root.size))))
-        return found  # type: ignore[return-value]
+            layout = Layout.contiguous(root.shape)
+            results.append(
+                (k, Seen(batch_of[root], trailed(layout, self.size, True, 0) if batch_last else led(layout, self.size, root.size)))
+            )
+        return results  # type: ignore[return-value]
 
 
-def _goes_behind(order: Sequence[Node], members: Collection[Node]) -> bool:
+def _can_batch_last(order: Sequence[Node], members: Collection[Node]) -> bool:
     """Return whether the batch axis can be last for each node. Every operation must be elementwise, a reduction or a store, without offset
     tables. A reduction of products must remain a matrix product that kernels recognize.
     """
     depending = set(members)
     for node in order:
-        plain = type(node.op) is Op or type(node.op) is Reduction or stores(node.op)
-        tables = any([layout is not None and _has_tables(layout) for layout in (*node.layouts, node.target)])
-        if not plain or tables or (type(node.op) is Reduction and not _is_one_product(node, depending)):
+        is_supported = type(node.op) is Op or type(node.op) is Reduction or stores(node.op)
+        has_tables = any([layout is not None and _has_tables(layout) for layout in (*node.layouts, node.target)])
+        if not is_supported or has_tables or (type(node.op) is Reduction and not _is_one_product(node, depending)):
             return False
         depending.add(node)
     return True
@@ -149,16 +151,16 @@ def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
     batches broadcast along different axes.
     """
     read: Any = node.sources[0]
-    same = set[tuple[bool, ...]]()
+    broadcasts = set[tuple[bool, ...]]()
     for term in read.sources if read.op is _ADD else (read,):
         if type(term) is not Node or term.op is not _MULTIPLY:
             continue
-        which = [k for k, factor in enumerate(term.sources) if factor in depending]
-        if len(which) == 2:
+        batched_factors = [k for k, factor in enumerate(term.sources) if factor in depending]
+        if len(batched_factors) == 2:
             return False
-        for k in which:
-            same.add(tuple([step == 0 and size > 1 for step, size in zip(term.layouts[k].strides, term.shape, strict=True)]))  # type: ignore[union-attr]
-    return len([its for its in same if any(its)]) < 2
+        for k in batched_factors:
+            broadcasts.add(tuple([step == 0 and size > 1 for step, size in zip(term.layouts[k].strides, term.shape, strict=True)]))  # type: ignore[union-attr]
+    return len([flags for flags in broadcasts if any(flags)]) < 2
 
 
 def _has_tables(layout: Layout) -> bool:
@@ -166,136 +168,146 @@ def _has_tables(layout: Layout) -> bool:
     return layout.tables is not None or (layout.base is not None and _has_tables(layout.base))
 
 
-def _in_front(member: Node, batch: Node, size: int) -> Node:
+def _move_batch_first(member: Node, batch: Node, size: int) -> Node:
     """Return a copy of a batch with the batch axis first, given a batch with the batch axis last."""
     layout = trailed(Layout.contiguous(member.shape), size, True, 0)
     return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
 
 
-def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
+def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
     """Return a batch of each root, computed node by node without a cache, for nodes that do not follow from recipes, or while nodes are
     observed.
     """
-    own = _unshared([*batches.values(), *[source for node in order for source in node.sources]])
-    known: dict[Node, Node] = {member: own.get(id(batch), batch) for member, batch in batches.items()}
+    copies = _copy_shared([*batches.values(), *[source for node in order for source in node.sources]])
+    batch_of: dict[Node, Node] = {member: copies.get(id(batch), batch) for member, batch in batches.items()}
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # results of operations outside kernels
     steps: dict[Past, Past] = {}  # maps the tape node of a function with a rule of its own to the tape node of the batch
     for node in order:
-        step = _step_of(node)
-        if node in known or not any([source in known for source in (*node.sources, *(step.sources if step else ()))]):
+        step = _find_step(node)
+        if node in batch_of or not any([source in batch_of for source in (*node.sources, *(step.sources if step else ()))]):
             continue  # a node that does not depend on the placeholders is common to the batch
         # A node recorded on the tape inside the function is recorded here, whatever the setting at the call of `vmap`. A node computed
         # under `no_grad` is not.
         constant = step is not None or node.past is CONSTANT
         with untracked() if constant else tracked() if tracking.get() is False else nullcontext():
             op = node.op
-            found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size, own)
+            batch = batch_of[node] = (
+                _batch_hosted(node, op, batch_of, size, computed) if isinstance(op, Hosted) else _batch_node(node, batch_of, size, copies)
+            )
             for look in watchers:
-                look(found, like=node)
+                look(batch, like=node)
         if step is not None:
             if step not in steps:
-                steps[step] = _step_of_batch(step, known, batches, size)
-            its = steps[step]
-            if found.traced or any([past_of(kept) is not None for kept in its.sources]):
-                its.traced = its.traced or found.traced  # the function may capture a traced value
-                found.past = part_of(its, found, size * node.past.offsets[0])  # type: ignore[union-attr]
-    return [Seen(known[node], Layout.contiguous((size, *node.shape))) if node in known else None for node in roots]
+                steps[step] = _make_batch_step(step, batch_of, batches, size)
+            batch_step = steps[step]
+            if batch.traced or any([past_of(source) is not None for source in batch_step.sources]):
+                batch_step.traced = batch_step.traced or batch.traced  # the function may capture a traced value
+                batch.past = part_of(batch_step, batch, size * node.past.offsets[0])  # type: ignore[union-attr]
+    return [Seen(batch_of[node], Layout.contiguous((size, *node.shape))) if node in batch_of else None for node in roots]
 
 
-def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
+def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
     """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether the
     batches follow from recipes alone.
     """
-    found: dict[Node, None] = {}
+    order: dict[Node, None] = {}
     follows = True
 
     def is_new(x: object) -> bool:
-        return type(x) is Node and x.past is not None and x not in found and x.traced and x.op is not PLACEHOLDER and x not in batches
+        return type(x) is Node and x.past is not None and x not in order and x.traced and x.op is not PLACEHOLDER and x not in batches
 
     stack = [root for root in reversed(roots) if is_new(root)]
     while stack:
         node = stack[-1]
-        step = _step_of(node)
+        step = _find_step(node)
         missing = [s for s in (*node.sources, *(step.sources if step else ())) if is_new(s)]
         if missing:
             missing.reverse()
             stack += missing
             continue
         stack.pop()
-        if node not in found:
-            found[node] = None
+        if node not in order:
+            order[node] = None
             follows = follows and node.past is not CONSTANT and step is None and not isinstance(node.op, Hosted)
-    return list(found), follows
+    return list(order), follows
 
 
-def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], behind: bool = False) -> Node:
-    """Return a batch of a node. `known` maps sources to their batches; `instead` maps the ids of unbatched sources to replacements."""
+def _batch_node(
+    node: Node, batch_of: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], batch_last: bool = False
+) -> Node:
+    """Return a batch of a node. `batch_of` maps sources to their batches; `instead` maps the ids of unbatched sources to replacements."""
     flat = writes(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
     layouts: list[Layout | None] = []
     for k, (source, layout) in enumerate(zip(node.sources, node.layouts, strict=True)):
-        own = known.get(source) if type(source) is Node else None
+        batch = batch_of.get(source) if type(source) is Node else None
         source = instead.get(id(source), source)
-        if type(source) is Node and own is None and flat and k == 0:  # each batch element writes to a copy of its own
-            every = Layout((source.size, size), (1, 0)) if behind else Layout((size, source.size), (0, 1))
-            own = Node.of(_POSITIVE, (every.size,), source.dtype, (source,), (every.reshape((every.size,)),))
-        sources.append(source if own is None else own)
+        if type(source) is Node and batch is None and flat and k == 0:  # each batch element writes to a copy of its own
+            repeated = Layout((source.size, size), (1, 0)) if batch_last else Layout((size, source.size), (0, 1))
+            batch = Node.of(_POSITIVE, (repeated.size,), source.dtype, (source,), (repeated.reshape((repeated.size,)),))
+        sources.append(source if batch is None else batch)
         if layout is None or type(source) is not Node:
             layouts.append(None)
         elif flat and k == 0:
             layouts.append(Layout.contiguous((size * source.size,)))
-        elif behind:
-            layouts.append(trailed(layout, size, own is not None, layout.ndim if flat else len(node.shape)))
+        elif batch_last:
+            layouts.append(trailed(layout, size, batch is not None, layout.ndim if flat else len(node.shape)))
         else:
-            layouts.append(led(layout, size, 0 if own is None else source.size))
-    shape = (size * node.size,) if flat else (*node.shape, size) if behind else (size, *node.shape)
+            layouts.append(led(layout, size, 0 if batch is None else source.size))
+    shape = (size * node.size,) if flat else (*node.shape, size) if batch_last else (size, *node.shape)
     target = node.target
     if target is not None:
-        target = trailed(target, size, True, target.ndim) if behind else led(target, size, node.size)
+        target = trailed(target, size, True, target.ndim) if batch_last else led(target, size, node.size)
     return Node.of(node.op, shape, node.dtype, tuple(sources), tuple(layouts), target)
 
 
-def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, computed: dict[tuple[object, ...], Sequence[Node]]) -> Node:
+def _batch_hosted(
+    node: Node, op: Hosted, batch_of: Mapping[Node, Node], size: int, computed: dict[tuple[object, ...], Sequence[Node]]
+) -> Node:
     """Return the batch of a result of an operation outside kernels, which computes several results at once. `computed` caches the results.
     """
     key = (op.compute, *node.sources)
     if key not in computed:
-        batches = [known.get(source) if type(source) is Node else None for source in node.sources]
+        batches = [batch_of.get(source) if type(source) is Node else None for source in node.sources]
         read = [
-            Seen(source, layout) if own is None else Seen(own, led(layout, size, source.size))  # type: ignore[arg-type, union-attr]
-            for source, layout, own in zip(node.sources, node.layouts, batches, strict=True)
+            Seen(source, layout) if batch is None else Seen(batch, led(layout, size, source.size))  # type: ignore[arg-type, union-attr]
+            for source, layout, batch in zip(node.sources, node.layouts, batches, strict=True)
         ]
-        computed[key] = op.compute(read, [own is not None for own in batches], size)
+        computed[key] = op.compute(read, [batch is not None for batch in batches], size)
     return computed[key][op.number]
 
 
-def _step_of(node: Node) -> Past | None:
+def _find_step(node: Node) -> Past | None:
     """Return the tape node of the function with `node` as a result, if the function has a rule of its own, else None."""
     past = node.past
     step = past.sources[0] if isinstance(past, Past) and past.sources else None
     return step if isinstance(step, Past) and isinstance(step.recipe.op, Called) else None
 
 
-def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
+def _make_batch_step(step: Past, batch_of: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
     """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP."""
     op: Any = step.recipe.op
-    own = {source: known[source] for source in step.sources if source in known}
-    given = {**batches, **own}  # inputs of the VJP
+    source_batches = {source: batch_of[source] for source in step.sources if source in batch_of}
+    all_batches = {**batches, **source_batches}  # inputs of the VJP
 
     def pull(_: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
-        stand_ins = [Node.of(PLACEHOLDER, shape, dtype) for shape, dtype, _ in op.forms]
-        each = totals(op.pull(step, [Seen(node) for node in stand_ins], wanted), step.sources)
-        found = batched([x.node for x in each.values()], {**given, **{node: g.flat() for node, g in zip(stand_ins, gs, strict=True)}}, size)
-        for (k, x), batch in zip(each.items(), found, strict=True):
-            all_of_it = seen_in_batch(x, batch, size)
-            if step.sources[k] in own:
-                yield k, all_of_it
+        placeholders = [Node.of(PLACEHOLDER, shape, dtype) for shape, dtype, _ in op.forms]
+        cotangents = totals(op.pull(step, [Seen(node) for node in placeholders], wanted), step.sources)
+        cotangent_batches = batched(
+            [x.node for x in cotangents.values()],
+            {**all_batches, **{node: g.flat() for node, g in zip(placeholders, gs, strict=True)}},
+            size,
+        )
+        for (k, x), batch in zip(cotangents.items(), cotangent_batches, strict=True):
+            batch_view = seen_in_batch(x, batch, size)
+            if step.sources[k] in source_batches:
+                yield k, batch_view
             else:  # a source common to the batch gets the sum over the batch
-                axes = (*range(1, len(all_of_it.shape)), 0)
-                yield k, Term.of(all_of_it.moved(lambda its, axes=axes: its.permute(axes))).summed(len(axes) - 1)  # type: ignore[misc]
+                axes = (*range(1, len(batch_view.shape)), 0)
+                yield k, Term.of(batch_view.moved(lambda layout, axes=axes: layout.permute(axes))).summed(len(axes) - 1)  # type: ignore[misc]
 
     results = [((size, *shape), dtype) for shape, dtype, _ in op.forms]
-    sources = [own.get(source, source) for source in step.sources]
+    sources = [source_batches.get(source, source) for source in step.sources]
     traced = any([type(source) is Node and source.traced for source in sources])
     return step_of(Called(op.name, results, pull, op.again), step.recipe.dtype, sources, traced=traced)
 
@@ -310,15 +322,15 @@ def led(layout: Layout, size: int, step: int) -> Layout:
     return Layout((size, *layout.shape), (layout.base.size, *layout.strides), layout.offset, tables, led(layout.base, size, step))
 
 
-def trailed(layout: Layout, size: int, differ: bool, place: int) -> Layout:
-    """Return a layout with the batch axis at position `place`. The source has the batch axis last if `differ`, else the source is common to
+def trailed(layout: Layout, size: int, differ: bool, axis: int) -> Layout:
+    """Return a layout with the batch axis at position `axis`. The source has the batch axis last if `differ`, else the source is common to
     the batch.
     """
     base = None if layout.base is None else trailed(layout.base, size, differ, layout.base.ndim)
-    step, apart = (1, size) if differ or base is not None else (0, 1)
-    strides = [apart * stride for stride in layout.strides]
-    shape = (*layout.shape[:place], size, *layout.shape[place:])
-    return Layout(shape, (*strides[:place], step, *strides[place:]), apart * layout.offset, None, base)
+    step, scale = (1, size) if differ or base is not None else (0, 1)
+    strides = [scale * stride for stride in layout.strides]
+    shape = (*layout.shape[:axis], size, *layout.shape[axis:])
+    return Layout(shape, (*strides[:axis], step, *strides[axis:]), scale * layout.offset, None, base)
 
 
 def seen_in_batch(x: Seen, batch: Seen | None, size: int) -> Seen:

@@ -45,30 +45,32 @@ class Called:
         forms = self.forms = [(shape, dtype, start) for (shape, dtype), start in zip(results, starts[:-1], strict=True)]
 
         def pulled(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-            whole = g.flat()
-            each = [converted(part_at(whole, start, prod(shape)).reshaped(shape), dtype) for shape, dtype, start in forms]
-            yield from pull(past, each, wanted)
+            content = g.flat()
+            result_cotangents = [converted(part_at(content, start, prod(shape)).reshaped(shape), dtype) for shape, dtype, start in forms]
+            yield from pull(past, result_cotangents, wanted)
 
-        def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
+        def pushed(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
             """Return the tangent of the results by two backward passes: `pull` is linear in the cotangents, and the VJP of `pull` is the
             JVP.
             """
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
-                back = totals(pull(past, [Seen(node) for node, _ in inputs], list(given)), given)
-            _check_followed(name, back.values())
-            found = cotangents([root(x.node, x.layout, given[k]) for k, x in back.items()], [own for _, own in inputs])
+                back = totals(pull(past, [Seen(node) for node, _ in inputs], list(source_tangents)), source_tangents)
+            _check_recorded(name, back.values())
+            leaf_cotangents = cotangents(
+                [root(x.node, x.layout, source_tangents[k]) for k, x in back.items()], [leaf_past for _, leaf_past in inputs]
+            )
             placed = [
-                Placed(found[own].cast(past.recipe.dtype), Layout.contiguous(shape, start), True)
-                for (_, own), (shape, _, start) in zip(inputs, forms, strict=True)
-                if own in found
+                Placed(leaf_cotangents[leaf_past].cast(past.recipe.dtype), Layout.contiguous(shape, start), True)
+                for (_, leaf_past), (shape, _, start) in zip(inputs, forms, strict=True)
+                if leaf_past in leaf_cotangents
             ]
             return total(placed, past.recipe.shape, past.recipe.dtype) if placed else None
 
         self.rule = Rule(lambda recipe, tracked: Needs((False,) * len(tracked), False), pulled, pushed)
 
 
-def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
+def _check_recorded(name: str, cotangents: Iterable[Seen]) -> None:
     """Raise DerivativeError if a cotangent is not 0 and has no tape node, so that the dependence on the results' cotangents is unknown.
     Cotangents without a tape node are computed for this, unless traced.
     """
@@ -76,10 +78,10 @@ def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
         if past_of(x.node) is not None:
             continue
         if not x.node.traced:
-            some = reduced(_ANY, x.moved(lambda own: own.reshape((own.size,))), 0).node
-            realize(some)
-            assert some.buffer is not None
-            if not some.buffer.typed(some.dtype)[0]:
+            is_nonzero = reduced(_ANY, x.moved(lambda layout: layout.reshape((layout.size,))), 0).node
+            realize(is_nonzero)
+            assert is_nonzero.buffer is not None
+            if not is_nonzero.buffer.typed(is_nonzero.dtype)[0]:
                 continue
         raise DerivativeError(
             f"{name}: has no forward derivative, as its way back leaves what derivatives see (through NumPy, detach() or no_grad());"
@@ -93,9 +95,9 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
     `pull` computes the sources' cotangents (see `Called`). Return `results` unchanged if nothing is to be recorded or no result has a
     differentiable dtype.
     """
-    asked = tracking.get()
-    of_a_member = any(type(kept) is Node and kept.traced for kept in sources)  # `vmap` may ask for the derivative of the whole batch
-    if asked is False or not (of_a_member or (asked and any(past_of(kept) is not None for kept in sources))):
+    is_recording = tracking.get()
+    any_traced = any(type(source) is Node and source.traced for source in sources)  # `vmap` may ask for the derivative of the whole batch
+    if is_recording is False or not (any_traced or (is_recording and any(past_of(source) is not None for source in sources))):
         return list(results)
     smooth = [node for node in results if is_smooth(node.dtype)]
     if not smooth:
@@ -103,17 +105,17 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
     dtype = result_type(*[node.dtype for node in smooth])
     traced = any([node.traced for node in results])
     step = step_of(Called(name, [(node.shape, node.dtype) for node in smooth], pull, again), dtype, sources, traced=traced)
-    found: list[Node] = []
+    nodes: list[Node] = []
     start = 0
     for node in results:
         if not is_smooth(node.dtype):
-            found.append(node)
+            nodes.append(node)
             continue
-        own = twin(node)
-        own.past = part_of(step, own, start)
-        found.append(own)
+        recorded = twin(node)
+        recorded.past = part_of(step, recorded, start)
+        nodes.append(recorded)
         start += node.size
-    return found
+    return nodes
 
 
 def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) -> Past:
@@ -124,6 +126,6 @@ def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) 
 
 def part_of(step: Past, node: Node, start: int) -> Past:
     """Return the tape node of `node`, a result that begins at element `start` of the content of `step`."""
-    part = Layout.contiguous(node.shape, start)
-    recipe = recipe_of(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,))
+    layout = Layout.contiguous(node.shape, start)
+    recipe = recipe_of(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (layout.form,))
     return Past(recipe, (step,), (start,), traced=step.traced)

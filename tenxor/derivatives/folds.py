@@ -48,92 +48,94 @@ def _pull_reduction(past: Making, g: Seen, wanted: Sequence[int], result: Node |
     name = past.recipe.op.name
     layout = past.layouts[0]
     assert layout is not None
-    kept = len(past.recipe.shape)
+    kept_ndim = len(past.recipe.shape)
     if name in SUMS:
-        term = Term.of(_spread(g, layout, kept))
+        term = Term.of(_broadcast(g, layout, kept_ndim))
     elif name in _EXTREMES:
         assert result is not None
         x = value_of(past, 0)
-        share = _spread(computed(_DIVIDE, [g, _ties(x, result, kept)]), layout, kept)
-        hit = computed(_EQUAL, [x, _spread(Seen(result), layout, kept)]).cast(g.dtype)
+        share = _broadcast(computed(_DIVIDE, [g, _count_ties(x, result, kept_ndim)]), layout, kept_ndim)
+        hit = computed(_EQUAL, [x, _broadcast(Seen(result), layout, kept_ndim)]).cast(g.dtype)
         term = Term(_MULTIPLY, [hit, share], layout.shape, g.dtype)
     else:
-        rows = layout.shape[:kept]
-        x = value_of(past, 0).reshaped((*rows, prod(layout.shape[kept:])))
-        found = _pull_product(x, g) if name == "prod" else _pull_fold(past, x, g)
-        term = Term.of(found.reshaped(layout.shape))
+        rows = layout.shape[:kept_ndim]
+        x = value_of(past, 0).reshaped((*rows, prod(layout.shape[kept_ndim:])))
+        cotangents = _pull_product(x, g) if name == "prod" else _pull_fold(past, x, g)
+        term = Term.of(cotangents.reshaped(layout.shape))
     yield 0, back(past, 0, term)
 
 
-def _push_reduction(past: Making, given: Tangents, result: Node | None) -> Seen | None:
+def _push_reduction(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
     op: Any = past.recipe.op
-    tangent, kept = read(past, 0, given[0]), len(past.recipe.shape)
+    tangent, kept_ndim = read(past, 0, source_tangents[0]), len(past.recipe.shape)
     if op.name in SUMS:
-        return reduced(op, tangent, kept)
+        return reduced(op, tangent, kept_ndim)
     x = value_of(past, 0)
     if op.name in _EXTREMES:
         assert result is not None
-        hit = computed(_EQUAL, [x, _spread(Seen(result), x.layout, kept)]).cast(tangent.dtype)
-        total = reduced(_SUM, computed(_MULTIPLY, [hit, tangent]), kept)
-        return computed(_DIVIDE, [total, _ties(x, result, kept)])
+        hit = computed(_EQUAL, [x, _broadcast(Seen(result), x.layout, kept_ndim)]).cast(tangent.dtype)
+        total = reduced(_SUM, computed(_MULTIPLY, [hit, tangent]), kept_ndim)
+        return computed(_DIVIDE, [total, _count_ties(x, result, kept_ndim)])
     if op.name == "prod":
-        rows = (*x.shape[:kept], prod(x.shape[kept:]))
-        each = _others(x.reshaped(rows))
-        return reduced(_SUM, computed(_MULTIPLY, [each, tangent.reshaped(rows).cast(each.dtype)]), kept).cast(past.recipe.dtype)
-    rows = (*x.shape[:kept], prod(x.shape[kept:]))
+        rows = (*x.shape[:kept_ndim], prod(x.shape[kept_ndim:]))
+        products = _other_products(x.reshaped(rows))
+        return reduced(_SUM, computed(_MULTIPLY, [products, tangent.reshaped(rows).cast(products.dtype)]), kept_ndim).cast(
+            past.recipe.dtype
+        )
+    rows = (*x.shape[:kept_ndim], prod(x.shape[kept_ndim:]))
     x, tangent = x.reshaped(rows), tangent.reshaped(rows)
     if not rows[-1]:
         return None
-    return _push_running(op, x, running_of(op, x), tangent).moved(lambda own: own.index((*(slice(None),) * kept, -1)))
+    return _push_running(op, x, running_of(op, x), tangent).moved(lambda layout: layout.index((*(slice(None),) * kept_ndim, -1)))
 
 
-def _spread(x: Seen, layout: Layout, kept: int) -> Seen:
+def _broadcast(x: Seen, layout: Layout, kept_ndim: int) -> Seen:
     """Broadcast the values of results to the shape of the reduced elements, `layout.shape`."""
-    return x.along(range(kept, layout.ndim), layout.shape[kept:])
+    return x.along(range(kept_ndim, layout.ndim), layout.shape[kept_ndim:])
 
 
-def _ties(x: Seen, result: Node, kept: int) -> Seen:
+def _count_ties(x: Seen, result: Node, kept_ndim: int) -> Seen:
     """Return how many elements equal the extremum, for each result."""
-    hit = computed(_EQUAL, [x, _spread(Seen(result), x.layout, kept)])
-    return reduced(_SUM, hit.cast(x.dtype), kept)
+    hit = computed(_EQUAL, [x, _broadcast(Seen(result), x.layout, kept_ndim)])
+    return reduced(_SUM, hit.cast(x.dtype), kept_ndim)
 
 
 def _pull_product(x: Seen, g: Seen) -> Seen:
-    others = _others(x)
-    return computed(_MULTIPLY, [_conjugate(others), _spread(g.cast(others.dtype), x.layout, len(g.shape))])
+    factors = _other_products(x)
+    return computed(_MULTIPLY, [_conjugate(factors), _broadcast(g.cast(factors.dtype), x.layout, len(g.shape))])
 
 
-def _others(x: Seen) -> Seen:
+def _other_products(x: Seen) -> Seen:
     """Return, for each element, the product of the remaining elements along the last axis: of those before times those behind."""
-    before = _shifted(running_of(running("prod", x.dtype), x), 1.0)
-    behind = _shifted(running_of(running("prod", x.dtype), _reversed(x)), 1.0)
-    return computed(_MULTIPLY, [before, _reversed(behind)])
+    products_before = _shift(running_of(running("prod", x.dtype), x), 1.0)
+    products_behind = _shift(running_of(running("prod", x.dtype), _reverse(x)), 1.0)
+    return computed(_MULTIPLY, [products_before, _reverse(products_behind)])
 
 
 def _conjugate(x: Seen) -> Seen:
     return computed(_CONJ, [x]) if x.dtype.is_complex else x
 
 
-def _reversed(x: Seen) -> Seen:
-    return x.moved(lambda own: own.flip(own.ndim - 1))
+def _reverse(x: Seen) -> Seen:
+    return x.moved(lambda layout: layout.flip(layout.ndim - 1))
 
 
-def _shifted(x: Seen, first: Number | None, by: int = 1) -> Seen:
-    """Return `x` shifted by `by` positions along the last axis. The front is filled with `first`, or with 0 if `first` is None."""
-    shape, last = x.shape, len(x.shape) - 1
-    whole = of_number(0.0 if first is None else first, shape, x.dtype)
+def _shift(x: Seen, fill: Number | None, by: int = 1) -> Seen:
+    """Return `x` shifted by `by` positions along the last axis. The front is filled with `fill`, or with 0 if `fill` is None."""
+    shape, last_axis = x.shape, len(x.shape) - 1
+    filled = of_number(0.0 if fill is None else fill, shape, x.dtype)
     if shape[-1] <= by:
-        return whole
-    everywhere = (slice(None),) * last
-    target = whole.layout.index((*everywhere, slice(by, None)))
-    return stored(whole, target, x.moved(lambda own: own.index((*everywhere, slice(None, -by))))).reshaped(shape)
+        return filled
+    everywhere = (slice(None),) * last_axis
+    target = filled.layout.index((*everywhere, slice(by, None)))
+    return stored(filled, target, x.moved(lambda layout: layout.index((*everywhere, slice(None, -by))))).reshaped(shape)
 
 
 def running_of(reduction: Reduction, x: Seen) -> Seen:
     """Return a running reduction along the last axis."""
-    whole = Layout.contiguous(x.shape)
-    found = Node.of(_scan(reduction), x.shape, reduction.result(x.dtype), (x.node,), (x.layout,), whole)
-    return Seen(found)
+    layout = Layout.contiguous(x.shape)
+    result = Node.of(_scan(reduction), x.shape, reduction.result(x.dtype), (x.node,), (x.layout,), layout)
+    return Seen(result)
 
 
 # --- running reductions -----------------------------------------------------------------------------------------------
@@ -143,23 +145,23 @@ def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None
     op: Any = past.recipe.op
     g = g.reshaped((past.recipe.size,)).through(past.target)  # in the axis order of the source
     if op.reduction.name in SUMS:
-        found = _reversed(running_of(running("sum", g.dtype), _reversed(g)))
+        cotangents = _reverse(running_of(running("sum", g.dtype), _reverse(g)))
     else:
-        found = _pull_running(op.reduction, value_of(past, 0), _states(past, result), g)
-    yield 0, back(past, 0, Term.of(found))
+        cotangents = _pull_running(op.reduction, value_of(past, 0), _view_states(past, result), g)
+    yield 0, back(past, 0, Term.of(cotangents))
 
 
-def _push_scan(past: Making, given: Tangents, result: Node | None) -> Seen:
+def _push_scan(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
-    tangent = read(past, 0, given[0])
+    tangent = read(past, 0, source_tangents[0])
     shape, dtype, target = past.recipe.shape, past.recipe.dtype, past.target
     if op.reduction.name in SUMS:
         return Seen(Node.of(op, shape, dtype, (tangent.node,), (tangent.layout,), target))
-    found = _push_running(op.reduction, value_of(past, 0), _states(past, result), tangent)
-    return stored(Seen(Node.of(EMPTY, (past.recipe.size,), dtype)), target, found)
+    tangents = _push_running(op.reduction, value_of(past, 0), _view_states(past, result), tangent)
+    return stored(Seen(Node.of(EMPTY, (past.recipe.size,), dtype)), target, tangents)
 
 
-def _states(past: Making, result: Node | None) -> Seen:
+def _view_states(past: Making, result: Node | None) -> Seen:
     """Return the result of a running reduction, in the axis order of its source."""
     assert result is not None
     return Seen(result).reshaped((past.recipe.size,)).through(past.target)
@@ -171,61 +173,63 @@ def _pull_fold(past: Making, x: Seen, g: Seen) -> Seen:
     if not x.shape[-1]:
         return of_number(0, x.shape, x.dtype)
     states = running_of(op, x)
-    last = states.layout.index((*(slice(None),) * (len(x.shape) - 1), -1))
-    only = stored(of_number(0, x.shape, g.dtype), last, g).reshaped(x.shape)
-    return _pull_running(op, x, states, only)
+    last_layout = states.layout.index((*(slice(None),) * (len(x.shape) - 1), -1))
+    state_cotangents = stored(of_number(0, x.shape, g.dtype), last_layout, g).reshaped(x.shape)
+    return _pull_running(op, x, states, state_cotangents)
 
 
 def _pull_running(reduction: Reduction, x: Seen, states: Seen, g: Seen) -> Seen:
     """Return the cotangents of the elements `x` of a running reduction along the last axis, given the cotangents `g` of its `states`."""
     dtype = states.dtype
     if reduction in _recurrences.values():
-        after = _from_the_end(computed(_REAL, [x]), g)
-        return _pairs(computed(_MULTIPLY, [after, _shifted(states, 0.0)]), after)
+        after = _accumulate_backward(computed(_REAL, [x]), g)
+        return _pair_up(computed(_MULTIPLY, [after, _shift(states, 0.0)]), after)
     if dtype.is_complex and reduction in (running("prod", dtype), REDUCTIONS["prod"]):
-        return computed(_MULTIPLY, [_from_the_end(_conjugate(x), g), _conjugate(_shifted(states, 1.0))])
-    fold = _fold_of(reduction, x.dtype)
-    before = _shifted(states, fold.initial)
-    slopes = _applied(fold.by_state, [before, x], x.shape, dtype)  # derivative of each state by the state before
+        return computed(_MULTIPLY, [_accumulate_backward(_conjugate(x), g), _conjugate(_shift(states, 1.0))])
+    fold = _derive_fold(reduction, x.dtype)
+    previous_states = _shift(states, fold.initial)
+    slopes = _apply(fold.by_state, [previous_states, x], x.shape, dtype)  # derivative of each state by the state before
     if dtype.is_complex:
-        own, turned = _turned(slopes, _applied(fold.by_turned, [before, x], x.shape, dtype))
-        after = _reversed(_recurrent_turned(_shifted(_reversed(own), 0.0), _shifted(_reversed(turned), 0.0), _reversed(g)))
+        direct, turned = _real_linear_parts(slopes, _apply(fold.by_turned, [previous_states, x], x.shape, dtype))
+        after = _reverse(_solve_turned(_shift(_reverse(direct), 0.0), _shift(_reverse(turned), 0.0), _reverse(g)))
     else:
-        after = _from_the_end(slopes, g)
-    return _from_first(fold, _applied(fold.by_element, [before, x, after], x.shape, x.dtype), after)
+        after = _accumulate_backward(slopes, g)
+    return _set_first_value(fold, _apply(fold.by_element, [previous_states, x, after], x.shape, x.dtype), after)
 
 
 def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) -> Seen:
     """Return the tangents of the `states` of a running reduction along the last axis, given the tangents of the elements `x`."""
     dtype = states.dtype
     if reduction in _recurrences.values():
-        own = computed(_MULTIPLY, [computed(_REAL, [tangent]), _shifted(states, 0.0)])
-        return _recurrent(computed(_REAL, [x]), added(own, computed(_IMAG, [tangent])))
+        direct = computed(_MULTIPLY, [computed(_REAL, [tangent]), _shift(states, 0.0)])
+        return _solve_recurrence(computed(_REAL, [x]), added(direct, computed(_IMAG, [tangent])))
     if dtype.is_complex and reduction in (running("prod", dtype), REDUCTIONS["prod"]):
-        return _recurrent(x, computed(_MULTIPLY, [tangent, _shifted(states, 1.0)]))
-    fold = _fold_of(reduction, x.dtype)
-    before = _shifted(states, fold.initial)
-    slopes = _applied(fold.by_state, [before, x], x.shape, dtype)
-    more = _from_first(fold, _applied(fold.of_element, [before, x, tangent], x.shape, dtype), tangent)
+        return _solve_recurrence(x, computed(_MULTIPLY, [tangent, _shift(states, 1.0)]))
+    fold = _derive_fold(reduction, x.dtype)
+    previous_states = _shift(states, fold.initial)
+    slopes = _apply(fold.by_state, [previous_states, x], x.shape, dtype)
+    addends = _set_first_value(fold, _apply(fold.of_element, [previous_states, x, tangent], x.shape, dtype), tangent)
     if not dtype.is_complex:
-        return _recurrent(slopes, more)
-    own, turned = _turned(slopes, _applied(fold.by_turned, [before, x], x.shape, dtype))
-    return _recurrent_turned(_conjugate(own), turned, more)
+        return _solve_recurrence(slopes, addends)
+    direct, turned = _real_linear_parts(slopes, _apply(fold.by_turned, [previous_states, x], x.shape, dtype))
+    return _solve_turned(_conjugate(direct), turned, addends)
 
 
-def _from_first(fold: Fold, each: Seen, first: Seen) -> Seen:
-    """Return `each`, with the first element along the last axis taken from `first` if the reduction's first state is the first element."""
-    if fold.initial is not None or not each.shape[-1]:
-        return each
-    one = (*(slice(None),) * (len(each.shape) - 1), slice(0, 1))
-    own = first.moved(lambda layout: layout.index(one)).cast(each.dtype)
-    return stored(each, Layout.contiguous(each.shape).index(one), own).reshaped(each.shape)
+def _set_first_value(fold: Fold, values: Seen, elements: Seen) -> Seen:
+    """Return `values`, with the first element along the last axis taken from `elements` if the reduction's first state is the first
+    element.
+    """
+    if fold.initial is not None or not values.shape[-1]:
+        return values
+    first_key = (*(slice(None),) * (len(values.shape) - 1), slice(0, 1))
+    first_value = elements.moved(lambda layout: layout.index(first_key)).cast(values.dtype)
+    return stored(values, Layout.contiguous(values.shape).index(first_key), first_value).reshaped(values.shape)
 
 
-def _turned(of_one: Seen, of_unit: Seen) -> tuple[Seen, Seen]:
+def _real_linear_parts(value_at_1: Seen, value_at_1j: Seen) -> tuple[Seen, Seen]:
     """Return the coefficients a and b of the real-linear map `a g + b conj(g)`, given the values of the map at 1 and at 1j."""
-    turned = computed(_MULTIPLY, [of_unit, Scalar(1j, of_unit.dtype)])
-    return tuple([computed(_MULTIPLY, [computed(op, [of_one, turned]), Scalar(0.5, of_one.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
+    turned = computed(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
+    return tuple([computed(_MULTIPLY, [computed(op, [value_at_1, turned]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
 
 class Fold(NamedTuple):
@@ -245,7 +249,7 @@ class Fold(NamedTuple):
 
 
 @lru_cache(MAX_KNOWN)
-def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
+def _derive_fold(reduction: Reduction, dtype: DType) -> Fold:
     """Return the derivatives of a reduction's step. Raise DerivativeError if the state has several parts or no derivative, or is not the
     result.
     """
@@ -253,10 +257,10 @@ def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
     from_first = len(states) == 2 and states[0] is boolean
     state, element = Arg(0, states[-1]), Arg(1, dtype)
     lifted = reduction.lift(element, Const(0, int64), states)
-    before = (Const(True, boolean), state) if from_first else (state,)
-    if len(states) > len(before) or not is_smooth(state.dtype) or reduction.finish is not None:
+    previous_state = (Const(True, boolean), state) if from_first else (state,)
+    if len(states) > len(previous_state) or not is_smooth(state.dtype) or reduction.finish is not None:
         raise DerivativeError(f"{reduction.name}: has no derivative; compute it on x.detach() if none is meant")
-    step = reduction.step(before, lifted)[-1]
+    step = reduction.step(previous_state, lifted)[-1]
     g = Arg(2, state.dtype)
     (by_state,) = pulled_back(step, Const(1.0, state.dtype), [state])
     (by_turned,) = pulled_back(step, Const(1j, state.dtype), [state]) if state.dtype.is_complex else (None,)
@@ -266,96 +270,99 @@ def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
     initial: Any = None if from_first else reduction.identity(states)[0]
     return Fold(
         None if initial is None else initial.value,
-        _operation(by_state, "slope", state.dtype),
-        _operation(by_turned, "slope", state.dtype),
-        _operation(by_element, "pullback", state.dtype),
-        _operation(None if of_element is None else cast(of_element, state.dtype), "tangent", state.dtype),
+        _to_operation(by_state, "slope", state.dtype),
+        _to_operation(by_turned, "slope", state.dtype),
+        _to_operation(by_element, "pullback", state.dtype),
+        _to_operation(None if of_element is None else cast(of_element, state.dtype), "tangent", state.dtype),
     )
 
 
-def _operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
+def _to_operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
     """Return a formula as an operation with at least one operand, to determine the shape. A constant formula gets the state as an operand.
     """
     if e is None:
         return None
-    found = operation(e, name)
-    return found if found.reads else Partial(custom(name, e, (dtype,)), (0,))
+    partial = operation(e, name)
+    return partial if partial.reads else Partial(custom(name, e, (dtype,)), (0,))
 
 
-def _applied(its: Partial | None, operands: Sequence[Seen], shape: Shape, dtype: DType) -> Seen:
-    """Return an operation on a subset of `operands`, or zeros if `its` is None."""
-    if its is None:
+def _apply(partial: Partial | None, operands: Sequence[Seen], shape: Shape, dtype: DType) -> Seen:
+    """Return an operation on a subset of `operands`, or zeros if `partial` is None."""
+    if partial is None:
         return of_number(0.0, shape, dtype)
-    return computed(its.op, [operands[k] for k in its.reads], dtype)
+    return computed(partial.op, [operands[k] for k in partial.reads], dtype)
 
 
-def _from_the_end(slopes: Seen, g: Seen) -> Seen:
+def _accumulate_backward(slopes: Seen, g: Seen) -> Seen:
     """Return the total cotangents of a sequence of states: y(k) = g(k) + slopes(k + 1) y(k + 1). `slopes` are the derivatives of each state
     by the state before.
     """
-    return _reversed(_recurrent(_shifted(_reversed(slopes), 0.0), _reversed(g)))
+    return _reverse(_solve_recurrence(_shift(_reverse(slopes), 0.0), _reverse(g)))
 
 
-def _recurrent(slopes: Seen, more: Seen) -> Seen:
-    """Return y(k) = slopes(k) y(k - 1) + more(k) along the last axis, starting from 0."""
+def _solve_recurrence(slopes: Seen, addends: Seen) -> Seen:
+    """Return y(k) = slopes(k) y(k - 1) + addends(k) along the last axis, starting from 0."""
     dtype = slopes.dtype
     if dtype.is_complex:
-        return _recurrent_by_doubling(slopes, more)
-    pairs = _pairs(slopes, more)
+        return _solve_by_doubling(slopes, addends)
+    pairs = _pair_up(slopes, addends)
     return running_of(_recurrences[pairs.dtype], pairs).cast(dtype)
 
 
-def _recurrent_by_doubling(slopes: Seen, more: Seen) -> Seen:
-    """Return y(k) = slopes(k) y(k - 1) + more(k) for complex numbers, starting from 0.
+def _solve_by_doubling(slopes: Seen, addends: Seen) -> Seen:
+    """Return y(k) = slopes(k) y(k - 1) + addends(k) for complex numbers, starting from 0.
 
     A pair of complex numbers does not fit into an element of a running reduction. So the recurrence is solved in log2(n) passes, over the
     last 1, 2, 4, ... elements.
     """
-    done, count = 1, slopes.shape[-1]
-    while done < count:
-        more = added(more, computed(_MULTIPLY, [slopes, _shifted(more, 0.0, done)]))
-        slopes = computed(_MULTIPLY, [slopes, _shifted(slopes, 0.0, done)])
-        done *= 2
-    return more
+    span, count = 1, slopes.shape[-1]
+    while span < count:
+        addends = added(addends, computed(_MULTIPLY, [slopes, _shift(addends, 0.0, span)]))
+        slopes = computed(_MULTIPLY, [slopes, _shift(slopes, 0.0, span)])
+        span *= 2
+    return addends
 
 
-def _recurrent_turned(slopes: Seen, turned: Seen, more: Seen) -> Seen:
-    """Return y(k) = slopes(k) y(k - 1) + turned(k) conj(y(k - 1)) + more(k), starting from 0, in log2(n) passes."""
-    done, count = 1, slopes.shape[-1]
-    while done < count:
-        more = added(more, _of_both(slopes, turned, _shifted(more, 0.0, done)))
-        own, other = _shifted(slopes, 0.0, done), _conjugate(_shifted(turned, 0.0, done))
-        slopes, turned = _of_both(slopes, turned, own, other), _of_both(slopes, turned, _conjugate(other), _conjugate(own))
-        done *= 2
-    return more
+def _solve_turned(slopes: Seen, turned: Seen, addends: Seen) -> Seen:
+    """Return y(k) = slopes(k) y(k - 1) + turned(k) conj(y(k - 1)) + addends(k), starting from 0, in log2(n) passes."""
+    span, count = 1, slopes.shape[-1]
+    while span < count:
+        addends = added(addends, _apply_both(slopes, turned, _shift(addends, 0.0, span)))
+        earlier_slopes, earlier_turned = _shift(slopes, 0.0, span), _conjugate(_shift(turned, 0.0, span))
+        slopes, turned = (
+            _apply_both(slopes, turned, earlier_slopes, earlier_turned),
+            _apply_both(slopes, turned, _conjugate(earlier_turned), _conjugate(earlier_slopes)),
+        )
+        span *= 2
+    return addends
 
 
-def _of_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = None) -> Seen:
+def _apply_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = None) -> Seen:
     """Return `slopes x + turned y`, where y is `conjugate`, or by default the conjugate of x."""
     conjugate = _conjugate(x) if conjugate is None else conjugate
     return added(computed(_MULTIPLY, [slopes, x]), computed(_MULTIPLY, [turned, conjugate]))
 
 
-def _pairs(slopes: Seen, more: Seen) -> Seen:
+def _pair_up(slopes: Seen, addends: Seen) -> Seen:
     """Return pairs of real numbers as complex numbers, as a running reduction takes one element at a time."""
     wide = complex128 if slopes.dtype is float64 else complex64
-    return computed(_paired(wide.part), [slopes.cast(wide.part), more.cast(wide.part)], wide)
+    return computed(_pair_op(wide.part), [slopes.cast(wide.part), addends.cast(wide.part)], wide)
 
 
-def _recurrence(wide: DType) -> Reduction:
-    """Return the reduction y = slope y + more. Each element is a complex number: `slope` the real part, `more` the imaginary part."""
+def _make_recurrence(wide: DType) -> Reduction:
+    """Return the reduction y = slope y + addend. Each element is a complex number: `slope` the real part, `addend` the imaginary part."""
     step = call("imag", Arg(1, wide)) + call("real", Arg(1, wide)) * Arg(0, wide.part)
     return reduction_in_order(step, Const(0.0, wide.part))
 
 
-_recurrences = {wide: _recurrence(wide) for wide in (complex64, complex128)}
+_recurrences = {wide: _make_recurrence(wide) for wide in (complex64, complex128)}
 
 
 @cache
-def _paired(part: DType) -> Op:
+def _pair_op(component: DType) -> Op:
     """Return the operation that combines a real and an imaginary part to a complex number."""
-    wide = {float32: complex64, float64: complex128}[part]
-    return custom("paired", cast(Arg(0, part), wide) + cast(Arg(1, part), wide) * 1j, (part, part))
+    wide = {float32: complex64, float64: complex128}[component]
+    return custom("paired", cast(Arg(0, component), wide) + cast(Arg(1, component), wide) * 1j, (component, component))
 
 
 REDUCED = Rule(_needs, _pull_reduction, _push_reduction)

@@ -37,22 +37,22 @@ class Join:
 _join = lru_cache(1 << 8)(Join)  # interned, as recipes compare operations by identity
 
 
-def follow(node: Node, pieces: Sequence[Seen], places: tuple[Layout, ...]) -> None:
-    """Give `node`, a new node without further references, a tape node for the join of `pieces`, written through the layouts `places`.
+def follow(node: Node, pieces: Sequence[Seen], layouts: tuple[Layout, ...]) -> None:
+    """Give `node`, a new node without further references, a tape node for the join of `pieces`, written through `layouts`.
 
     Do nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: the node is then itself the only
     operand with elements.
     """
     if node.past is not None or not is_smooth(node.dtype):
         return
-    op = _join(places)
+    op = _join(layouts)
     dtypes, forms = tuple([x.dtype for x in pieces]), tuple([x.layout.form for x in pieces])
-    kept: list[Kept] = []
+    sources: list[Kept] = []
     for x in pieces:
         past = past_of(x.node)
-        kept.append(None if past is None else x.node if past.reads_result else past)
+        sources.append(None if past is None else x.node if past.reads_result else past)
     recipe = recipe_of(op, node.shape, node.dtype, dtypes, forms)  # type: ignore[arg-type]
-    node.past = Past(recipe, tuple(kept), tuple([x.layout.offset for x in pieces]))
+    node.past = Past(recipe, tuple(sources), tuple([x.layout.offset for x in pieces]))
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
@@ -66,12 +66,12 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
         yield k, back(past, k, Term.of(g.through(op.layouts[k])))
 
 
-def _push(past: Making, given: Tangents, result: Node | None) -> Seen:
+def _push(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
     op: Join = past.recipe.op  # type: ignore[assignment]
-    found = of_number(0, (past.recipe.size,), past.recipe.dtype)
-    for k, tangent in given.items():
-        found = stored(found, op.layouts[k], converted(read(past, k, tangent), past.recipe.dtype))
-    return found
+    joined = of_number(0, (past.recipe.size,), past.recipe.dtype)
+    for k, tangent in source_tangents.items():
+        joined = stored(joined, op.layouts[k], converted(read(past, k, tangent), past.recipe.dtype))
+    return joined
 
 
 JOINED = Rule(_needs, _pull, _push)

@@ -52,18 +52,18 @@ def leaf(node: Node) -> tuple[Node, Past]:
     """Return a node with the content of `node`, and the tape node of the result: a new leaf, unless `node` is on the tape already."""
     recipe = node.recipe
     if node.buffer is None or is_pinned(node) or node.past is not None:
-        same = Layout.contiguous(recipe.shape)
-        found = Node.of(_POSITIVE, recipe.shape, recipe.dtype, (node,), (same,))
+        layout = Layout.contiguous(recipe.shape)
+        result = Node.of(_POSITIVE, recipe.shape, recipe.dtype, (node,), (layout,))
         if is_pinned(node):
-            realize(found)
+            realize(result)
         elif node.buffer is not None:
-            found.settle(node.buffer)
+            result.settle(node.buffer)
     else:
-        found = data(node.buffer, recipe.shape, recipe.dtype)
-    past = past_of(found)
+        result = data(node.buffer, recipe.shape, recipe.dtype)
+    past = past_of(result)
     if past is None:
-        past = found.past = Past(found.recipe.done, traced=found.traced)
-    return found, past
+        past = result.past = Past(result.recipe.done, traced=result.traced)
+    return result, past
 
 
 def twin(node: Node) -> Node:
@@ -73,24 +73,24 @@ def twin(node: Node) -> Node:
     if node.buffer is not None and not is_pinned(node):
         return data(node.buffer, node.shape, node.dtype)
     with untracked():
-        found = Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
+        result = Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
     if is_pinned(node):
-        realize(found)  # computed now, before foreign code writes the memory
-    return found
+        realize(result)  # computed now, before foreign code writes the memory
+    return result
 
 
 def own_copy(source: Node) -> Node:
     """Return a node with the content and the tape node of `source`, in memory that is not externally shared."""
-    own = twin(source)
-    own.past = source.past
-    return own
+    copy = twin(source)
+    copy.past = source.past
+    return copy
 
 
-def _needs_of(recipe: Recipe, tracked: int) -> Needs:
+def _residuals_of(recipe: Recipe, tracked: int) -> Needs:
     """Return the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on the tape."""
     if not is_smooth(recipe.dtype):
         return NOTHING
     return rule_of(recipe).needs(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))
 
 
-deriving[:] = [Deriving(_needs_of, own_copy)]
+deriving[:] = [Deriving(_residuals_of, own_copy)]

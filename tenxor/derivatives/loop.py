@@ -54,7 +54,7 @@ def stand_in(shape: tuple[int, ...], dtype: DType) -> Node:
     return leaf(node)[0] if tracking.get() and is_smooth(dtype) else node
 
 
-class Made(NamedTuple):
+class TracedNodes(NamedTuple):
     """The nodes between the inputs and the results of a traced function.
 
     `order` lists the nodes, operands first. `captured` lists the remaining nodes they read. `instead` maps a pending constant to its clone
@@ -66,7 +66,7 @@ class Made(NamedTuple):
     instead: dict[Node, Node]
 
 
-NONE = Made([], [], {})
+NONE = TracedNodes([], [], {})
 
 
 class Body(NamedTuple):
@@ -78,7 +78,7 @@ class Body(NamedTuple):
     xs: list[Node]
     nexts: list[Node]
     ys: list[Node]
-    made: Made
+    made: TracedNodes
 
     @staticmethod
     def of(carries: list[Node], xs: list[Node], nexts: Sequence[Seen], ys: Sequence[Seen]) -> Body | None:
@@ -87,20 +87,20 @@ class Body(NamedTuple):
         None means that a value is missing, that an operation runs outside kernels, or that a tape node is watched or has an operation with
         a rule of its own.
         """
-        given = {*carries, *xs}
+        inputs = {*carries, *xs}
         roots: list[Node] = []
-        for seen in nexts:
-            roots.append(rooted(seen, {*given, *roots}))
-        own = roots[:]
-        for seen in ys:
-            node = seen.flat()
-            own.append(node if node in own else rooted(seen, given))
-        made = between(own, given)
-        if made is None:
+        for view in nexts:
+            roots.append(rooted(view, {*inputs, *roots}))
+        results = roots[:]
+        for view in ys:
+            node = view.flat()
+            results.append(node if node in results else rooted(view, inputs))
+        traced_nodes = between(results, inputs)
+        if traced_nodes is None:
             return None
-        if any([has_own_rule(past.recipe) or past.watch is not None for node in made.order if (past := past_of(node)) is not None]):
+        if any([has_own_rule(past.recipe) or past.watch is not None for node in traced_nodes.order if (past := past_of(node)) is not None]):
             return None
-        return Body(carries, xs, roots, own[len(roots) :], made)
+        return Body(carries, xs, roots, results[len(roots) :], traced_nodes)
 
     def program(self) -> Program:
         """Return the iteration without the traced nodes. Its inputs are the carried values, the sequence elements and the captured values.
@@ -108,22 +108,22 @@ class Body(NamedTuple):
         return Program([*self.carries, *self.xs, *self.made.captured], self.made)
 
 
-def rooted(seen: Seen, others: Iterable[Node]) -> Node:
-    """Return a pending node with the content of `seen`, distinct from `others`, so that the content gets a buffer of its own."""
-    node = seen.flat()
-    if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.traced and node not in others:
+def rooted(view: Seen, distinct_from: Iterable[Node]) -> Node:
+    """Return a pending node with the content of `view`, distinct from `distinct_from`, so that the content gets a buffer of its own."""
+    node = view.flat()
+    if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.traced and node not in distinct_from:
         return node
     return Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
 
 
-def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
-    """Return the nodes on the paths from the nodes `given` to `roots`, and the captured nodes, which have the same content in each
+def between(roots: Sequence[Node], inputs: Iterable[Node]) -> TracedNodes | None:
+    """Return the nodes on the paths from the nodes `inputs` to `roots`, and the captured nodes, which have the same content in each
     iteration.
 
-    Return None if a path reads a placeholder not in `given`, or the result of an operation outside kernels (`Hosted`).
+    Return None if a path reads a placeholder not in `inputs`, or the result of an operation outside kernels (`Hosted`).
     """
-    known = set(given)
-    asked = set(roots)
+    visited = set(inputs)
+    root_set = set(roots)
     order: dict[Node, None] = {}
     captured: dict[Node, None] = {}
     instead: dict[Node, Node] = {}
@@ -132,22 +132,23 @@ def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
         node, ready = stack.pop()
         if ready:
             order[node] = None
-        if node in known:
+        if node in visited:
             continue
-        known.add(node)
+        visited.add(node)
         recipe, sources, offsets = node.recipe, node.sources, node.offsets
-        its = [s for s in sources if type(s) is Node]
+        node_sources = [s for s in sources if type(s) is Node]
         if node.traced and (recipe.op is PLACEHOLDER or type(recipe.op) is Hosted):
             return None
-        if node.buffer is not None or not (node.traced or node in asked or not its):
+        if node.buffer is not None or not (node.traced or node in root_set or not node_sources):
             captured[node] = None
-        elif not its and not node.traced:  # a constant, computed in each iteration; cloned, as another thread may compute the original
-            own = instead[node] = Node(recipe, sources, offsets)
-            order[own] = None
+        # A constant, computed in each iteration; cloned, as another thread may compute the original.
+        elif not node_sources and not node.traced:
+            clone = instead[node] = Node(recipe, sources, offsets)
+            order[clone] = None
         else:
             stack.append((node, True))
-            stack += [(s, False) for s in reversed(its)]
-    return Made(list(order), list(captured), instead)
+            stack += [(s, False) for s in reversed(node_sources)]
+    return TracedNodes(list(order), list(captured), instead)
 
 
 class Step(NamedTuple):
@@ -164,49 +165,54 @@ class Step(NamedTuple):
 class Program:
     """A recorded computation that creates nodes from inputs. The inputs are numbered first, then the created nodes, in order."""
 
-    def __init__(self, given: Sequence[Node] = (), made: Made = NONE) -> None:
-        self.number_of = {node: k for k, node in enumerate(given)}
-        self.shapes = [(node.shape, node.dtype) for node in given]
+    def __init__(self, inputs: Sequence[Node] = (), traced_nodes: TracedNodes = NONE) -> None:
+        self.number_of = {node: k for k, node in enumerate(inputs)}
+        self.shapes = [(node.shape, node.dtype) for node in inputs]
         self.steps: list[Step] = []
-        others = {own: node for node, own in made.instead.items()}
-        for node in made.order:
+        originals = {clone: node for node, clone in traced_nodes.instead.items()}
+        for node in traced_nodes.order:
             sources = tuple([self.number_of[s] if type(s) is Node else s for s in node.sources])
             self.steps.append(Step(node.recipe, sources, node.offsets, node.past is CONSTANT))  # type: ignore[arg-type]
-            self.number_of[node] = self.number_of[others.get(node, node)] = len(given) + len(self.steps) - 1
+            self.number_of[node] = self.number_of[originals.get(node, node)] = len(inputs) + len(self.steps) - 1
 
-    def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
+    def made(self, inputs: Sequence[Seen], *, copies: bool = False) -> list[Node]:
         """Create the nodes from new inputs. Return the values by number: the nodes of the inputs, then the new nodes.
 
         With `copies`, an in-place write copies its operand first if the operand is an input or has several readers: a repeated plan cannot
         check for later reads.
         """
-        every = [seen.node for seen in given]
-        read = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()
-        moved = {k: x.layout for k, x in enumerate(given) if not is_plain(x.layout) or x.layout.size < x.node.size}
+        nodes = [view.node for view in inputs]
+        read_counts = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copies else Counter[int]()
+        moved = {k: x.layout for k, x in enumerate(inputs) if not is_plain(x.layout) or x.layout.size < x.node.size}
         for recipe, numbers, offsets, constant in self.steps:
-            sources = [every[k] if type(k) is int else k for k in numbers]
+            sources = [nodes[k] if type(k) is int else k for k in numbers]
             flat = writes(recipe.op) or recipe.op is REINTERPRET  # these operations read the whole content in order
-            first = numbers[0] if numbers else None
+            first_source = numbers[0] if numbers else None
             with untracked() if constant else nullcontext():
-                apart = flat and type(first) is int and first < len(given) and (first in moved or (copies and writes(recipe.op)))
-                if apart:
-                    assert type(first) is int
-                    sources[0] = _flat(given[first])
-                elif type(first) is int and read[first] > 1 and writes(recipe.op):
-                    sources[0] = _flat(Seen(every[first]))
-                others = [j for j, k in enumerate(numbers) if k in moved and not (apart and j == 0)]
-                if not others:
-                    every.append(Node(recipe, tuple(sources), offsets))  # type: ignore[arg-type]
+                is_copied = (
+                    flat
+                    and type(first_source) is int
+                    and first_source < len(inputs)
+                    and (first_source in moved or (copies and writes(recipe.op)))
+                )
+                if is_copied:
+                    assert type(first_source) is int
+                    sources[0] = _copy_flat(inputs[first_source])
+                elif type(first_source) is int and read_counts[first_source] > 1 and writes(recipe.op):
+                    sources[0] = _copy_flat(Seen(nodes[first_source]))
+                moved_indices = [j for j, k in enumerate(numbers) if k in moved and not (is_copied and j == 0)]
+                if not moved_indices:
+                    nodes.append(Node(recipe, tuple(sources), offsets))  # type: ignore[arg-type]
                     continue
                 layouts = [None if form is None else form.layout.at(offset) for form, offset in zip(recipe.forms, offsets, strict=False)]
-                for j in others:
+                for j in moved_indices:
                     layouts[j] = layouts[j].over(moved[numbers[j]])  # type: ignore[index,union-attr]
                 target = None if recipe.target is None else recipe.target.layout.at(offsets[-1])
-                every.append(Node.of(recipe.op, recipe.shape, recipe.dtype, tuple(sources), tuple(layouts), target))  # type: ignore[arg-type]
-        return every
+                nodes.append(Node.of(recipe.op, recipe.shape, recipe.dtype, tuple(sources), tuple(layouts), target))  # type: ignore[arg-type]
+        return nodes
 
 
-def _flat(x: Seen) -> Node:
+def _copy_flat(x: Seen) -> Node:
     """Return a 1-d copy of a view, pending."""
     size = (x.layout.size,)
     return Node.of(_POSITIVE, size, x.dtype, (x.node,), (x.layout.reshape(size),))
@@ -236,9 +242,9 @@ class Where(NamedTuple):
         first axis.
         """
         step = turns.strides[0]
-        one = Layout(turns.shape[1:], turns.strides[1:], turns.offset)
-        low = (one.range() or (one.offset, 0))[0]
-        return Where(k, one.at(one.offset - low), low, step)
+        element_layout = Layout(turns.shape[1:], turns.strides[1:], turns.offset)
+        low = (element_layout.range() or (element_layout.offset, 0))[0]
+        return Where(k, element_layout.at(element_layout.offset - low), low, step)
 
     def seen(self, node: Node, turn: int) -> Seen:
         """Return the view of the value in iteration `turn`; `node` is the source."""
@@ -246,8 +252,8 @@ class Where(NamedTuple):
 
     def every(self, turns: int) -> Layout:
         """Return the layout of the values of all iterations, with the iterations along the first axis."""
-        one = self.layout
-        return Layout((turns, *one.shape), (self.step, *one.strides), one.offset + self.start)
+        layout = self.layout
+        return Layout((turns, *layout.shape), (self.step, *layout.strides), layout.offset + self.start)
 
     def stands(self, dtype: DType) -> Seen:
         """Return a placeholder without memory, for the planner, of the part of the source read in an iteration."""
@@ -264,33 +270,33 @@ class Where(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """A ring buffer of `many` slots for a carried value. The first slot holds the initial value. Iteration `t` reads slot `t % many` and
-    writes the next slot.
+    """A ring buffer of `slot_count` slots for a carried value. The first slot holds the initial value. Iteration `t` reads slot `t %
+    slot_count` and writes the next slot.
     """
 
     buffer: Buffer
-    many: int
+    slot_count: int
     nbytes: int
 
     @staticmethod
-    def of(shape: tuple[int, ...], dtype: DType, turns: int, first: Node | None, *, every: bool) -> Slots:
+    def of(shape: tuple[int, ...], dtype: DType, turns: int, initial: Node | None, *, every: bool) -> Slots:
         """Allocate `turns + 1` slots if `every`, to keep the values of every iteration, else two. The first slot is filled from the node
-        `first`, which must be in memory, or with 0 if `first` is None.
+        `initial`, which must be in memory, or with 0 if `initial` is None.
         """
         count, nbytes = turns + 1 if every else 2, prod(shape) * dtype.itemsize
-        found = Slots(allocate(count * nbytes, "scan", (count, *shape), dtype), count, nbytes)
-        found.buffer.array[:nbytes] = 0 if first is None else first.buffer.array[:nbytes]  # type: ignore[union-attr]
-        return found
+        slots = Slots(allocate(count * nbytes, "scan", (count, *shape), dtype), count, nbytes)
+        slots.buffer.array[:nbytes] = 0 if initial is None else initial.buffer.array[:nbytes]  # type: ignore[union-attr]
+        return slots
 
     def place(self, turns: int, later: int) -> Place:
         """Return, for each iteration, the slot to read (`later` 0) or to write (`later` 1)."""
-        return Place(self.buffer, (np.arange(turns) + later) % self.many * self.nbytes, self.nbytes)
+        return Place(self.buffer, (np.arange(turns) + later) % self.slot_count * self.nbytes, self.nbytes)
 
     def last(self, turns: int) -> Buffer:
         """Return a copy of the slot that the last iteration wrote."""
-        found, start = allocate(self.nbytes, "scan"), turns % self.many * self.nbytes
-        found.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
-        return found
+        copy, start = allocate(self.nbytes, "scan"), turns % self.slot_count * self.nbytes
+        copy.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
+        return copy
 
 
 def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool:
@@ -315,8 +321,8 @@ def own(node: Node) -> Node:
         return node
     buffer = allocate(node.recipe.nbytes, "scan", node.shape, node.dtype)
     buffer.array[: node.recipe.nbytes] = node.buffer.array[: node.recipe.nbytes]
-    found = data(buffer, node.shape, node.dtype)
-    found.past = node.past
-    return found
+    copy = data(buffer, node.shape, node.dtype)
+    copy.past = node.past
+    return copy
 
 

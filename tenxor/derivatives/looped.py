@@ -39,67 +39,69 @@ from .way_back import Product, Sum, WayBack, way_back
 _MULTIPLY, _CAST = OPS["multiply"], OPS["cast"]
 
 
-class Looped(NamedTuple):
+class LoopResult(NamedTuple):
     """The results of a loop: the final carried values, and the output sequences with the iterations along the first axis."""
 
     carries: list[Node]
     ys: list[Seen]
 
 
-def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) -> Looped | None:
+def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) -> LoopResult | None:
     """Run a loop from the initial carried values, over sequences with the iterations along the first axis. Return None if the loop cannot
     run as one plan per iteration.
     """
-    given = [*carries, *xs, *[Seen(node) for node in body.made.captured]]
-    beginnings = [x.flat() for x in carries]
-    realize(*[x.node for x in given], *beginnings)
-    sources = [own(x.node) for x in given]
-    parts = [Where.of(k, x.layout) for k, x in enumerate(xs, len(carries))]
-    ready = _ready_for(body, parts, [past_of(node) is not None for node in sources] if tracking.get() else [])
-    if ready is None:
+    inputs = [*carries, *xs, *[Seen(node) for node in body.made.captured]]
+    initial_nodes = [x.flat() for x in carries]
+    realize(*[x.node for x in inputs], *initial_nodes)
+    sources = [own(x.node) for x in inputs]
+    x_locations = [Where.of(k, x.layout) for k, x in enumerate(xs, len(carries))]
+    iteration = _compile_iteration(body, x_locations, [past_of(node) is not None for node in sources] if tracking.get() else [])
+    if iteration is None:
         return None
-    order, first = np.arange(turns), len(carries)
-    known = ready.known | dict(enumerate(parts, first))
+    order, carry_count = np.arange(turns), len(carries)
+    locations = iteration.locations | dict(enumerate(x_locations, carry_count))
     placed: dict[Node, Place] = {}
-    for k in range(first, len(given)):
-        placed[ready.stands[k].node] = known[k].place(sources[k], order)
-    for stand, node in zip(ready.stands[len(given) :], ready.panels.made(sources), strict=True):
+    for k in range(carry_count, len(inputs)):
+        placed[iteration.placeholders[k].node] = locations[k].place(sources[k], order)
+    for stand, node in zip(iteration.placeholders[len(inputs) :], iteration.panels.made(sources), strict=True):
         placed[stand.node] = Place(node.buffer, order[:1], node.recipe.nbytes)  # type: ignore[arg-type]
     slots: list[Slots] = []
-    for k, (number, begin) in enumerate(zip(ready.nexts, beginnings, strict=True)):
-        shape, dtype = ready.own[k]
-        every = number in known
-        its = Slots.of(shape, dtype, turns, begin, every=every)
-        slots.append(its)
-        placed[ready.stands[k].node], placed[ready.made[number]] = its.place(turns, 0), its.place(turns, 1)
-        if every:
-            sources.append(data(its.buffer, (turns + 1, *shape), dtype))
-    for number, shape, dtype in ready.stacked:
-        sources.append(_stack(turns, shape, dtype))
-        placed[ready.made[number]] = known[number].place(sources[-1], order)
-    sources += ready.extras
-    if not ran(ready.roots, placed, turns):
+    for k, (number, initial_node) in enumerate(zip(iteration.nexts, initial_nodes, strict=True)):
+        shape, dtype = iteration.result_types[k]
+        keeps_all = number in locations
+        ring = Slots.of(shape, dtype, turns, initial_node, every=keeps_all)
+        slots.append(ring)
+        placed[iteration.placeholders[k].node], placed[iteration.node_of[number]] = ring.place(turns, 0), ring.place(turns, 1)
+        if keeps_all:
+            sources.append(data(ring.buffer, (turns + 1, *shape), dtype))
+    for number, shape, dtype in iteration.stacked:
+        sources.append(_allocate_stack(turns, shape, dtype))
+        placed[iteration.node_of[number]] = locations[number].place(sources[-1], order)
+    sources += iteration.extras
+    if not ran(iteration.roots, placed, turns):
         return None
-    ends = [data(its.last(turns), shape, dtype) for its, (shape, dtype) in zip(slots, ready.own, strict=False)]
-    results = [*ends, *[sources[k] for k in ready.sequences]]
-    if ready.back is not None:
-        loop = Loop(ready, [x.layout for x in given], known, turns)
+    ends = [data(ring.last(turns), shape, dtype) for ring, (shape, dtype) in zip(slots, iteration.result_types, strict=False)]
+    results = [*ends, *[sources[k] for k in iteration.sequences]]
+    if iteration.back is not None:
+        loop = Loop(iteration, [x.layout for x in inputs], locations, turns)
         results = called("scan", results, sources, loop.pull)
-    of_stack = dict(zip(ready.sequences, results[len(ends) :], strict=True))
-    return Looped(results[: len(ends)], [Seen(of_stack[known[number].k], known[number].every(turns)) for number in ready.ys])
+    recorded_stacks = dict(zip(iteration.sequences, results[len(ends) :], strict=True))
+    return LoopResult(
+        results[: len(ends)], [Seen(recorded_stacks[locations[number].k], locations[number].every(turns)) for number in iteration.ys]
+    )
 
 
-def _stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
+def _allocate_stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
     """Return a node with uninitialised memory for a value of each iteration."""
-    every = (turns, *shape)
-    size = Layout.contiguous(every).size
-    return data(allocate(size * dtype.itemsize, "scan", every, dtype), every, dtype)
+    stack_shape = (turns, *shape)
+    size = Layout.contiguous(stack_shape).size
+    return data(allocate(size * dtype.itemsize, "scan", stack_shape, dtype), stack_shape, dtype)
 
 
-_known: Remembered[Ready] = Remembered(1 << 7)
+_iteration_cache: Remembered[CompiledIteration] = Remembered(1 << 7)
 
 
-def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> Ready | None:
+def _compile_iteration(body: Body, x_locations: Sequence[Where], follows: Sequence[bool]) -> CompiledIteration | None:
     """Return the compiled form of an iteration, from the cache if an equal iteration was compiled before.
 
     `follows` says which inputs of the loop are on the tape; it is empty if no tape is recorded. Return None if a derivative is needed but
@@ -107,8 +109,13 @@ def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> R
     """
     program = body.program()
     number = program.number_of
-    own = [*body.nexts, *body.ys]
-    key: list[object] = [len(body.carries), len(body.nexts), *[number[node] for node in own], *[where.layout for where in parts]]
+    results = [*body.nexts, *body.ys]
+    key: list[object] = [
+        len(body.carries),
+        len(body.nexts),
+        *[number[node] for node in results],
+        *[location.layout for location in x_locations],
+    ]
     key += [*program.shapes, *follows]
     for node, step in zip(body.made.order, program.steps, strict=True):
         key += [step.recipe, step.offsets, step.constant]
@@ -117,18 +124,18 @@ def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> R
         key.append(None if past is None else past.recipe)
     if any(follows):
         key += [past_of(node) is not None for node in (*body.carries, *body.xs, *body.made.captured)]
-    found = _known.get(tuple(key))
-    if found is None:
+    iteration = _iteration_cache.get(tuple(key))
+    if iteration is None:
         back = None
         if any(follows):
-            first = len(body.carries)
-            back = way_back(body, follows[first : first + len(body.xs)])
+            carry_count = len(body.carries)
+            back = way_back(body, follows[carry_count : carry_count + len(body.xs)])
             if back is None:
                 return None
-        found = Ready(body, program, parts, back)
-        if not found.extras:
-            _known.keep(tuple(key), found)
-    return found
+        iteration = CompiledIteration(body, program, x_locations, back)
+        if not iteration.extras:
+            _iteration_cache.keep(tuple(key), iteration)
+    return iteration
 
 
 class Track(NamedTuple):
@@ -140,253 +147,270 @@ class Track(NamedTuple):
     result: int | None
 
 
-class Ready:
-    """An iteration ready to run, without the nodes of the trace. Values have the numbers of `program`. `own` lists shape and dtype of the
-    new carried values, then of the elements of the output sequences.
+class CompiledIteration:
+    """An iteration ready to run, without the nodes of the trace. Values have the numbers of `program`. `result_types` lists shape and dtype
+    of the new carried values, then of the elements of the output sequences.
 
     The sources of a loop are the initial carried values, the input sequences and the captured values. Next come values stacked over the
     iterations: carried values needed again, and those in `stacked`. The last sources are `extras`, computed from captured values by the
-    backward pass. `known` maps value numbers to their locations in the sources, except for the input sequences.
+    backward pass. `locations` maps value numbers to their locations in the sources, except for the input sequences.
     """
 
-    def __init__(self, body: Body, program: Program, parts: Sequence[Where], back: WayBack | None) -> None:
+    def __init__(self, body: Body, program: Program, x_locations: Sequence[Where], back: WayBack | None) -> None:
         self.program, self.back = program, back
         self.carries, self.xs = len(body.carries), len(body.xs)
         number = program.number_of
         reads = [] if back is None else back.reads
-        kept = [] if back is None else back.kept
-        first, count = self.carries, len(program.shapes)
-        self.panels = Panels(program, range(first + len(body.xs), count))
-        self.stands = [Seen(data(NOTHING, node.shape, node.dtype)) for node in body.carries]
-        self.stands += [where.stands(node.dtype) for node, where in zip(body.xs, parts, strict=True)]
-        self.stands += [Seen(data(NOTHING, shape, dtype)) for shape, dtype in self.panels.program.shapes[first + len(body.xs) :]]
-        made = self.panels.program.made(self.stands, copies=True)
-        self.nexts, self.ys = ([number[node] for node in its] for its in (body.nexts, body.ys))
-        self.made = {number[node]: made[self.panels.number(number[node])] for node in (*body.nexts, *body.ys, *kept)}
-        self.roots = list(dict.fromkeys(self.made.values()))
-        self.own = [(node.shape, node.dtype) for node in (*body.nexts, *body.ys)]
-        self.known = {k: Where(k, Layout.contiguous(program.shapes[k][0]), 0, 0) for k in range(first + len(body.xs), count)}
-        at = count
-        for before, after in zip(body.carries, body.nexts, strict=True):
-            if before in reads or after in reads or after in body.ys:
-                plain = Layout.contiguous(after.shape)
-                self.known[number[before]] = Where(at, plain, 0, after.size)
-                self.known[number[after]] = Where(at, plain, after.size, after.size)
-                at += 1
+        kept_nodes = [] if back is None else back.kept
+        carry_count, count = self.carries, len(program.shapes)
+        self.panels = Panels(program, range(carry_count + len(body.xs), count))
+        self.placeholders = [Seen(data(NOTHING, node.shape, node.dtype)) for node in body.carries]
+        self.placeholders += [location.stands(node.dtype) for node, location in zip(body.xs, x_locations, strict=True)]
+        self.placeholders += [
+            Seen(data(NOTHING, shape, dtype)) for shape, dtype in self.panels.program.shapes[carry_count + len(body.xs) :]
+        ]
+        nodes = self.panels.program.made(self.placeholders, copies=True)
+        self.nexts, self.ys = ([number[node] for node in group] for group in (body.nexts, body.ys))
+        self.node_of = {number[node]: nodes[self.panels.number(number[node])] for node in (*body.nexts, *body.ys, *kept_nodes)}
+        self.roots = list(dict.fromkeys(self.node_of.values()))
+        self.result_types = [(node.shape, node.dtype) for node in (*body.nexts, *body.ys)]
+        self.locations = {k: Where(k, Layout.contiguous(program.shapes[k][0]), 0, 0) for k in range(carry_count + len(body.xs), count)}
+        index = count
+        for carry, next_carry in zip(body.carries, body.nexts, strict=True):
+            if carry in reads or next_carry in reads or next_carry in body.ys:
+                plain = Layout.contiguous(next_carry.shape)
+                self.locations[number[carry]] = Where(index, plain, 0, next_carry.size)
+                self.locations[number[next_carry]] = Where(index, plain, next_carry.size, next_carry.size)
+                index += 1
         self.stacked: list[tuple[int, tuple[int, ...], DType]] = []
-        for node in (*body.ys, *kept):
-            if number[node] not in self.known:
-                self.known[number[node]] = Where(at, Layout.contiguous(node.shape), 0, node.size)
+        for node in (*body.ys, *kept_nodes):
+            if number[node] not in self.locations:
+                self.locations[number[node]] = Where(index, Layout.contiguous(node.shape), 0, node.size)
                 self.stacked.append((number[node], node.shape, node.dtype))
-                at += 1
-        self.extras = [node for node in reads if node not in body.xs and number.get(node) not in self.known]
+                index += 1
+        self.extras = [node for node in reads if node not in body.xs and number.get(node) not in self.locations]
         realize(*self.extras)
         self.read = [(~self.extras.index(node) if node in self.extras else number[node], node.dtype) for node in reads]
-        self.known |= {~k: Where(at + k, Layout.contiguous(node.shape), 0, 0) for k, node in enumerate(self.extras)}
-        self.sequences = list(dict.fromkeys([self.known[k].k for k in self.ys]))
-        stack_of = {self.known[number[node]].k: node.dtype for node in body.ys}
-        smooth = [is_smooth(dtype) for _, dtype in self.own[:first]] + [is_smooth(stack_of[k]) for k in self.sequences]
-        place = [sum(smooth[:k]) if yes else None for k, yes in enumerate(smooth)]
-        self.ends = place[:first]
+        self.locations |= {~k: Where(index + k, Layout.contiguous(node.shape), 0, 0) for k, node in enumerate(self.extras)}
+        self.sequences = list(dict.fromkeys([self.locations[k].k for k in self.ys]))
+        stack_of = {self.locations[number[node]].k: node.dtype for node in body.ys}
+        smooth = [is_smooth(dtype) for _, dtype in self.result_types[:carry_count]] + [is_smooth(stack_of[k]) for k in self.sequences]
+        smooth_index = [sum(smooth[:k]) if yes else None for k, yes in enumerate(smooth)]
+        self.ends = smooth_index[:carry_count]
         self.tracks = [
-            Track(k, None if k in self.ys[:at] else place[first + self.sequences.index(self.known[k].k)]) for at, k in enumerate(self.ys)
+            Track(k, None if k in self.ys[:index] else smooth_index[carry_count + self.sequences.index(self.locations[k].k)])
+            for index, k in enumerate(self.ys)
         ]
         if back is not None:
-            same = [at for at, (k, _) in enumerate(self.read) if not first <= k < first + len(body.xs) and not self.known[k].step]
-            self.back_panels = Panels(back.program, same)
+            fixed_inputs = [
+                index
+                for index, (k, _) in enumerate(self.read)
+                if not carry_count <= k < carry_count + len(body.xs) and not self.locations[k].step
+            ]
+            self.back_panels = Panels(back.program, fixed_inputs)
             back.forget()
         program.number_of = {}
-        self._backs: dict[object, tuple[list[Seen], list[Node]]] = {}
+        self._backward_cache: dict[object, tuple[list[Seen], list[Node]]] = {}
 
-    def way_back(self, stands: Callable[[], list[Seen]], key: object) -> tuple[list[Seen], list[Node]]:
+    def way_back(self, make_placeholders: Callable[[], list[Seen]], key: object) -> tuple[list[Seen], list[Node]]:
         """Return the placeholders for the inputs of the backward pass, and the nodes computed from them. `key` identifies the layouts of
-        the cotangents; a new key calls `stands` to create the placeholders.
+        the cotangents; a new key calls `make_placeholders` to create the placeholders.
         """
-        found = self._backs.get(key)
-        if found is None:
-            if len(self._backs) >= MOST:
-                self._backs.clear()
-            its = stands()
-            found = self._backs[key] = its, self.back_panels.program.made(its, copies=True)
-        return found
+        cached = self._backward_cache.get(key)
+        if cached is None:
+            if len(self._backward_cache) >= MAX_CACHED_LAYOUTS:
+                self._backward_cache.clear()
+            placeholders = make_placeholders()
+            cached = self._backward_cache[key] = placeholders, self.back_panels.program.made(placeholders, copies=True)
+        return cached
 
 
 NO_LAYOUT = Layout.contiguous(())
-MOST = 8  # cached layouts of cotangents
+MAX_CACHED_LAYOUTS = 8  # cached layouts of cotangents
 
 
 class Loop:
-    """A loop that has run, as recorded on the tape. `layouts` are those of the inputs, over all iterations; `known` maps value numbers to
-    their locations.
+    """A loop that has run, as recorded on the tape. `layouts` are those of the inputs, over all iterations; `locations` maps value numbers
+    to their locations.
     """
 
-    def __init__(self, ready: Ready, layouts: list[Layout], known: dict[int, Where], turns: int) -> None:
-        self.ready, self.layouts, self.known, self.turns = ready, layouts, known, turns
+    def __init__(self, iteration: CompiledIteration, layouts: list[Layout], locations: dict[int, Where], turns: int) -> None:
+        self.iteration, self.layouts, self.locations, self.turns = iteration, layouts, locations, turns
 
     def pull(self, past: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterable[tuple[int, Part]]:
         """Return the cotangents of the sources `wanted`, given the cotangents of the results."""
-        ready = self.ready
-        ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in ready.ends]
-        ys = [None if its.result is None else self._sequence(gs[its.result], its.number) for its in ready.tracks]
+        iteration = self.iteration
+        ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in iteration.ends]
+        ys = [None if track.result is None else self._sequence_cotangent(gs[track.result], track.number) for track in iteration.tracks]
         if not tracking.get() and not any([g.node.traced for g in gs]):  # and the cotangents are not traced by `vmap`
-            found = self._run(past.sources, ends, ys)
-            if found is not None:
-                return [(k, part) for k, part in found if k in wanted]
+            cotangents = self._run_backward(past.sources, ends, ys)
+            if cotangents is not None:
+                return [(k, cotangent) for k, cotangent in cotangents if k in wanted]
         return self._unrolled(past.sources, ends, ys, wanted)
 
-    def _sequence(self, g: Seen, number: int) -> Seen | None:
+    def _sequence_cotangent(self, g: Seen, number: int) -> Seen | None:
         """Return the cotangent of an output sequence, given the cotangent `g` of the stack with the sequence. Return None for 0."""
-        layout = self.known[number].every(self.turns)
+        layout = self.locations[number].every(self.turns)
         if layout.is_contiguous() and g.layout.is_contiguous():
             g = part_at(g.node, g.layout.offset + layout.offset, layout.size).reshaped(layout.shape)
         else:
             g = g.through(layout)
         return None if _is_zero(g) else g
 
-    def _run(self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None]) -> list[tuple[int, Part]] | None:
+    def _run_backward(
+        self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None]
+    ) -> list[tuple[int, Part]] | None:
         """Run the backward pass by iteration. Return the cotangents with the indices of their sources, or None if the plan cannot be
         repeated.
 
         `ends` are the cotangents of the final carried values, and `ys` those of the output sequences; None stands for 0.
         """
-        turns, ready = self.turns, self.ready
-        back, panels = ready.back, ready.back_panels
+        turns, iteration = self.turns, self.iteration
+        back, panels = iteration.back, iteration.back_panels
         assert back is not None
         order = np.arange(turns)[::-1]
         flat = [None if g is None else g.flat() for g in ends]
         ys = [g if g is None or is_affine(g.layout) else Seen(g.flat()).reshaped(g.shape) for g in ys]
         realize(*[node for node in flat if node is not None], *[g.node for g in ys if g is not None])
-        read = [self.known[k] for k, _ in ready.read]
-        sums = {k: how for k, how in back.captured.items() if isinstance(how, Sum)}
-        of_ys = [None if g is None else Where.of(0, g.layout) for g in ys]
-        own = ready.own
+        read_locations = [self.locations[k] for k, _ in iteration.read]
+        sums = {k: formula for k, formula in back.captured.items() if isinstance(formula, Sum)}
+        y_locations = [None if g is None else Where.of(0, g.layout) for g in ys]
+        result_types = iteration.result_types
 
-        def all_stands() -> list[Seen]:
-            found = [where.stands(dtype) for where, (_, dtype) in zip(read, ready.read, strict=True)]
-            found += [Seen(data(NOTHING, shape, dtype)) for shape, dtype in own[: ready.carries]]
-            for where, (shape, dtype) in zip(of_ys, own[ready.carries :], strict=True):
-                found.append(Seen(data(NOTHING, shape, dtype)) if where is None else where.stands(dtype))
-            return found + [Seen(data(NOTHING, shape, dtype)) for shape, dtype in panels.program.shapes[len(found) :]]
+        def make_placeholders() -> list[Seen]:
+            placeholders = [location.stands(dtype) for location, (_, dtype) in zip(read_locations, iteration.read, strict=True)]
+            placeholders += [Seen(data(NOTHING, shape, dtype)) for shape, dtype in result_types[: iteration.carries]]
+            for location, (shape, dtype) in zip(y_locations, result_types[iteration.carries :], strict=True):
+                placeholders.append(Seen(data(NOTHING, shape, dtype)) if location is None else location.stands(dtype))
+            return placeholders + [Seen(data(NOTHING, shape, dtype)) for shape, dtype in panels.program.shapes[len(placeholders) :]]
 
-        stands, made = ready.way_back(all_stands, tuple([None if where is None else where.layout for where in of_ys]))
+        placeholders, values = iteration.way_back(
+            make_placeholders, tuple([None if location is None else location.layout for location in y_locations])
+        )
         slots: list[Slots] = []
-        places = [where.place(sources[where.k], order) for where in read]
-        for (shape, dtype), begin, number in zip(own, flat, back.carries, strict=False):
-            its = Slots.of(shape, dtype, turns, begin, every=False)
-            slots.append(its)
-            place = its.place(turns, 0)
+        windows = [location.place(sources[location.k], order) for location in read_locations]
+        for (shape, dtype), initial_node, number in zip(result_types, flat, back.carries, strict=False):
+            ring = Slots.of(shape, dtype, turns, initial_node, every=False)
+            slots.append(ring)
+            window = ring.place(turns, 0)
             if number is None:  # only the last iteration receives a cotangent here
-                its.buffer.array[its.nbytes :] = 0
-                place = place._replace(starts=np.minimum(np.arange(turns), 1) * its.nbytes)
-            places.append(place)
-        for (shape, dtype), g, where in zip(own[ready.carries :], ys, of_ys, strict=True):
-            if g is None or where is None:
+                ring.buffer.array[ring.nbytes :] = 0
+                window = window._replace(starts=np.minimum(np.arange(turns), 1) * ring.nbytes)
+            windows.append(window)
+        for (shape, dtype), g, location in zip(result_types[iteration.carries :], ys, y_locations, strict=True):
+            if g is None or location is None:
                 zero = Slots.of(shape, dtype, 0, None, every=True)
-                places.append(Place(zero.buffer, order[-1:], zero.nbytes))
+                windows.append(Place(zero.buffer, order[-1:], zero.nbytes))
             else:
-                places.append(where.place(g.node, order))
-        so_far = {k: Slots.of(*back.program.shapes[how.so_far], turns, None, every=False) for k, how in sums.items()}
-        places += [its.place(turns, 0) for its in so_far.values()]
-        for node in panels.made([sources[where.k] for where in read]):
-            places.append(Place(node.buffer, order[-1:], node.recipe.nbytes))  # type: ignore[arg-type]
-        placed = {stand.node: place for stand, place in zip(stands, places, strict=True)}
+                windows.append(location.place(g.node, order))
+        so_far = {k: Slots.of(*back.program.shapes[formula.so_far], turns, None, every=False) for k, formula in sums.items()}
+        windows += [ring.place(turns, 0) for ring in so_far.values()]
+        for node in panels.made([sources[location.k] for location in read_locations]):
+            windows.append(Place(node.buffer, order[-1:], node.recipe.nbytes))  # type: ignore[arg-type]
+        placed = {stand.node: window for stand, window in zip(placeholders, windows, strict=True)}
         roots: list[Node] = []
 
-        def root(number: int, place: Place) -> None:
-            roots.append(made[panels.number(number)])
-            placed[roots[-1]] = place
+        def add_root(number: int, window: Place) -> None:
+            roots.append(values[panels.number(number)])
+            placed[roots[-1]] = window
 
-        for its, number in zip(slots, back.carries, strict=True):
+        for ring, number in zip(slots, back.carries, strict=True):
             if number is not None:
-                root(number, its.place(turns, 1))
-        for k, its in so_far.items():
-            root(sums[k].more, its.place(turns, 1))
+                add_root(number, ring.place(turns, 1))
+        for k, ring in so_far.items():
+            add_root(sums[k].more, ring.place(turns, 1))
         stacks: dict[int, Node] = {}
         for number in (*back.xs, *back.stacked):
             if number is not None and number not in stacks:
-                shape, dtype = made[panels.number(number)].shape, made[panels.number(number)].dtype
-                stacks[number] = _stack(turns, shape, dtype)
-                root(number, Where(0, Layout.contiguous(shape), 0, prod(shape)).place(stacks[number], order))
+                shape, dtype = values[panels.number(number)].shape, values[panels.number(number)].dtype
+                stacks[number] = _allocate_stack(turns, shape, dtype)
+                add_root(number, Where(0, Layout.contiguous(shape), 0, prod(shape)).place(stacks[number], order))
         if roots and not ran(roots, placed, turns):
             return None
-        found: list[tuple[int, Part]] = []
-        for k, (its, number) in enumerate(zip(slots, back.carries, strict=True)):
+        results: list[tuple[int, Part]] = []
+        for k, (ring, number) in enumerate(zip(slots, back.carries, strict=True)):
             if number is not None:
-                found.append((k, self._part(sources, k, Seen(data(its.last(turns), *own[k])))))
-        for k, number in enumerate(back.xs, ready.carries):
+                results.append((k, self._source_cotangent(sources, k, Seen(data(ring.last(turns), *result_types[k])))))
+        for k, number in enumerate(back.xs, iteration.carries):
             if number is not None:
-                found.append((k, self._part(sources, k, Seen(stacks[number]))))
-        made_once: dict[Product, Node] = {}
-        for k, how in back.captured.items():
-            if isinstance(how, Sum):
-                g = Seen(data(so_far[k].last(turns), *back.program.shapes[how.so_far]))
+                results.append((k, self._source_cotangent(sources, k, Seen(stacks[number]))))
+        product_nodes: dict[Product, Node] = {}
+        for k, formula in back.captured.items():
+            if isinstance(formula, Sum):
+                g = Seen(data(so_far[k].last(turns), *back.program.shapes[formula.so_far]))
             else:
-                one = how._replace(layout=NO_LAYOUT)  # equal products are computed once
-                if one not in made_once:
-                    made_once[one] = _over_all(how, [self._every(sources, stacks, number) for number in how.operands], turns)
-                g = Seen(made_once[one], how.layout)
-            found.append((ready.carries + ready.xs + k, g))
-        return found
+                unplaced = formula._replace(layout=NO_LAYOUT)  # equal products are computed once
+                if unplaced not in product_nodes:
+                    product_nodes[unplaced] = _sum_over_turns(
+                        formula, [self._view_all_turns(sources, stacks, number) for number in formula.operands], turns
+                    )
+                g = Seen(product_nodes[unplaced], formula.layout)
+            results.append((iteration.carries + iteration.xs + k, g))
+        return results
 
-    def _part(self, sources: Sequence[Node], k: int, g: Seen) -> Part:
+    def _source_cotangent(self, sources: Sequence[Node], k: int, g: Seen) -> Part:
         """Return the cotangent of source `k`, given the cotangent of the view that the loop reads."""
         layout = self.layouts[k]
         return adjoint(layout, Term.of(g.reshaped(layout.shape)), sources[k].size)
 
-    def _every(self, sources: Sequence[Node], stacks: dict[int, Node], number: int) -> Seen:
+    def _view_all_turns(self, sources: Sequence[Node], stacks: dict[int, Node], number: int) -> Seen:
         """Return a view of the values of number `number` in every iteration."""
         if number in stacks:
             return Seen(stacks[number])
-        where = self.known[self.ready.read[number][0]]
-        return Seen(sources[where.k], where.every(self.turns))
+        location = self.locations[self.iteration.read[number][0]]
+        return Seen(sources[location.k], location.every(self.turns))
 
     def _unrolled(
         self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None], wanted: Sequence[int]
     ) -> list[tuple[int, Part]]:
-        """Return the same cotangents as `_run`, computed by differentiable operations: run all iterations again, recording a tape, and
-        differentiate them.
+        """Return the same cotangents as `_run_backward`, computed by differentiable operations: run all iterations again, recording a tape,
+        and differentiate them.
         """
-        ready, first = self.ready, self.ready.carries
-        captured = [Seen(sources[k]) for k in range(first + ready.xs, len(self.layouts))]
+        iteration, carry_count = self.iteration, self.iteration.carries
+        captured = [Seen(sources[k]) for k in range(carry_count + iteration.xs, len(self.layouts))]
         roots: list[Root] = []
         with tracked():
-            carried = [Seen(sources[k], self.layouts[k]) for k in range(first)]
-            wheres = [self.known[k] for k in range(first, first + ready.xs)]
-            often = max(1, MAX_PENDING // max(1, len(ready.program.steps)))
+            carried = [Seen(sources[k], self.layouts[k]) for k in range(carry_count)]
+            x_locations = [self.locations[k] for k in range(carry_count, carry_count + iteration.xs)]
+            turns_per_realize = max(1, MAX_PENDING // max(1, len(iteration.program.steps)))
             for turn in range(self.turns):
-                xs = [where.seen(sources[where.k], turn) for where in wheres]
-                made = ready.program.made([*carried, *xs, *captured])
-                carried = [Seen(made[number]) for number in ready.nexts]
-                roots += [(made[k], g.moved(lambda its: its.index((turn,)))) for k, g in zip(ready.ys, ys, strict=True) if g is not None]  # noqa: B023
-                if turn % often == 0 and not any([x.node.traced for x in carried]):
+                xs = [location.seen(sources[location.k], turn) for location in x_locations]
+                values = iteration.program.made([*carried, *xs, *captured])
+                carried = [Seen(values[number]) for number in iteration.nexts]
+                roots += [
+                    (values[k], g.moved(lambda layout: layout.index((turn,))))  # noqa: B023
+                    for k, g in zip(iteration.ys, ys, strict=True)
+                    if g is not None
+                ]
+                if turn % turns_per_realize == 0 and not any([x.node.traced for x in carried]):
                     realize(*[x.node for x in carried])
             roots += [(x.node, g) for x, g in zip(carried, ends, strict=True) if g is not None]
             pasts = {k: past for k in wanted if (past := past_of(sources[k])) is not None}
             edge = {past for node in sources if (past := past_of(node)) is not None}
-            found = cotangents_at(roots, set(pasts.values()), edge)
-        return [(k, found[past]) for k, past in pasts.items() if past in found]
+            cotangents = cotangents_at(roots, set(pasts.values()), edge)
+        return [(k, cotangents[past]) for k, past in pasts.items() if past in cotangents]
 
 
-def _over_all(how: Product, operands: Sequence[Seen], turns: int) -> Node:
+def _sum_over_turns(formula: Product, operands: Sequence[Seen], turns: int) -> Node:
     """Return a cotangent computed as a single product or sum over the iterations. `operands` are views with the iterations along the first
     axis.
     """
     nodes: list[Node] = []
     layouts: list[Layout] = []
-    forms = how.total.forms if how.product is None else how.product.forms
-    for x, form, offset in zip(operands, forms, how.offsets, strict=True):
+    forms = formula.total.forms if formula.product is None else formula.product.forms
+    for x, form, offset in zip(operands, forms, formula.offsets, strict=True):
         assert form is not None
         if not x.layout.is_contiguous() and x.layout.strides[0]:  # a contiguous copy, so that all iterations form one loop
             x = Seen(x.flat()).reshaped(x.shape)
         nodes.append(x.node)
         layouts.append(led(form.layout.at(offset + x.layout.offset), turns, x.layout.strides[0]))
-    if how.product is not None:
+    if formula.product is not None:
         shape = layouts[0].shape
-        nodes = [Node.of(_MULTIPLY, shape, how.product.dtype, tuple(nodes), tuple(layouts))]
+        nodes = [Node.of(_MULTIPLY, shape, formula.product.dtype, tuple(nodes), tuple(layouts))]
         layouts = [Layout.contiguous(shape)]
-    kept = 1 + len(how.total.shape)
-    axes = (*range(1, kept), 0, *range(kept, layouts[0].ndim))
-    return Node.of(SUM, how.total.shape, how.total.dtype, (nodes[0],), (layouts[0].permute(axes),))
+    kept_ndim = 1 + len(formula.total.shape)
+    axes = (*range(1, kept_ndim), 0, *range(kept_ndim, layouts[0].ndim))
+    return Node.of(SUM, formula.total.shape, formula.total.dtype, (nodes[0],), (layouts[0].permute(axes),))
 
 
 def _is_zero(g: Seen) -> bool:

@@ -57,52 +57,54 @@ class Outline:
     the tape nodes outside the segment to which cotangents are passed.
     """
 
-    def __init__(self, way: str, stretch: Sequence[Past], parts: list[tuple[Past, Part]], graph: Graph, asked: Collection[Past]) -> None:
-        self.way, self.stretch, self.parts, self.nodes, self.asked = way, stretch, parts, graph.nodes, asked
+    def __init__(
+        self, way: str, segment: Sequence[Past], cotangents: list[tuple[Past, Part]], graph: Graph, wanted: Collection[Past]
+    ) -> None:
+        self.way, self.stretch, self.parts, self.nodes, self.asked = way, segment, cotangents, graph.nodes, wanted
         self.outer: list[Past] = []
         self.given: list[Given] = []
         self._number_of: dict[int, int] = {}
-        place_of = {past: k for k, past in enumerate(stretch)}
-        key: list[object] = [way, len(parts)]
-        for past, part in parts:
-            seen = seen_of(part)
-            key += (place_of[past], self._given(seen.node), seen.node.recipe.done, seen.layout.form, seen.layout.offset)
-            key += (part.layout.form, part.layout.offset, part.apart) if isinstance(part, Placed) else (None,)
+        index_of = {past: k for k, past in enumerate(segment)}
+        key: list[object] = [way, len(cotangents)]
+        for past, cotangent in cotangents:
+            view = seen_of(cotangent)
+            key += (index_of[past], self._index_of_input(view.node), view.node.recipe.done, view.layout.form, view.layout.offset)
+            key += (cotangent.layout.form, cotangent.layout.offset, cotangent.apart) if isinstance(cotangent, Placed) else (None,)
         for short in short_again:
-            found = short.outlined(stretch, graph.depends, asked, graph.nodes, self.given)
-            if found is not None:
-                words, given, self.outer = found
-                self.given += given
+            encoded = short.outlined(segment, graph.depends, wanted, graph.nodes, self.given)
+            if encoded is not None:
+                words, inputs, self.outer = encoded
+                self.given += inputs
                 self.key = (*key, words)
                 return
-        self.key = (*key, *self._words(place_of, graph, asked))
+        self.key = (*key, *self._encode_segment(index_of, graph, wanted))
 
-    def _words(self, place_of: dict[Past, int], graph: Graph, asked: Collection[Past]) -> list[object]:
+    def _encode_segment(self, index_of: dict[Past, int], graph: Graph, wanted: Collection[Past]) -> list[object]:
         """Return the part of the key that describes the tape nodes of the segment and their sources. The fast path encodes the same as
         bytes (`shortcut/code/pasts.py`).
         """
         words: list[object] = []
         for past in self.stretch:
             node = graph.nodes.get(past)
-            words += (past.recipe, past.offsets, past in asked, None if node is None else self._given(node))
-            for kept in past.sources:  # this loop visits every tape node of a result
-                if kept is None:
+            words += (past.recipe, past.offsets, past in wanted, None if node is None else self._index_of_input(node))
+            for operand in past.sources:  # this loop visits every tape node of a result
+                if operand is None:
                     words.append(None)
                     continue
-                kind = type(kept)
-                source: Any = kept if kind is Past else kept.past if kind is Node else None
+                kind = type(operand)
+                source: Any = operand if kind is Past else operand.past if kind is Node else None
                 if source in graph.depends:
-                    if source not in place_of:
-                        place_of[source] = ~len(self.outer)
+                    if source not in index_of:
+                        index_of[source] = ~len(self.outer)
                         self.outer.append(source)
-                    words += (place_of[source], source.recipe.size)
+                    words += (index_of[source], source.recipe.size)
                 if kind is Node:
-                    words += ("value", self._given(kept), kept.recipe.shape)
+                    words += ("value", self._index_of_input(operand), operand.recipe.shape)
                 else:
-                    words += ("number", self._given(kept)) if kind is Scalar else ("past",)
+                    words += ("number", self._index_of_input(operand)) if kind is Scalar else ("past",)
         return words
 
-    def _given(self, x: Given) -> int:
+    def _index_of_input(self, x: Given) -> int:
         """Return the index of `x` in `given`, appending `x` if it is new."""
         number = self._number_of.get(id(x))
         if number is None:
@@ -117,87 +119,89 @@ class Outline:
         distinct values except 0 and 1.
         """
         numbers: list[int] = []
-        given = {id(x): k for k, x in enumerate(self.given)}
-        places: dict[Any, int] = {past: k for k, past in enumerate(self.stretch)}
-        places |= {past: ~k for k, past in enumerate(self.outer)}
+        input_index = {id(x): k for k, x in enumerate(self.given)}
+        index_of: dict[Any, int] = {past: k for k, past in enumerate(self.stretch)}
+        index_of |= {past: ~k for k, past in enumerate(self.outer)}
         words: list[object] = [self.way, len(self.parts)]
 
         def add(layout: Layout) -> bool:
             numbers.append(layout.offset)
             return take_layout_apart(layout, words, numbers)
 
-        for past, part in self.parts:
-            seen = seen_of(part)
-            words += (places[past], given[id(seen.node)], seen.node.dtype, len(seen.node.shape))
-            numbers += seen.node.shape
-            words.append(part.apart if isinstance(part, Placed) else None)
-            if not add(seen.layout) or (isinstance(part, Placed) and not add(part.layout)):
+        for past, cotangent in self.parts:
+            view = seen_of(cotangent)
+            words += (index_of[past], input_index[id(view.node)], view.node.dtype, len(view.node.shape))
+            numbers += view.node.shape
+            words.append(cotangent.apart if isinstance(cotangent, Placed) else None)
+            if not add(view.layout) or (isinstance(cotangent, Placed) and not add(cotangent.layout)):
                 return None
         for past in self.stretch:
             node = self.nodes.get(past)
-            words += (past in self.asked, None if node is None else given[id(node)], len(past.offsets))
+            words += (past in self.asked, None if node is None else input_index[id(node)], len(past.offsets))
             numbers += past.offsets
             if not take_apart(past.recipe, words, numbers):
                 return None
-            for kept in past.sources:
-                source = past_of(kept)
-                place = places.get(source)
-                words.append(place)
-                if place is not None:
+            for operand in past.sources:
+                source = past_of(operand)
+                index = index_of.get(source)
+                words.append(index)
+                if index is not None:
                     numbers.append(source.recipe.size)  # type: ignore[union-attr]
-                kind = type(kept)
-                words.append(given[id(kept)] if kind is Node or kind is Scalar else kind is Past)
-                if type(kept) is Node:
-                    words.append(len(kept.recipe.shape))
-                    numbers += kept.recipe.shape
-        equal, others = equalities_of(numbers)
-        return (tuple(words), equal), others
+                kind = type(operand)
+                words.append(input_index[id(operand)] if kind is Node or kind is Scalar else kind is Past)
+                if type(operand) is Node:
+                    words.append(len(operand.recipe.shape))
+                    numbers += operand.recipe.shape
+        equal, distinct = equalities_of(numbers)
+        return (tuple(words), equal), distinct
 
-    def made_again(self, made: Callable[..., Pulled]) -> list[tuple[int, Part]]:
-        """Return the results of `made`, replayed if this signature is in the cache.
+    def made_again(self, compute: Callable[..., Pulled]) -> list[tuple[int, Part]]:
+        """Return the results of `compute`, replayed if this signature is in the cache.
 
-        On a miss, `made` is recorded. `made` takes placeholders for `given` and, to trace with symbolic sizes, a map from numbers to
+        On a miss, `compute` is recorded. `compute` takes placeholders for `given` and, to trace with symbolic sizes, a map from numbers to
         symbolic sizes. With the fast path, a recording for different sizes may be used instead.
         """
-        found = None
+        find_steps = None
         for short in short_again:
-            found = partial(short.found, self, made)
-        return made_again(self.key, self.given, made, found)
+            find_steps = partial(short.found, self, compute)
+        return made_again(self.key, self.given, compute, find_steps)
 
-    def twins(self, stand_ins: Sequence[Given], numbers: Traced | None = None) -> Twins:
-        """Clone the tape nodes of the segment, with `stand_ins` in place of `given`. With `numbers`, shapes, layouts and offsets of the
+    def twins(self, placeholders: Sequence[Given], numbers: Traced | None = None) -> Twins:
+        """Clone the tape nodes of the segment, with `placeholders` in place of `given`. With `numbers`, shapes, layouts and offsets of the
         clones are symbolic.
         """
         number_of = {id(x): k for k, x in enumerate(self.given)}
-        twins: dict[Past | None, Past] = {}
+        clones: dict[Past | None, Past] = {}
         for past in self.outer:
             size = past.recipe.size if numbers is None else numbers.number(past.recipe.size)
-            twins[past] = Past(recipe_of(PLACEHOLDER, (size,), past.recipe.dtype))
-        own: dict[int, Given] = {}
+            clones[past] = Past(recipe_of(PLACEHOLDER, (size,), past.recipe.dtype))
+        replacements: dict[int, Given] = {}
 
-        def other(x: Given) -> Given:
-            found = own.get(id(x))
-            if found is None:
-                found = own[id(x)] = stand_ins[number_of[id(x)]]
-                if type(found) is Node and type(x) is Node:
-                    found.past = twins.get(past_of(x))
-            return found
+        def replace(x: Given) -> Given:
+            replacement = replacements.get(id(x))
+            if replacement is None:
+                replacement = replacements[id(x)] = placeholders[number_of[id(x)]]
+                if type(replacement) is Node and type(x) is Node:
+                    replacement.past = clones.get(past_of(x))
+            return replacement
 
-        def layout(its: Layout) -> Layout:
-            return its if numbers is None else numbers.layout(its)
+        def layout(old: Layout) -> Layout:
+            return old if numbers is None else numbers.layout(old)
 
         for past in sorted(self.stretch, key=in_order):
             sources: list[Kept] = []
-            for kept in past.sources:
-                is_given = type(kept) is Node or type(kept) is Scalar
-                sources.append(other(kept) if is_given else twins.get(past_of(kept)))
+            for operand in past.sources:
+                is_input = type(operand) is Node or type(operand) is Scalar
+                sources.append(replace(operand) if is_input else clones.get(past_of(operand)))
             recipe, offsets = past.recipe, past.offsets
             if numbers is not None:
                 recipe, offsets = numbers.recipe(recipe), tuple(map(numbers.number, offsets))
-            twins[past] = Past(recipe, tuple(sources), offsets)
-        nodes: dict[Past, Any] = {twins[past]: other(self.nodes[past]) for past in self.stretch if past in self.nodes}
-        parts: list[tuple[Past, Part]] = []
-        for past, part in self.parts:
-            seen = Seen(other(seen_of(part).node), layout(seen_of(part).layout))  # type: ignore[arg-type]
-            parts.append((twins[past], Placed(seen, layout(part.layout), part.apart) if isinstance(part, Placed) else seen))
-        return Twins(twins, nodes, parts)
+            clones[past] = Past(recipe, tuple(sources), offsets)
+        nodes: dict[Past, Any] = {clones[past]: replace(self.nodes[past]) for past in self.stretch if past in self.nodes}
+        cotangents: list[tuple[Past, Part]] = []
+        for past, cotangent in self.parts:
+            view = Seen(replace(seen_of(cotangent).node), layout(seen_of(cotangent).layout))  # type: ignore[arg-type]
+            cotangents.append(
+                (clones[past], Placed(view, layout(cotangent.layout), cotangent.apart) if isinstance(cotangent, Placed) else view)
+            )
+        return Twins(clones, nodes, cotangents)

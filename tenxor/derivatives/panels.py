@@ -17,9 +17,9 @@ from .loop import Program, Step, is_affine
 from .seen import SUM
 
 _MULTIPLY, _POSITIVE = OPS["multiply"], OPS["positive"]
-COLUMNS = 64  # columns of a panel
-ROWS = 256  # rows of the other operand, at most; with more, packing is a small part of the work
-APART = 1 << 11  # bytes; multiples of this stride map to few cache sets
+PANEL_COLUMNS = 64  # columns of a panel
+MAX_OTHER_ROWS = 256  # rows of the other operand, at most; with more, packing is a small part of the work
+CONFLICT_STRIDE_BYTES = 1 << 11  # bytes; multiples of this stride map to few cache sets
 
 
 class Panels:
@@ -29,8 +29,8 @@ class Panels:
     of created values grow by `len(of)`.
     """
 
-    def __init__(self, program: Program, same: Collection[int]) -> None:
-        """Rewrite a program for the inputs `same`, which are equal in every iteration."""
+    def __init__(self, program: Program, fixed_inputs: Collection[int]) -> None:
+        """Rewrite a program for `fixed_inputs`, the inputs that are equal in every iteration."""
         count = self._count = len(program.shapes)
         readers: dict[int | Scalar, list[int]] = {}
         for k, step in enumerate(program.steps):
@@ -42,15 +42,15 @@ class Panels:
             number = total.sources[0] if total.sources else None
             if total.recipe.op is not SUM or type(number) is not int or number < count or readers[number] != [k]:
                 continue
-            found = _cut(program.steps[number - count], total, same, ~len(self.of))
-            if found is not None:
-                steps[number - count], steps[k], its = found
-                self.of.append(its)
+            rewritten = _rewrite_product(program.steps[number - count], total, fixed_inputs, ~len(self.of))
+            if rewritten is not None:
+                steps[number - count], steps[k], panel = rewritten
+                self.of.append(panel)
         self.program = Program()
         self.program.shapes = [*program.shapes, *[(layout.shape, program.shapes[k][1]) for k, layout in self.of]]
-        self.program.steps = [step._replace(sources=tuple(map(self._source, step.sources))) for step in steps]
+        self.program.steps = [step._replace(sources=tuple(map(self._renumber_source, step.sources))) for step in steps]
 
-    def _source(self, s: int | Scalar) -> int | Scalar:
+    def _renumber_source(self, s: int | Scalar) -> int | Scalar:
         """Return a source of a rewritten step: panel `~s` for a negative number `s`, else the new number of `s`."""
         return s if type(s) is not int else self._count + ~s if s < 0 else self.number(s)
 
@@ -61,48 +61,65 @@ class Panels:
     def made(self, nodes: Sequence[Node]) -> list[Node]:
         """Compute the panels, given the nodes of the inputs."""
         with untracked():
-            found = [Node.of(_POSITIVE, its.shape, nodes[k].dtype, (nodes[k],), (its,)) for k, its in self.of]
-        realize(*found)
-        return found
+            panels = [Node.of(_POSITIVE, layout.shape, nodes[k].dtype, (nodes[k],), (layout,)) for k, layout in self.of]
+        realize(*panels)
+        return panels
 
 
-def _cut(product: Step, total: Step, same: Collection[int], panel: int) -> tuple[Step, Step, tuple[int, Layout]] | None:
+def _rewrite_product(product: Step, total: Step, fixed_inputs: Collection[int], panel: int) -> tuple[Step, Step, tuple[int, Layout]] | None:
     """Rewrite a product and the sum over it to read a matrix from panels. `panel` is the provisional, negative number of the new input.
 
     Return both steps, the number of the matrix, and the layout that gathers the panels. Return None unless exactly one operand is in
-    `same`, or if panels would not pay.
+    `fixed_inputs`, or if panels would not pay.
     """
-    shape, kept = product.recipe.shape, total.recipe.shape
+    shape, kept_shape = product.recipe.shape, total.recipe.shape
     forms = product.recipe.forms
-    if product.recipe.op is not _MULTIPLY or len(shape) != len(kept) + 1 or any(form is None for form in forms):
+    if product.recipe.op is not _MULTIPLY or len(shape) != len(kept_shape) + 1 or any(form is None for form in forms):
         return None
     if total.recipe.forms[0].layout != Layout.contiguous(shape) or total.offsets != (0,):  # type: ignore[union-attr]
         return None
-    which = [k for k, s in enumerate(product.sources) if s in same]
-    if len(which) != 1:
+    fixed_operands = [k for k, s in enumerate(product.sources) if s in fixed_inputs]
+    if len(fixed_operands) != 1:
         return None
-    (one,) = which
-    matrix, other = (forms[k].layout.at(product.offsets[k]) for k in (one, 1 - one))  # type: ignore[union-attr]
+    (matrix_index,) = fixed_operands
+    matrix, other_layout = (forms[k].layout.at(product.offsets[k]) for k in (matrix_index, 1 - matrix_index))  # type: ignore[union-attr]
     columns = [axis for axis, step in enumerate(matrix.strides[:-1]) if step and shape[axis] > 1]
-    if not is_affine(matrix) or not is_affine(other) or len(columns) != 1 or other.strides[columns[0]] or not matrix.strides[-1]:
+    if (
+        not is_affine(matrix)
+        or not is_affine(other_layout)
+        or len(columns) != 1
+        or other_layout.strides[columns[0]]
+        or not matrix.strides[-1]
+    ):
         return None
     (axis,) = columns
-    step, further, itemsize = matrix.strides[axis], matrix.strides[-1], product.recipe.dtypes[one].itemsize
+    step, row_stride, itemsize = matrix.strides[axis], matrix.strides[-1], product.recipe.dtypes[matrix_index].itemsize
     n, k = shape[axis], shape[-1]
-    if n % COLUMNS or n == COLUMNS or prod(kept) > ROWS * n or (step == 1 and further * itemsize % APART):
+    if (
+        n % PANEL_COLUMNS
+        or n == PANEL_COLUMNS
+        or prod(kept_shape) > MAX_OTHER_ROWS * n
+        or (step == 1 and row_stride * itemsize % CONFLICT_STRIDE_BYTES)
+    ):
         return None
 
     def split(sizes: tuple[int, ...], first: int, second: int) -> tuple[int, ...]:
         return (*sizes[:axis], first, second, *sizes[axis + 1 :])
 
-    cut = split(shape, n // COLUMNS, COLUMNS)
-    panels = Layout((n // COLUMNS, k, COLUMNS), (step * COLUMNS, further, step), matrix.offset)
-    layouts = [Layout(cut, split(other.strides, 0, 0), other.offset)] * 2
-    layouts[one] = Layout(cut, (*split((0,) * (len(shape) - 1), k * COLUMNS, 1), COLUMNS))
-    recipe = recipe_of(_MULTIPLY, cut, product.recipe.dtype, product.recipe.dtypes, tuple([x.form for x in layouts]))
-    sources = tuple([panel if j == one else s for j, s in enumerate(product.sources)])
-    own = product._replace(recipe=recipe, sources=sources, offsets=tuple([x.offset for x in layouts]))
-    whole = recipe_of(SUM, split(kept, n // COLUMNS, COLUMNS), total.recipe.dtype, total.recipe.dtypes, (Layout.contiguous(cut).form,))
-    number = product.sources[one]
+    split_shape = split(shape, n // PANEL_COLUMNS, PANEL_COLUMNS)
+    panels = Layout((n // PANEL_COLUMNS, k, PANEL_COLUMNS), (step * PANEL_COLUMNS, row_stride, step), matrix.offset)
+    layouts = [Layout(split_shape, split(other_layout.strides, 0, 0), other_layout.offset)] * 2
+    layouts[matrix_index] = Layout(split_shape, (*split((0,) * (len(shape) - 1), k * PANEL_COLUMNS, 1), PANEL_COLUMNS))
+    recipe = recipe_of(_MULTIPLY, split_shape, product.recipe.dtype, product.recipe.dtypes, tuple([x.form for x in layouts]))
+    sources = tuple([panel if j == matrix_index else s for j, s in enumerate(product.sources)])
+    new_product = product._replace(recipe=recipe, sources=sources, offsets=tuple([x.offset for x in layouts]))
+    total_recipe = recipe_of(
+        SUM,
+        split(kept_shape, n // PANEL_COLUMNS, PANEL_COLUMNS),
+        total.recipe.dtype,
+        total.recipe.dtypes,
+        (Layout.contiguous(split_shape).form,),
+    )
+    number = product.sources[matrix_index]
     assert type(number) is int
-    return own, total._replace(recipe=whole), (number, panels)
+    return new_product, total._replace(recipe=total_recipe), (number, panels)

@@ -35,51 +35,51 @@ def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = 
     If `result` is given, it stands for the value of `e` in the derivative.
     """
     order: list[Expr] = []
-    known: set[Expr] = set()
-    for part in missing(e, known):
-        order.append(part)
-        known.add(part)
+    visited: set[Expr] = set()
+    for expr in missing(e, visited):
+        order.append(expr)
+        visited.add(expr)
     depends = set(wanted)
-    for part in order:
-        if not depends.isdisjoint(part.args):
-            depends.add(part)
+    for expr in order:
+        if not depends.isdisjoint(expr.args):
+            depends.add(expr)
     totals: dict[Expr, Expr] = {e: g}
-    for part in reversed(order):
-        total = totals.get(part)
-        if total is None or part in wanted or part not in depends or not isinstance(part, Call):
+    for expr in reversed(order):
+        total = totals.get(expr)
+        if total is None or expr in wanted or expr not in depends or not isinstance(expr, Call):
             continue
-        value = result if part is e and result is not None else part
-        for operand, its in zip(part.args, _cotangents(part, value, total), strict=True):
-            if its is not None and operand in depends and is_smooth(operand.dtype):
-                its = cast(its, operand.dtype)
-                totals[operand] = totals[operand] + its if operand in totals else its
-    return [totals.get(part) for part in wanted]
+        value = result if expr is e and result is not None else expr
+        for operand, cotangent in zip(expr.args, _pull_call(expr, value, total), strict=True):
+            if cotangent is not None and operand in depends and is_smooth(operand.dtype):
+                cotangent = cast(cotangent, operand.dtype)
+                totals[operand] = totals[operand] + cotangent if operand in totals else cotangent
+    return [totals.get(expr) for expr in wanted]
 
 
-def _cotangents(part: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
+def _pull_call(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
     """Return the cotangents of the operands of a call, given the call's value and cotangent `g`; None stands for 0."""
-    op = part.op
+    op = call.op
     if op.pullback is not None:
-        return op.pullback(g, value, *part.args)
+        return op.pullback(g, value, *call.args)
     if op.formula is None:
-        if any(is_smooth(a.dtype) for a in part.args) and is_smooth(part.dtype):
+        if any(is_smooth(a.dtype) for a in call.args) and is_smooth(call.dtype):
             raise DerivativeError(f"{op.name}: has no derivative; compute it on x.detach() if none is meant")
-        return [None] * len(part.args)
-    args = [Arg(k, a.dtype) for k, a in enumerate(part.args)]
-    own = Arg(len(args), part.dtype)
-    found = pulled_back(op.formula(*args), own, args)
-    return [None if e is None else substitute(e, [*part.args, g]) for e in found]
+        return [None] * len(call.args)
+    args = [Arg(k, a.dtype) for k, a in enumerate(call.args)]
+    g_arg = Arg(len(args), call.dtype)
+    formulas = pulled_back(op.formula(*args), g_arg, args)
+    return [None if e is None else substitute(e, [*call.args, g]) for e in formulas]
 
 
-def _cotangents_of(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
+def _pull_operation(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
     """Return the cotangent of each operand of `op`, as a formula over the operands, the result and the result's cotangent; None stands for
     0.
     """
     args = [Arg(k, d) for k, d in enumerate(dtypes)]
     result, g = Arg(len(args), dtype), Arg(len(args) + 1, dtype)
     e = Call(_CAST, (args[0],), dtype) if op is _CAST else apply(op, args)
-    found = pulled_back(e, g, args, result) if isinstance(e, Call) else [g]
-    return [None if e is None or not is_smooth(d) else cast(e, d) for e, d in zip(found, dtypes, strict=True)]
+    formulas = pulled_back(e, g, args, result) if isinstance(e, Call) else [g]
+    return [None if e is None or not is_smooth(d) else cast(e, d) for e, d in zip(formulas, dtypes, strict=True)]
 
 
 @lru_cache(MAX_KNOWN)
@@ -88,7 +88,7 @@ def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
     result's.
     """
     name = f"{op.name}_pullback"
-    return tuple([None if e is None else operation(e, name) for e in _cotangents_of(op, dtypes, dtype)])
+    return tuple([None if e is None else operation(e, name) for e in _pull_operation(op, dtypes, dtype)])
 
 
 @lru_cache(MAX_KNOWN)
@@ -98,13 +98,13 @@ def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
     The operand's tangent has the number of the cotangent in `partials`. A cotangent is linear in the result's cotangent, so its transpose
     is the tangent.
     """
-    found: list[Partial | None] = []
+    tangent_ops: list[Partial | None] = []
     g = Arg(len(dtypes) + 1, dtype)
-    for e, d in zip(_cotangents_of(op, dtypes, dtype), dtypes, strict=True):
+    for e, d in zip(_pull_operation(op, dtypes, dtype), dtypes, strict=True):
         tangent = Arg(len(dtypes) + 1, d)
-        through = None if e is None else tangent if e is g else pulled_back(e, tangent, [g])[0]
-        found.append(None if through is None else operation(cast(through, dtype), f"{op.name}_tangent"))
-    return tuple(found)
+        formula = None if e is None else tangent if e is g else pulled_back(e, tangent, [g])[0]
+        tangent_ops.append(None if formula is None else operation(cast(formula, dtype), f"{op.name}_tangent"))
+    return tuple(tangent_ops)
 
 
 @lru_cache(MAX_KNOWN)
@@ -116,15 +116,15 @@ def operation(e: Expr, name: str) -> Partial:
         return Partial(e.op, tuple([a.index for a in e.args if isinstance(a, Arg)]))
     if isinstance(e, Call) and e.op is _CAST and isinstance(e.args[0], Arg):
         return Partial(_CAST, (e.args[0].index,))
-    parts: set[Expr] = set()
+    visited: set[Expr] = set()
     cost = 0
-    for part in missing(e, parts):
-        parts.add(part)
-        if isinstance(part, Call):
-            cost += part.op.cost
-    reads = {part.index: part for part in sorted((p for p in parts if isinstance(p, Arg)), key=lambda a: a.index)}
-    places = {index: Arg(k, part.dtype) for k, (index, part) in enumerate(reads.items())}
-    formula = substitute(e, [places.get(k, e) for k in range(max(reads, default=-1) + 1)])
-    op = custom(name, formula, tuple([part.dtype for part in reads.values()]))
+    for expr in missing(e, visited):
+        visited.add(expr)
+        if isinstance(expr, Call):
+            cost += expr.op.cost
+    reads = {expr.index: expr for expr in sorted((p for p in visited if isinstance(p, Arg)), key=lambda a: a.index)}
+    new_args = {index: Arg(k, expr.dtype) for k, (index, expr) in enumerate(reads.items())}
+    formula = substitute(e, [new_args.get(k, e) for k in range(max(reads, default=-1) + 1)])
+    op = custom(name, formula, tuple([expr.dtype for expr in reads.values()]))
     op.cost = max(cost, 1)
     return Partial(op, tuple(reads))

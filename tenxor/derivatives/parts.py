@@ -27,47 +27,47 @@ _ADDING = REDUCTIONS["sum_in_width"]
 def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     op: Any = recipe.op
     count = len(tracked)
-    each = partials(op, recipe.dtypes, recipe.dtype)
-    reads = {k for its, yes in zip(each, tracked, strict=True) if yes and its is not None for k in its.reads}
+    operand_partials = partials(op, recipe.dtypes, recipe.dtype)
+    reads = {k for partial, yes in zip(operand_partials, tracked, strict=True) if yes and partial is not None for k in partial.reads}
     return Needs(tuple([k in reads for k in range(count)]), count in reads)
 
 
-def _term(past: Making, its: Partial, given: Seen, result: Node | None, dtype: DType) -> Term:
-    """Return the operation `its` on the residuals and on `given`, a cotangent or a tangent, as a deferred term."""
+def _partial_term(past: Making, partial: Partial, factor: Seen, result: Node | None, dtype: DType) -> Term:
+    """Return the operation `partial` on the residuals and on `factor`, a cotangent or a tangent, as a deferred term."""
     count = len(past.sources)
 
     def operand(number: int) -> Operand:
         if number > count:
-            return given
+            return factor
         if number == count:
             assert result is not None
             return Seen(result)
         source = past.sources[number]
         return source if type(source) is Scalar else value_of(past, number)
 
-    operands = [operand(number) for number in its.reads]
-    return Term.of(given) if its.op is _POSITIVE and operands == [given] else Term(its.op, operands, past.recipe.shape, dtype)
+    operands = [operand(number) for number in partial.reads]
+    return Term.of(factor) if partial.op is _POSITIVE and operands == [factor] else Term(partial.op, operands, past.recipe.shape, dtype)
 
 
 def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
-    each = partials(op, past.recipe.dtypes, past.recipe.dtype)
+    operand_partials = partials(op, past.recipe.dtypes, past.recipe.dtype)
     for k in wanted:
-        its = each[k]
-        if its is not None:
-            yield k, back(past, k, _term(past, its, g, result, dtype_of(past, k)))
+        partial = operand_partials[k]
+        if partial is not None:
+            yield k, back(past, k, _partial_term(past, partial, g, result, dtype_of(past, k)))
 
 
-def _push_elementwise(past: Making, given: Tangents, result: Node | None) -> Seen | None:
+def _push_elementwise(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
     op: Any = past.recipe.op
-    each = tangents(op, past.recipe.dtypes, past.recipe.dtype)
-    found: Seen | None = None
-    for k, tangent in given.items():
-        its = each[k]
-        if its is not None:
-            more = _term(past, its, read(past, k, tangent), result, past.recipe.dtype).seen()
-            found = more if found is None else added(found, more)
-    return found
+    operand_partials = tangents(op, past.recipe.dtypes, past.recipe.dtype)
+    total: Seen | None = None
+    for k, tangent in source_tangents.items():
+        partial = operand_partials[k]
+        if partial is not None:
+            summand = _partial_term(past, partial, read(past, k, tangent), result, past.recipe.dtype).seen()
+            total = summand if total is None else added(total, summand)
+    return total
 
 
 # --- partial writes ---------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs((False,) * len(tracked), False)
 
 
-def _nothing(shape: Shape, dtype: DType) -> Seen:
+def _zeros(shape: Shape, dtype: DType) -> Seen:
     """Return a view of the given shape with every element 0."""
     return of_number(0, (), dtype).moved(lambda x: x.expand(shape))
 
@@ -86,42 +86,44 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
     target, flat = past.target, g.reshaped((past.recipe.size,))
     for k in wanted:
         if k == 0:
-            yield k, stored(flat, target, _nothing(target.shape, g.dtype))
+            yield k, stored(flat, target, _zeros(target.shape, g.dtype))
         elif target.is_injective():
             yield k, back(past, k, Term.of(flat.through(target)))
         else:  # a value was written several times to the same element
-            rest = stored(flat, target, _nothing(target.shape, g.dtype))
-            layout, each = _of_members(computed(OPS["subtract"], [flat, rest]), target, past.layouts[k])
-            yield k, adjoint(layout, Term.of(converted(each, dtype_of(past, k))), size_of(past, k))
+            unwritten = stored(flat, target, _zeros(target.shape, g.dtype))
+            layout, value_sums = _sum_by_value(computed(OPS["subtract"], [flat, unwritten]), target, past.layouts[k])
+            yield k, adjoint(layout, Term.of(converted(value_sums, dtype_of(past, k))), size_of(past, k))
 
 
-def _of_members(once: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
+def _sum_by_value(cotangents: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
     """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements with this value.
 
-    `once` has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a value
-    for each batch element, with contiguous elements.
+    `cotangents` has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a
+    value for each batch element, with contiguous elements.
     """
     assert value is not None
     start = (0,) * target.ndim
-    leads: list[tuple[int, int]] = []  # the distance between the parts, and the axis
-    for axis, own in enumerate(value.axes()):
-        if own.size != 1 and (own.stride or own.table is not None):
-            next_one = (*start[:axis], 1, *start[axis + 1 :])
-            leads.append((int(target.index(next_one).offsets()) - int(target.index(start).offsets()), axis))
-    leads.sort(reverse=True)
-    sizes, left = [], once.layout.size
-    for step, axis in leads:
-        sizes += [left // (step * target.shape[axis]), target.shape[axis]]
-        left = step
-    parts = once.reshaped((*sizes, left)).moved(lambda its: its.permute([*range(1, len(sizes), 2), *range(0, len(sizes) + 1, 2)]))
-    axes = [axis for _, axis in leads]
-    return value.arranged(axes, tuple([value.shape[axis] for axis in axes])), Term.of(parts).summed(len(axes))
+    batch_axes: list[tuple[int, int]] = []  # the distance between the parts, and the axis
+    for axis, value_axis in enumerate(value.axes()):
+        if value_axis.size != 1 and (value_axis.stride or value_axis.table is not None):
+            next_index = (*start[:axis], 1, *start[axis + 1 :])
+            batch_axes.append((int(target.index(next_index).offsets()) - int(target.index(start).offsets()), axis))
+    batch_axes.sort(reverse=True)
+    sizes, inner_size = [], cotangents.layout.size
+    for step, axis in batch_axes:
+        sizes += [inner_size // (step * target.shape[axis]), target.shape[axis]]
+        inner_size = step
+    grouped = cotangents.reshaped((*sizes, inner_size)).moved(
+        lambda layout: layout.permute([*range(1, len(sizes), 2), *range(0, len(sizes) + 1, 2)])
+    )
+    axes = [axis for _, axis in batch_axes]
+    return value.arranged(axes, tuple([value.shape[axis] for axis in axes])), Term.of(grouped).summed(len(axes))
 
 
-def _push_store(past: Making, given: Tangents, result: Node | None) -> Seen:
+def _push_store(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
     size, dtype, target = past.recipe.size, past.recipe.dtype, past.target
-    old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
-    value = read(past, 1, given[1]) if 1 in given else _nothing(target.shape, dtype)
+    old = source_tangents[0].reshaped((size,)) if 0 in source_tangents else of_number(0, (size,), dtype)
+    value = read(past, 1, source_tangents[1]) if 1 in source_tangents else _zeros(target.shape, dtype)
     return stored(old, target, value)
 
 
@@ -131,16 +133,17 @@ def _pull_reinterpreted(past: Making, g: Seen, wanted: Sequence[int], result: No
     yield 0, Seen(reinterpreted(g.flat(), dtype))
 
 
-def _push_reinterpreted(past: Making, given: Tangents, result: Node | None) -> Seen:
+def _push_reinterpreted(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
     _check_parts(dtype_of(past, 0), past.recipe.dtype)
-    return Seen(reinterpreted(given[0].flat(), past.recipe.dtype))
+    return Seen(reinterpreted(source_tangents[0].flat(), past.recipe.dtype))
 
 
-def _check_parts(one: DType, other: DType) -> None:
+def _check_parts(source_dtype: DType, target_dtype: DType) -> None:
     """Raise DerivativeError unless two dtypes are a complex dtype and the dtype of its parts, or equal."""
-    if one.part is not other.part:
+    if source_dtype.part is not target_dtype.part:
         raise DerivativeError(
-            f"view: the bytes of {one} as {other} have no derivative; only complex numbers and their own parts have; use x.astype({other})"
+            f"view: the bytes of {source_dtype} as {target_dtype} have no derivative; only complex numbers and their own parts have; use"
+            f" x.astype({target_dtype})"
         )
 
 
@@ -151,7 +154,7 @@ def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs((False, *[True] * (len(tracked) - 1)), False)
 
 
-def _indices(past: Making, first: int) -> list[Seen]:
+def _index_views(past: Making, first: int) -> list[Seen]:
     """Return the indices of a gather or scatter: the sources from number `first` on."""
     return [value_of(past, k) for k in range(first, len(past.sources))]
 
@@ -160,17 +163,17 @@ def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
     op: Any = past.recipe.op
     size, dtype = size_of(past, 0), dtype_of(past, 0)
     # an index out of range raises an error in the forward gather, so there is no gradient then
-    how = scatter(op.name, _ADDING, op.axes, True)
+    scatter_op = scatter(op.name, _ADDING, op.axes, True)
     layout = past.layouts[0]
     assert layout is not None
-    yield 0, scattered(how, of_number(0, (size,), dtype), layout, g, _indices(past, 1))
+    yield 0, scattered(scatter_op, of_number(0, (size,), dtype), layout, g, _index_views(past, 1))
 
 
-def _push_gather(past: Making, given: Tangents, result: Node | None) -> Seen:
-    return _gathered(past, read(past, 0, given[0]), _indices(past, 1))
+def _push_gather(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    return _gather(past, read(past, 0, source_tangents[0]), _index_views(past, 1))
 
 
-def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
+def _gather(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
     """Return the elements of `x` at `indices` along the last axes."""
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
@@ -188,14 +191,14 @@ def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     name = None if op.reduction is None else op.reduction.name
-    pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_multiplied if name == "prod" else _pull_chosen
+    pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_multiplied if name == "prod" else _pull_extremum
     yield from pull(past, g, wanted, result)
 
 
 def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    flat, indices = g.reshaped((past.recipe.size,)), _indices(past, 2)
+    flat, indices = g.reshaped((past.recipe.size,)), _index_views(past, 2)
     for k in wanted:
-        yield k, g if k == 0 else back(past, 1, Term.of(_gathered(past, flat.through(past.target), indices)))
+        yield k, g if k == 0 else back(past, 1, Term.of(_gather(past, flat.through(past.target), indices)))
 
 
 def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
@@ -203,45 +206,45 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
     cotangent.
     """
     op: Any = past.recipe.op
-    size, target, indices = past.recipe.size, past.target, _indices(past, 2)
+    size, target, indices = past.recipe.size, past.target, _index_views(past, 2)
     flat = g.reshaped((size,))
     shape = target.shape[: target.ndim - len(indices)]
-    how = scatter(op.name, None, op.axes, True)
+    scatter_op = scatter(op.name, None, op.axes, True)
     for k in wanted:
         if k == 0:
-            yield k, scattered(how, flat, target, _nothing(shape, g.dtype), indices)
+            yield k, scattered(scatter_op, flat, target, _zeros(shape, g.dtype), indices)
             continue
         numbers = Seen(Node.of(POSITION, shape, int64))
-        last = scattered(how, of_number(0, (size,), int64), target, numbers, indices)
-        stays = computed(_EQUAL, [_gathered(past, last.through(target), indices), numbers])
-        its = _gathered(past, flat.through(target), indices)
-        yield k, back(past, 1, Term(_WHERE, [stays, its, Scalar(0, its.dtype)], shape, its.dtype))
+        last_numbers = scattered(scatter_op, of_number(0, (size,), int64), target, numbers, indices)
+        stays = computed(_EQUAL, [_gather(past, last_numbers.through(target), indices), numbers])
+        gathered = _gather(past, flat.through(target), indices)
+        yield k, back(past, 1, Term(_WHERE, [stays, gathered, Scalar(0, gathered.dtype)], shape, gathered.dtype))
 
 
-def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_extremum(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     """Yield the cotangents for a scatter by `max` or `min`. Values equal to the result share the cotangent."""
-    dtype, target, indices = past.recipe.dtype, past.target, _indices(past, 2)
-    stays, wins, count = _chosen(past, result)
+    dtype, target, indices = past.recipe.dtype, past.target, _index_views(past, 2)
+    stays, wins, count = _compare_extremum(past, result)
     share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
     for k in wanted:
         if k == 0:
             yield k, computed(OPS["multiply"], [share, stays])
         else:
-            its = _gathered(past, share.through(target), indices)
-            yield k, back(past, 1, Term(OPS["multiply"], [its, wins], its.shape, dtype))
+            gathered = _gather(past, share.through(target), indices)
+            yield k, back(past, 1, Term(OPS["multiply"], [gathered, wins], gathered.shape, dtype))
 
 
-def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
+def _compare_extremum(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
     """Return three tensors: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and
     the number of ones for each element, at least 1.
     """
     op: Any = past.recipe.op
     assert result is not None
-    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
-    found = Seen(result).reshaped((size,))
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
+    flat_result = Seen(result).reshaped((size,))
     values = value_of(past, 1).cast(dtype)
-    wins = computed(_EQUAL, [values, _gathered(past, found.through(target), indices)]).cast(dtype)
-    stays = computed(_EQUAL, [value_of(past, 0).reshaped((size,)), found]).cast(dtype)
+    wins = computed(_EQUAL, [values, _gather(past, flat_result.through(target), indices)]).cast(dtype)
+    stays = computed(_EQUAL, [value_of(past, 0).reshaped((size,)), flat_result]).cast(dtype)
     count = scattered(scatter(op.name, _ADDING, op.axes, True), stays, target, wins, indices)
     return stays, wins, computed(OPS["maximum"], [count, Scalar(1.0, dtype)])
 
@@ -249,14 +252,14 @@ def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
 def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     """Yield the cotangents for a scatter by products. The derivative by each factor is the product of the remaining factors of the element.
     """
-    target, indices, flat = past.target, _indices(past, 2), g.reshaped((past.recipe.size,))
-    others = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
+    target, indices, flat = past.target, _index_views(past, 2), g.reshaped((past.recipe.size,))
+    other_factors = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
     for k in wanted:
         if k == 0:
-            yield k, computed(OPS["multiply"], [flat, others[0]])
+            yield k, computed(OPS["multiply"], [flat, other_factors[0]])
         else:
-            its = _gathered(past, flat.through(target), indices)
-            yield k, back(past, 1, Term(OPS["multiply"], [its, others[1]], its.shape, its.dtype))
+            gathered = _gather(past, flat.through(target), indices)
+            yield k, back(past, 1, Term(OPS["multiply"], [gathered, other_factors[1]], gathered.shape, gathered.dtype))
 
 
 def _other_factors(past: Making) -> tuple[Seen, Seen]:
@@ -267,41 +270,41 @@ def _other_factors(past: Making) -> tuple[Seen, Seen]:
     that the product can be differentiated by it.
     """
     op: Any = past.recipe.op
-    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
     factors = [value_of(past, 0).reshaped((size,)).cast(dtype), value_of(past, 1).cast(dtype)]
     zero, one = Scalar(0, dtype), Scalar(1, dtype)
-    are_0 = [computed(_EQUAL, [x, zero]) for x in factors]
-    rest = [computed(_WHERE, [is_0, one, x]) for is_0, x in zip(are_0, factors, strict=True)]
-    zeros = [computed(_WHERE, [is_0, x, zero]) for is_0, x in zip(are_0, factors, strict=True)]
-    adding, multiplying = (scatter(op.name, how, op.axes, True) for how in (_ADDING, op.reduction))
-    counts = [is_0.cast(int64) for is_0 in are_0]
-    product = scattered(multiplying, rest[0], target, rest[1], indices)
-    only, count = (scattered(adding, own[0], target, own[1], indices) for own in (zeros, counts))
-    found = []
+    zero_masks = [computed(_EQUAL, [x, zero]) for x in factors]
+    nonzero = [computed(_WHERE, [zero_mask, one, x]) for zero_mask, x in zip(zero_masks, factors, strict=True)]
+    zeros = [computed(_WHERE, [zero_mask, x, zero]) for zero_mask, x in zip(zero_masks, factors, strict=True)]
+    adding, multiplying = (scatter(op.name, reduction, op.axes, True) for reduction in (_ADDING, op.reduction))
+    counts = [zero_mask.cast(int64) for zero_mask in zero_masks]
+    product = scattered(multiplying, nonzero[0], target, nonzero[1], indices)
+    single_zero, count = (scattered(adding, pair[0], target, pair[1], indices) for pair in (zeros, counts))
+    results = []
     for k in range(2):
-        whole, read, many = (_gathered(past, x.through(target), indices) if k else x for x in (product, only, count))
-        more = computed(OPS["subtract"], [many, counts[k]])
-        other = computed(OPS["subtract"], [read, zeros[k]])
-        times = computed(_WHERE, [computed(_EQUAL, [more, Scalar(1, int64)]), other, zero])
-        times = computed(_WHERE, [computed(_EQUAL, [more, Scalar(0, int64)]), one, times])
-        found.append(computed(OPS["multiply"], [computed(OPS["divide"], [whole, rest[k]]), times]))
-    return found[0], found[1]
+        full_product, read, zero_count = (_gather(past, x.through(target), indices) if k else x for x in (product, single_zero, count))
+        other_zero_count = computed(OPS["subtract"], [zero_count, counts[k]])
+        other_zero = computed(OPS["subtract"], [read, zeros[k]])
+        times = computed(_WHERE, [computed(_EQUAL, [other_zero_count, Scalar(1, int64)]), other_zero, zero])
+        times = computed(_WHERE, [computed(_EQUAL, [other_zero_count, Scalar(0, int64)]), one, times])
+        results.append(computed(OPS["multiply"], [computed(OPS["divide"], [full_product, nonzero[k]]), times]))
+    return results[0], results[1]
 
 
-def _push_scatter(past: Making, given: Tangents, result: Node | None) -> Seen:
+def _push_scatter(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
-    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
     shape = target.shape[: target.ndim - len(indices)]
-    old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
-    value = read(past, 1, given[1]) if 1 in given else _nothing(shape, dtype)
+    old = source_tangents[0].reshaped((size,)) if 0 in source_tangents else of_number(0, (size,), dtype)
+    value = read(past, 1, source_tangents[1]) if 1 in source_tangents else _zeros(shape, dtype)
     name = None if op.reduction is None else op.reduction.name
     if name == "prod":
-        before, others = _other_factors(past)
-        value = computed(OPS["multiply"], [value.cast(dtype), others])
+        old_factors, value_factors = _other_factors(past)
+        value = computed(OPS["multiply"], [value.cast(dtype), value_factors])
         adding = scatter(op.name, _ADDING, op.axes, True)
-        return scattered(adding, computed(OPS["multiply"], [old, before]), target, value, indices)
+        return scattered(adding, computed(OPS["multiply"], [old, old_factors]), target, value, indices)
     if name not in (None, *SUMS):
-        stays, wins, count = _chosen(past, result)
+        stays, wins, count = _compare_extremum(past, result)
         value = computed(OPS["multiply"], [value.cast(dtype), wins])
         total = scattered(scatter(op.name, _ADDING, op.axes, True), computed(OPS["multiply"], [old, stays]), target, value, indices)
         return computed(OPS["divide"], [total, count])

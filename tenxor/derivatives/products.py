@@ -19,34 +19,34 @@ from .again import made_again
 from .seen import SUM, Seen, Term, stored
 
 _MULTIPLY = OPS["multiply"]
-FEW = 4  # similar products; up to this number they are added separately
+MAX_SEPARATE_PRODUCTS = 4  # similar products; up to this number they are added separately
 
 
-def combined(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the cotangents `parts`, with similar products combined into a single product."""
-    if len(parts) <= FEW:
-        return parts
-    alike: dict[object, list[Seen]] = {}
-    others: list[Part] = []
-    for part in parts:
-        key = _kind_of(part)
-        if key is not None and isinstance(part, Seen):
-            alike.setdefault(key, []).append(part)
+def combined(cotangents: Sequence[Part]) -> Sequence[Part]:
+    """Return `cotangents`, with similar products combined into a single product."""
+    if len(cotangents) <= MAX_SEPARATE_PRODUCTS:
+        return cotangents
+    products_by_kind: dict[object, list[Seen]] = {}
+    result: list[Part] = []
+    for cotangent in cotangents:
+        key = _product_key(cotangent)
+        if key is not None and isinstance(cotangent, Seen):
+            products_by_kind.setdefault(key, []).append(cotangent)
         else:
-            others.append(part)
-    for key, its in alike.items():
-        others += its if len(its) <= FEW else [_as_one(key, its)]
-    return others
+            result.append(cotangent)
+    for key, products in products_by_kind.items():
+        result += products if len(products) <= MAX_SEPARATE_PRODUCTS else [_combine_products(key, products)]
+    return result
 
 
-def _kind_of(part: Part) -> object:
+def _product_key(cotangent: Part) -> object:
     """Return a key, equal for products that can be combined, or None if combining does not apply or does not pay."""
-    if not isinstance(part, Seen) or part.node.recipe.op is not SUM:
+    if not isinstance(cotangent, Seen) or cotangent.node.recipe.op is not SUM:
         return None
-    (product,) = part.node.sources
-    if type(product) is not Node or part.node.offsets != (0,) or not is_worth_while(part.node.recipe, product.recipe):
+    (product,) = cotangent.node.sources
+    if type(product) is not Node or cotangent.node.offsets != (0,) or not is_worth_while(cotangent.node.recipe, product.recipe):
         return None
-    return part.node.recipe, product.recipe, part.layout.form, part.layout.offset
+    return cotangent.node.recipe, product.recipe, cotangent.layout.form, cotangent.layout.offset
 
 
 @lru_cache(1 << 10)
@@ -57,41 +57,41 @@ def is_worth_while(total: Recipe, product: Recipe) -> bool:
     if product.op is not _MULTIPLY or len(layouts) != 2 or read is None or read.layout != Layout.contiguous(product.shape):
         return False
     is_plain = not any(x.base is not None or x.tables is not None for x in layouts)
-    return is_plain and sum(_alone(x).size for x in layouts) < total.size
+    return is_plain and sum(_drop_repetitions(x).size for x in layouts) < total.size
 
 
-def _alone(layout: Layout) -> Layout:
+def _drop_repetitions(layout: Layout) -> Layout:
     """Return a layout without repetitions: broadcast axes get size 1."""
     return layout.index(tuple([slice(None) if step else slice(0, 1) for step in layout.strides]))
 
 
-def _as_one(kind: object, parts: Sequence[Seen]) -> Seen:
+def _combine_products(kind: object, summands: Sequence[Seen]) -> Seen:
     """Return the sum of similar products as a single product. The nodes are replayed if the same layouts occurred before."""
-    products = [node for part in parts for node in part.node.sources if type(node) is Node]
+    products = [node for summand in summands for node in summand.node.sources if type(node) is Node]
     sources = [x for product in products for x in product.sources]
     shapes = [x.recipe.shape if type(x) is Node else None for x in sources]
 
-    def make(given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
-        read = [Seen(x, y) for x, y in zip(given, [y for p in products for y in p.layouts], strict=True)]  # type: ignore[arg-type]
-        kept = parts[0].node.shape
-        shape = (*kept, len(parts), *products[0].shape[len(kept) :])
-        operands = [_side_by_side(read[k::2], shape, len(kept)) for k in range(2)]
-        found = Term(_MULTIPLY, operands, shape, products[0].dtype).summed(len(kept))
-        return [(0, found.reshaped((found.layout.size,)).through(parts[0].layout))]
+    def make(inputs: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+        read = [Seen(x, y) for x, y in zip(inputs, [y for p in products for y in p.layouts], strict=True)]  # type: ignore[arg-type]
+        sum_shape = summands[0].node.shape
+        shape = (*sum_shape, len(summands), *products[0].shape[len(sum_shape) :])
+        operands = [_stack_views(read[k::2], shape, len(sum_shape)) for k in range(2)]
+        product_sum = Term(_MULTIPLY, operands, shape, products[0].dtype).summed(len(sum_shape))
+        return [(0, product_sum.reshaped((product_sum.layout.size,)).through(summands[0].layout))]
 
-    ((_, found),) = made_again((kind, *[p.offsets for p in products], *shapes), sources, make)
-    assert isinstance(found, Seen)
-    return found
+    ((_, result),) = made_again((kind, *[p.offsets for p in products], *shapes), sources, make)
+    assert isinstance(result, Seen)
+    return result
 
 
-def _side_by_side(each: Sequence[Seen], shape: Sequence[int], axis: int) -> Seen:
-    """Return a view of the given shape in which the views `each` are stacked along the new axis `axis`. Broadcast axes are not copied."""
-    alone = [x.moved(_alone) for x in each]
-    order = memory_order([alone[0].layout]) or range(len(alone[0].shape))
-    sizes = tuple([alone[0].shape[k] for k in order])
-    whole, found = Layout.contiguous((len(each), *sizes)), Seen(Node.of(EMPTY, (len(each) * prod(sizes),), each[0].dtype))
-    for k, x in enumerate(alone):
-        found = stored(found, whole.index((k,)), x.moved(lambda own: own.permute(order)))
+def _stack_views(views: Sequence[Seen], shape: Sequence[int], axis: int) -> Seen:
+    """Return a view of the given shape in which `views` are stacked along the new axis `axis`. Broadcast axes are not copied."""
+    compact_views = [x.moved(_drop_repetitions) for x in views]
+    order = memory_order([compact_views[0].layout]) or range(len(compact_views[0].shape))
+    sizes = tuple([compact_views[0].shape[k] for k in order])
+    stack_layout, stacked = Layout.contiguous((len(views), *sizes)), Seen(Node.of(EMPTY, (len(views) * prod(sizes),), views[0].dtype))
+    for k, x in enumerate(compact_views):
+        stacked = stored(stacked, stack_layout.index((k,)), x.moved(lambda layout: layout.permute(order)))
     back = [1 + list(order).index(k) for k in range(len(sizes))]
     back.insert(axis, 0)
-    return found.through(whole.permute(back).expand(tuple(shape)))
+    return stacked.through(stack_layout.permute(back).expand(tuple(shape)))

@@ -66,14 +66,14 @@ def value_of(past: Making, k: int) -> Seen:
 def size_of(past: Making, k: int) -> int:
     """Return the number of elements of the content of source `k`."""
     source: Any = past.sources[k]
-    found: int = source.size if type(source) is Node else source.recipe.size
-    return found
+    size: int = source.size if type(source) is Node else source.recipe.size
+    return size
 
 
 def dtype_of(past: Making, k: int) -> DType:
     """Return the dtype of source `k`."""
-    found: DType = past.recipe.dtypes[k]
-    return found
+    dtype: DType = past.recipe.dtypes[k]
+    return dtype
 
 
 def back(past: Making, k: int, term: Term) -> Part:

@@ -28,7 +28,7 @@ _RULES: dict[object, Rule] = {
 }
 
 
-def _of_kind(op: Any) -> Rule | None:
+def _rule_of_kind(op: Any) -> Rule | None:
     """Return the rule for the kind of an operation, or None."""
     return _RULES.get(op if type(op) is Special else type(op))
 
@@ -40,7 +40,7 @@ def has_own_rule(recipe: Recipe) -> bool:
     op: Any = recipe.op
     if type(op) is Op or op is DATA:
         return False
-    return _of_kind(op) is None or (type(op) is Attention and has_many_blocks(recipe))
+    return _rule_of_kind(op) is None or (type(op) is Attention and has_many_blocks(recipe))
 
 
 def follows(recipe: Recipe) -> bool:
@@ -53,7 +53,7 @@ def follows(recipe: Recipe) -> bool:
 def rule_of(recipe: Recipe) -> Rule:
     """Return the rule for a recipe's operation: the rule of its kind, or the operation's own. Raise DerivativeError if no rule exists."""
     op: Any = recipe.op
-    found: Rule | None = _of_kind(op) or getattr(op, "rule", None)
-    if found is None:
+    rule: Rule | None = _rule_of_kind(op) or getattr(op, "rule", None)
+    if rule is None:
         raise DerivativeError(f"{op}: has no derivative; compute it on x.detach() if none is meant")
-    return found
+    return rule

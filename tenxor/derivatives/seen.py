@@ -100,30 +100,32 @@ class Term:
     def arranged(self, axes: Sequence[int]) -> Term:
         """Return the term with the axes `axes`, in this order. The other axes have size 1 and are dropped."""
         shape = tuple([self.shape[axis] for axis in axes])
-        operands = [x.moved(lambda own: own.arranged(axes, shape)) if isinstance(x, Seen) else x for x in self.operands]
+        operands = [x.moved(lambda layout: layout.arranged(axes, shape)) if isinstance(x, Seen) else x for x in self.operands]
         return Term(self.op, operands, shape, self.dtype)
 
-    def summed(self, kept: int) -> Seen:
-        """Return the sum over the axes after the first `kept`."""
-        seen = [x for x in self.operands if isinstance(x, Seen)]
-        same = [axis for axis in range(kept, len(self.shape)) if self.shape[axis] and all(_repeats(x.layout, axis) for x in seen)]
-        if same:  # A sum along broadcast axes is a multiplication by their size.
-            times = as_float(prod([self.shape[axis] for axis in same]))
-            others = [axis for axis in range(len(self.shape)) if axis not in same]
-            first = tuple([slice(None) if axis in others else 0 for axis in range(len(self.shape))])
-            operands = [x.moved(lambda own: own.index(first)) if isinstance(x, Seen) else x for x in self.operands]
-            once = Term(self.op, operands, tuple([self.shape[axis] for axis in others]), self.dtype).summed(kept)
-            return computed(_MULTIPLY, [once, Scalar(times, once.dtype)], once.dtype)
-        if kept == len(self.shape):
+    def summed(self, kept_ndim: int) -> Seen:
+        """Return the sum over the axes after the first `kept_ndim`."""
+        views = [x for x in self.operands if isinstance(x, Seen)]
+        broadcast_axes = [
+            axis for axis in range(kept_ndim, len(self.shape)) if self.shape[axis] and all(_is_broadcast(x.layout, axis) for x in views)
+        ]
+        if broadcast_axes:  # A sum along broadcast axes is a multiplication by their size.
+            times = as_float(prod([self.shape[axis] for axis in broadcast_axes]))
+            other_axes = [axis for axis in range(len(self.shape)) if axis not in broadcast_axes]
+            key = tuple([slice(None) if axis in other_axes else 0 for axis in range(len(self.shape))])
+            operands = [x.moved(lambda layout: layout.index(key)) if isinstance(x, Seen) else x for x in self.operands]
+            summand = Term(self.op, operands, tuple([self.shape[axis] for axis in other_axes]), self.dtype).summed(kept_ndim)
+            return computed(_MULTIPLY, [summand, Scalar(times, summand.dtype)], summand.dtype)
+        if kept_ndim == len(self.shape):
             return self.seen()
         if self.op is None:
-            return reduced(SUM, self.seen(), kept)
+            return reduced(SUM, self.seen(), kept_ndim)
         nodes = tuple([x.node if isinstance(x, Seen) else x for x in self.operands])
         layouts = tuple([x.layout if isinstance(x, Seen) else None for x in self.operands])
-        return reduced(SUM, Seen(Node.of(self.op, self.shape, self.dtype, nodes, layouts)), kept)
+        return reduced(SUM, Seen(Node.of(self.op, self.shape, self.dtype, nodes, layouts)), kept_ndim)
 
 
-def _repeats(layout: Layout, axis: int) -> bool:
+def _is_broadcast(layout: Layout, axis: int) -> bool:
     """Return whether an axis of a layout is broadcast."""
     return layout.strides[axis] == 0 and (layout.tables is None or layout.tables[axis] is None)
 
@@ -142,8 +144,8 @@ def computed(op: Op, operands: Sequence[Operand], dtype: DType | None = None) ->
     if order is None:
         return Seen(Node.of(op, shape, result, sources, tuple(layouts)))
     permuted = tuple([None if x is None else x.permute(order) for x in layouts])
-    found = Node.of(op, tuple([shape[axis] for axis in order]), result, sources, permuted)
-    return Seen(found, Layout.contiguous(found.shape).permute([order.index(axis) for axis in range(len(order))]))
+    node = Node.of(op, tuple([shape[axis] for axis in order]), result, sources, permuted)
+    return Seen(node, Layout.contiguous(node.shape).permute([order.index(axis) for axis in range(len(order))]))
 
 
 def of_number(value: Number, shape: Shape, dtype: DType) -> Seen:
@@ -151,9 +153,9 @@ def of_number(value: Number, shape: Shape, dtype: DType) -> Seen:
     return Seen(Node.of(_CAST, shape, dtype, (Scalar(value, dtype),), (None,)))
 
 
-def reduced(reduction: Reduction, x: Seen, kept: int) -> Seen:
-    """Return the reduction of `x` over the axes after the first `kept`."""
-    return Seen(Node.of(reduction, x.shape[:kept], reduction.result(x.dtype), (x.node,), (x.layout,)))
+def reduced(reduction: Reduction, x: Seen, kept_ndim: int) -> Seen:
+    """Return the reduction of `x` over the axes after the first `kept_ndim`."""
+    return Seen(Node.of(reduction, x.shape[:kept_ndim], reduction.result(x.dtype), (x.node,), (x.layout,)))
 
 
 def added(x: Seen, y: Seen) -> Seen:
@@ -164,13 +166,15 @@ def added(x: Seen, y: Seen) -> Seen:
 def stored(old: Seen, target: Layout, value: Seen) -> Seen:
     """Return the content of `old`, as one axis, after a write of `value` through `target`."""
     node = old.flat()
-    whole = Layout.contiguous((node.size,))
-    return Seen(Node.of(STORE, whole.shape, node.dtype, (node, value.node), (whole, value.layout), target))
+    content_layout = Layout.contiguous((node.size,))
+    return Seen(Node.of(STORE, content_layout.shape, node.dtype, (node, value.node), (content_layout, value.layout), target))
 
 
-def scattered(how: Scatter, old: Seen, target: Layout, value: Seen, indices: Sequence[Seen]) -> Seen:
-    """Return the content of `old`, as one axis, after the scatter `how` of `value` at `indices` along the last axes of `target`."""
+def scattered(operation: Scatter, old: Seen, target: Layout, value: Seen, indices: Sequence[Seen]) -> Seen:
+    """Return the content of `old`, as one axis, after the scatter `operation` of `value` at `indices` along the last axes of `target`."""
     node = old.flat()
-    whole = Layout.contiguous((node.size,))
+    content_layout = Layout.contiguous((node.size,))
     nodes = (node, value.node, *[x.node for x in indices])
-    return Seen(Node.of(how, whole.shape, node.dtype, nodes, (whole, value.layout, *[x.layout for x in indices]), target))
+    return Seen(
+        Node.of(operation, content_layout.shape, node.dtype, nodes, (content_layout, value.layout, *[x.layout for x in indices]), target)
+    )

@@ -21,73 +21,79 @@ def pulled(past: Past, g: Seen, needed: tuple[int, ...], result: Node | None) ->
     `result` is the graph node if the rule reads the result.
     """
     pull = rule_of(past.recipe).pull
-    return _by_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
+    return _replay_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
 
 
 def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> Seen | None:
     """Return the tangent of the content of a tape node, given the tangents of sources by index (the JVP). None stands for 0. `result` is
     the graph node if the rule reads the result.
     """
-    push, given = rule_of(past.recipe).push, tuple(tangents)
+    push, indices = rule_of(past.recipe).push, tuple(tangents)
 
-    def by_rule(past: Past, seen: list[Seen], result: Node | None) -> list[tuple[int, Part]]:
-        found = push(past, dict(zip(given, seen, strict=True)), result)
-        return [] if found is None else [(0, found)]
+    def call_push(past: Past, views: list[Seen], result: Node | None) -> list[tuple[int, Part]]:
+        tangent = push(past, dict(zip(indices, views, strict=True)), result)
+        return [] if tangent is None else [(0, tangent)]
 
-    for _, found in _by_rule("push", past, list(tangents.values()), given, result, by_rule):
-        assert isinstance(found, Seen)
-        return found
+    for _, tangent in _replay_rule("push", past, list(tangents.values()), indices, result, call_push):
+        assert isinstance(tangent, Seen)
+        return tangent
     return None
 
 
-def _by_rule(
-    way: str, past: Past, seen: list[Seen], which: tuple[int, ...], result: Node | None, make: ByRule
+def _replay_rule(
+    way: str, past: Past, views: list[Seen], indices: tuple[int, ...], result: Node | None, make: ByRule
 ) -> Iterable[tuple[int, Part]]:
-    """Return `make(past, seen, result)`, replayed if the result of the rule follows from the recipe.
+    """Return `make(past, views, result)`, replayed if the result of the rule follows from the recipe.
 
-    `way` ("pull" or "push") and `which` belong to the cache key; `seen` holds the given cotangents or tangents.
+    `way` ("pull" or "push") and `indices` belong to the cache key; `views` holds the given cotangents or tangents.
     """
     recipe = past.recipe
     if not follows(recipe):
-        return make(past, seen, result)
-    places = [k for k, kept in enumerate(past.sources) if type(kept) is Node or type(kept) is Scalar]
-    shapes = [kept.shape if type(kept) is Node else kept.recipe.size if type(kept) is Past else None for kept in past.sources]
-    key: list[Hashable] = [way, recipe, past.offsets, which, result is None, *shapes]
-    for x in seen:
+        return make(past, views, result)
+    value_indices = [k for k, source in enumerate(past.sources) if type(source) is Node or type(source) is Scalar]
+    shapes = [source.shape if type(source) is Node else source.recipe.size if type(source) is Past else None for source in past.sources]
+    key: list[Hashable] = [way, recipe, past.offsets, indices, result is None, *shapes]
+    for x in views:
         key += (x.node.recipe.shape, x.layout.form, x.layout.offset)
 
-    def again(given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+    def apply_rule(inputs: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
         sources = list(past.sources)
-        for k, x in zip(places, given, strict=False):
+        for k, x in zip(value_indices, inputs, strict=False):
             sources[k] = x
-        own = Past(recipe, tuple(sources), past.offsets)
-        nodes = given[len(places) :]
-        return list(make(own, [Seen(node, x.layout) for node, x in zip(nodes, seen, strict=False)], None if result is None else given[-1]))  # type: ignore[arg-type]
+        clone = Past(recipe, tuple(sources), past.offsets)
+        nodes = inputs[len(value_indices) :]
+        return list(
+            make(
+                clone,
+                [Seen(node, x.layout) for node, x in zip(nodes, views, strict=False)],  # type: ignore[arg-type]
+                None if result is None else inputs[-1],  # type: ignore[arg-type]
+            )
+        )
 
-    given = [*[past.sources[k] for k in places], *[x.node for x in seen], *([] if result is None else [result])]
-    return made_again(tuple(key), given, again)
+    inputs = [*[past.sources[k] for k in value_indices], *[x.node for x in views], *([] if result is None else [result])]
+    return made_again(tuple(key), inputs, apply_rule)
 
 
-def total_of(parts: Sequence[Part], recipe: Recipe) -> Seen:
-    """Return the sum of the cotangents `parts` of a content, in the shape of `recipe`. The sum is replayed if the same layouts occurred
-    before.
+def total_of(cotangents: Sequence[Part], recipe: Recipe) -> Seen:
+    """Return the sum of `cotangents`, the partial cotangents of a content, in the shape of `recipe`. The sum is replayed if the same
+    layouts occurred before.
     """
-    if len(parts) == 1 and isinstance(parts[0], Seen):
-        return parts[0].reshaped(recipe.shape)
+    if len(cotangents) == 1 and isinstance(cotangents[0], Seen):
+        return cotangents[0].reshaped(recipe.shape)
     key: list[object] = [recipe.shape, recipe.dtype]
-    for part in parts:
-        seen, place = (part, None) if isinstance(part, Seen) else (part.values, part.layout)
-        key += (seen.node.recipe.shape, seen.layout.form, seen.layout.offset)
-        key += (None,) if place is None else (place.form, place.offset, part.apart)  # type: ignore[union-attr]
+    for cotangent in cotangents:
+        view, layout = (cotangent, None) if isinstance(cotangent, Seen) else (cotangent.values, cotangent.layout)
+        key += (view.node.recipe.shape, view.layout.form, view.layout.offset)
+        key += (None,) if layout is None else (layout.form, layout.offset, cotangent.apart)  # type: ignore[union-attr]
 
     def make(nodes: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
-        own: list[Part] = []
-        for part, node in zip(parts, nodes, strict=True):
-            seen = Seen(node, seen_of(part).layout)  # type: ignore[arg-type]
-            own.append(seen if isinstance(part, Seen) else part._replace(values=seen))
-        return [(0, total(own, recipe.shape, recipe.dtype))]
+        new_cotangents: list[Part] = []
+        for cotangent, node in zip(cotangents, nodes, strict=True):
+            view = Seen(node, seen_of(cotangent).layout)  # type: ignore[arg-type]
+            new_cotangents.append(view if isinstance(cotangent, Seen) else cotangent._replace(values=view))
+        return [(0, total(new_cotangents, recipe.shape, recipe.dtype))]
 
-    nodes = [seen_of(part).node for part in parts]
-    ((_, found),) = made_again(tuple(key), nodes, make)
-    assert isinstance(found, Seen)
-    return found
+    nodes = [seen_of(cotangent).node for cotangent in cotangents]
+    ((_, result),) = made_again(tuple(key), nodes, make)
+    assert isinstance(result, Seen)
+    return result

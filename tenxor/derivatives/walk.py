@@ -22,129 +22,133 @@ from .rules import follows
 from .seen import Seen
 from .single import pulled, total_of
 
-MAX_WAITING = 4 * MAX_PENDING  # nodes created before the pending cotangents are computed
+MAX_UNCOMPUTED_NODES = 4 * MAX_PENDING  # nodes created before the pending cotangents are computed
 Parts = dict[Past, list[Part]]  # the partial cotangents so far, by tape node
 Told = Callable[[Past, Seen], Seen]
 Left = Callable[[Sequence[Past]], None]
 
 
-def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: Left) -> None:
-    """Run the backward pass over `graph`, starting with the cotangents in `parts`. Visited tape nodes are removed from `parts` and
-    `graph.nodes`.
+def walk(cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cotangent: Told, on_visited: Left) -> None:
+    """Run the backward pass over `graph`, starting with the cotangents in `cotangent_lists`. Visited tape nodes are removed from
+    `cotangent_lists` and `graph.nodes`.
 
-    `told(past, g)` is called with the cotangent of each tape node in `asked`, and returns the cotangent to continue with. The returned
-    value matters only for tape nodes with hooks, which are visited alone. `left(segment)` is called once the cotangents of the sources of a
-    segment are known. Partial cotangents of tape nodes outside `graph` stay in `parts`.
+    `on_cotangent(past, g)` is called with the cotangent of each tape node in `wanted`, and returns the cotangent to continue with. The
+    returned value matters only for tape nodes with hooks, which are visited alone. `on_visited(segment)` is called once the cotangents of
+    the sources of a segment are known. Partial cotangents of tape nodes outside `graph` stay in `cotangent_lists`.
     """
-    waiting: list[Node] = []  # cotangents passed to `told`, maybe still pending
+    uncomputed: list[Node] = []  # cotangents passed to `on_cotangent`, maybe still pending
 
-    def noted(past: Past, g: Seen) -> Seen:
-        waiting.append(g.node)
-        return told(past, g)
+    def note_cotangent(past: Past, g: Seen) -> Seen:
+        uncomputed.append(g.node)
+        return on_cotangent(past, g)
 
     computed = next_number()
-    for stretch in _stretches(graph):
-        if len(stretch) > 1:
-            _through(stretch, parts, graph, asked, noted)
-        elif stretch[0] in parts:
-            if getattr(stretch[0].recipe.op, "again", False):
-                _compute(parts, waiting)
-            _pass(stretch[0], parts, graph, asked, noted)
+    for segment in _split_segments(graph):
+        if len(segment) > 1:
+            _visit_segment(segment, cotangent_lists, graph, wanted, note_cotangent)
+        elif segment[0] in cotangent_lists:
+            if getattr(segment[0].recipe.op, "again", False):
+                _compute_pending(cotangent_lists, uncomputed)
+            _visit_node(segment[0], cotangent_lists, graph, wanted, note_cotangent)
         if graph.nodes:
-            for past in stretch:
+            for past in segment:
                 graph.nodes.pop(past, None)
-        left(stretch)
-        if next_number() - computed > MAX_WAITING:
-            _compute(parts, waiting)
+        on_visited(segment)
+        if next_number() - computed > MAX_UNCOMPUTED_NODES:
+            _compute_pending(cotangent_lists, uncomputed)
             computed = next_number()
 
 
-def _compute(parts: Parts, waiting: list[Node]) -> None:
-    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `waiting`, so that inputs can be
-    freed. Clear `waiting`. Nothing is computed if a node is traced.
+def _compute_pending(cotangent_lists: Parts, uncomputed: list[Node]) -> None:
+    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `uncomputed`, so that inputs can be
+    freed. Clear `uncomputed`. Nothing is computed if a node is traced.
     """
-    for past, its in parts.items():
-        total_so_far = total_of(combined(its), past.recipe)
-        its[:] = [total_so_far]
-        waiting.append(total_so_far.node)
-    if not any([node.traced for node in waiting]):
-        realize(*waiting)
-    waiting.clear()
+    for past, cotangents in cotangent_lists.items():
+        total_so_far = total_of(combined(cotangents), past.recipe)
+        cotangents[:] = [total_so_far]
+        uncomputed.append(total_so_far.node)
+    if not any([node.traced for node in uncomputed]):
+        realize(*uncomputed)
+    uncomputed.clear()
 
 
-def _stretches(graph: Graph) -> Iterator[list[Past]]:
+def _split_segments(graph: Graph) -> Iterator[list[Past]]:
     """Yield the tape nodes in `graph.depends`, newest first, in segments of at most `STRETCH` tape nodes to be replayed.
 
     A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),
     every tape node is.
     """
-    stretch: list[Past] = []
+    segment: list[Past] = []
     depends = graph.depends
     for past in reversed(graph.order):
         if past not in depends:
             graph.nodes.pop(past, None)
             continue
         recipe = past.recipe  # This loop visits the whole tape; most recipes are elementwise.
-        apart = (type(recipe.op) is not Op or recipe.passing) and not follows(recipe)
-        if apart or watchers or (past.watch is not None and past.watch.hooks):
-            if stretch:
-                yield stretch
+        is_alone = (type(recipe.op) is not Op or recipe.passing) and not follows(recipe)
+        if is_alone or watchers or (past.watch is not None and past.watch.hooks):
+            if segment:
+                yield segment
             yield [past]
-            stretch = []
+            segment = []
             continue
-        stretch.append(past)
-        if len(stretch) == STRETCH:
-            yield stretch
-            stretch = []
-    if stretch:
-        yield stretch
+        segment.append(past)
+        if len(segment) == STRETCH:
+            yield segment
+            segment = []
+    if segment:
+        yield segment
 
 
-def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
-    """Visit a tape node: add up its cotangents, pass the sum to `told` if the tape node is in `asked`, and add the sources' cotangents to
-    `parts`.
+def _visit_node(past: Past, cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cotangent: Told) -> None:
+    """Visit a tape node: add up its cotangents, pass the sum to `on_cotangent` if the tape node is in `wanted`, and add the sources'
+    cotangents to `cotangent_lists`.
     """
-    g = total_of(combined(parts.pop(past)), past.recipe)
-    if past in asked:
-        g = told(past, g)
-    sources = [past_of(kept) for kept in past.sources]
+    g = total_of(combined(cotangent_lists.pop(past)), past.recipe)
+    if past in wanted:
+        g = on_cotangent(past, g)
+    sources = [past_of(operand) for operand in past.sources]
     needed = tuple([k for k, source in enumerate(sources) if source in graph.depends])
     if needed:
-        for k, part in pulled(past, g, needed, graph.nodes.get(past)):
+        for k, cotangent in pulled(past, g, needed, graph.nodes.get(past)):
             for look in watchers:
-                look(seen_of(part).node, of=past)
-            parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
+                look(seen_of(cotangent).node, of=past)
+            cotangent_lists.setdefault(sources[k], []).append(cotangent)  # type: ignore[arg-type]
 
 
-def _through(stretch: Sequence[Past], parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
-    """Visit a segment of the tape, replaying the recorded computation of an equal segment if possible. `parts` is changed in place."""
-    given = [(past, part) for past in stretch if past in parts for part in combined(parts.pop(past))]
-    if not given:
+def _visit_segment(segment: Sequence[Past], cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cotangent: Told) -> None:
+    """Visit a segment of the tape, replaying the recorded computation of an equal segment if possible. `cotangent_lists` is changed in
+    place.
+    """
+    arrived = [(past, cotangent) for past in segment if past in cotangent_lists for cotangent in combined(cotangent_lists.pop(past))]
+    if not arrived:
         return
-    outline = Outline("back", stretch, given, graph, asked)
+    outline = Outline("back", segment, arrived, graph, wanted)
 
-    def made(stand_ins: Sequence[Given], numbers: Traced | None = None) -> list[tuple[int, Part]]:
-        """Return the cotangents of the tape nodes `asked` by their index in the segment, and the partial cotangents of outer tape node k by
-        `~k`.
+    def compute(placeholders: Sequence[Given], numbers: Traced | None = None) -> list[tuple[int, Part]]:
+        """Return the cotangents of the tape nodes `wanted` by their index in the segment, and the partial cotangents of outer tape node k
+        by `~k`.
         """
-        twins = outline.twins(stand_ins, numbers)
-        own: Parts = {}
-        for past, part in twins.parts:
-            own.setdefault(past, []).append(part)
-        asked_of = {twins.of[past]: k for k, past in enumerate(stretch) if past in asked}
-        found: list[tuple[int, Part]] = []
+        clones = outline.twins(placeholders, numbers)
+        clone_cotangents: Parts = {}
+        for past, cotangent in clones.parts:
+            clone_cotangents.setdefault(past, []).append(cotangent)
+        index_of = {clones.of[past]: k for k, past in enumerate(segment) if past in wanted}
+        results: list[tuple[int, Part]] = []
 
-        def noted(twin: Past, g: Seen) -> Seen:
-            found.append((asked_of[twin], g))
+        def note_cotangent(clone: Past, g: Seen) -> Seen:
+            results.append((index_of[clone], g))
             return g
 
-        for past in stretch:
-            if twins.of[past] in own:
-                _pass(twins.of[past], own, Graph((), twins.nodes, set(twins.of.values())), asked_of, noted)
-        return found + [(~k, part) for k, past in enumerate(outline.outer) for part in own.get(twins.of[past], ())]
+        for past in segment:
+            if clones.of[past] in clone_cotangents:
+                _visit_node(clones.of[past], clone_cotangents, Graph((), clones.nodes, set(clones.of.values())), index_of, note_cotangent)
+        return results + [
+            (~k, cotangent) for k, past in enumerate(outline.outer) for cotangent in clone_cotangents.get(clones.of[past], ())
+        ]
 
-    for place, part in outline.made_again(made):
-        if place < 0:
-            parts.setdefault(outline.outer[~place], []).append(part)
+    for index, cotangent in outline.made_again(compute):
+        if index < 0:
+            cotangent_lists.setdefault(outline.outer[~index], []).append(cotangent)
         else:
-            told(stretch[place], part)  # type: ignore[arg-type]
+            on_cotangent(segment[index], cotangent)  # type: ignore[arg-type]

@@ -17,13 +17,13 @@ from .leaves import Watch, leaf, twin
 
 # Keys are weak references to storages, and an entry is removed with the storage. The callback is `pop`, a C function: a signal delivered in
 # a Python callback would be lost. The node in the storage holds the leaf, not this map, as the leaf's hooks may refer to the storage; the
-# collector frees such cycles. Only after a different node was written does `_held` hold the leaf.
+# collector frees such cycles. Only after a different node was written does `_detached_leaves` hold the leaf.
 _leaves: dict[ref[Storage], ref[Past]] = {}
-_held: dict[ref[Storage], Past] = {}
-_retained: dict[ref[Storage], Watch] = {}  # for storages with computed content; entries are removed likewise
+_detached_leaves: dict[ref[Storage], Past] = {}
+_retained_watches: dict[ref[Storage], Watch] = {}  # for storages with computed content; entries are removed likewise
 
 
-def _written(storage: Storage, node: Node) -> Node:
+def _node_after_write(storage: Storage, node: Node) -> Node:
     """Return the node for a watched storage to hold after a write of `node`. An unrecorded write gives the leaf a new value. Raise
     DerivativeError for a recorded write to a leaf with a constant gradient.
     """
@@ -35,9 +35,9 @@ def _written(storage: Storage, node: Node) -> Node:
     elif node.past is None:
         node = _as_leaf(node, past)
     if node.past is not past:
-        _held[ref(storage, _held.pop)] = past
-    elif _held:
-        _held.pop(ref(storage), None)
+        _detached_leaves[ref(storage, _detached_leaves.pop)] = past
+    elif _detached_leaves:
+        _detached_leaves.pop(ref(storage), None)
     return node
 
 
@@ -54,47 +54,47 @@ def _check_is_no_update(past: Past, node: Node) -> None:
         )
 
 
-watching.append(_written)
+watching.append(_node_after_write)
 
 
 def revalue(storage: Storage, node: Node) -> None:
     """Replace the content of a storage that requires a gradient, keeping the leaf. `node` is new, without further references, and has the
     size and dtype of the old content.
     """
-    its = ref(storage)
-    node.past = _leaves[its]()
+    key = ref(storage)
+    node.past = _leaves[key]()
     put_unwatched(storage, node)
-    if _held:
-        _held.pop(its, None)
+    if _detached_leaves:
+        _detached_leaves.pop(key, None)
 
 
 def watch(storage: Storage) -> None:
     """Make a storage require a gradient, with respect to the present content. Do nothing if the content is computed from a leaf."""
-    before = leaf_of(storage)
-    if before is not None and storage.node.past is not None:
+    old_leaf = leaf_of(storage)
+    if old_leaf is not None and storage.node.past is not None:
         return
     node, past = leaf(storage.node)
     if past.sources:  # The content is computed from a leaf, so the storage already has a gradient.
         return
-    past.watch = Watch(kept=True) if before is None else before.watch
+    past.watch = Watch(kept=True) if old_leaf is None else old_leaf.watch
     put_unwatched(storage, node)
     _leaves[ref(storage, _leaves.pop)] = ref(past)
-    _held.pop(ref(storage), None)
+    _detached_leaves.pop(ref(storage), None)
     storage.__class__ = WatchedElement if isinstance(storage, Element) else Watched
 
 
 def unwatch(storage: Storage) -> None:
     """Make a storage no longer require a gradient, and detach the content from the tape. Do nothing if no gradient was required."""
     if _leaves.pop(ref(storage), None) is not None:
-        _held.pop(ref(storage), None)
+        _detached_leaves.pop(ref(storage), None)
         storage.__class__ = Element if isinstance(storage, Element) else Storage
         storage.node = without_past(storage.node)
 
 
 def leaf_of(storage: Storage) -> Past | None:
     """Return the leaf of a storage that requires a gradient, or None."""
-    found = _leaves.get(ref(storage))
-    return None if found is None else found()
+    reference = _leaves.get(ref(storage))
+    return None if reference is None else reference()
 
 
 def retain(storage: Storage, watch: Watch) -> None:
@@ -104,7 +104,7 @@ def retain(storage: Storage, watch: Watch) -> None:
     if leaf_of(storage) is None:
         if watch.retained is None:
             watch.retained = Watch(kept=True)
-        _retained[ref(storage, _retained.pop)] = watch.retained
+        _retained_watches[ref(storage, _retained_watches.pop)] = watch.retained
 
 
 def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
@@ -114,18 +114,18 @@ def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
     or else of the present content. With `make`, a missing watch of the leaf or of the present content is created.
     """
     past = leaf_of(storage)
-    retained = _retained.get(ref(storage)) if past is None else None
-    return _its_watch(past or past_of(storage.node), make) if retained is None else retained
+    retained = _retained_watches.get(ref(storage)) if past is None else None
+    return _watch_of_past(past or past_of(storage.node), make) if retained is None else retained
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
     """Return the watch of the leaf of a storage, or of the content without a leaf; None if no watch exists. With `make`, a missing watch is
     created.
     """
-    return _its_watch(leaf_of(storage) or past_of(storage.node), make)
+    return _watch_of_past(leaf_of(storage) or past_of(storage.node), make)
 
 
-def _its_watch(past: Past | None, make: bool) -> Watch | None:
+def _watch_of_past(past: Past | None, make: bool) -> Watch | None:
     """Return the watch of a tape node, or None. With `make`, a missing watch is created."""
     if past is not None and past.watch is None and make:
         past.watch = Watch(kept=False)

@@ -18,7 +18,7 @@ from .reverse import cotangents_at
 from .seen import SUM, Seen
 
 _ADD = OPS["add"]
-FEW = 6  # additions; up to this cost an element is recomputed, not kept
+MAX_RECOMPUTED_COST = 6  # additions; up to this cost an element is recomputed, not kept
 
 
 class Product(NamedTuple):
@@ -52,67 +52,70 @@ class WayBack:
     values to be read by products over the iterations.
     """
 
-    def __init__(self, body: Body, asked: Sequence[bool]) -> None:
-        """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `asked`."""
-        own = [*body.nexts, *body.ys]
-        gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
-        leaves = [past_of(node) for node in body.carries]
-        of_xs = [past_of(node) if yes else None for node, yes in zip(body.xs, asked, strict=True)]
-        of_captured = [past_of(node) for node in body.made.captured]
-        wanted = {past for past in (*leaves, *of_xs, *of_captured) if past is not None}
-        roots = [(node, Seen(g)) for node, g in zip(own, gs, strict=True) if past_of(node) is not None]
-        found = cotangents_at(roots, wanted, wanted)
+    def __init__(self, body: Body, wanted_xs: Sequence[bool]) -> None:
+        """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `wanted_xs`."""
+        results = [*body.nexts, *body.ys]
+        gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in results]
+        carry_pasts = [past_of(node) for node in body.carries]
+        x_pasts = [past_of(node) if yes else None for node, yes in zip(body.xs, wanted_xs, strict=True)]
+        captured_pasts = [past_of(node) for node in body.made.captured]
+        wanted = {past for past in (*carry_pasts, *x_pasts, *captured_pasts) if past is not None}
+        roots = [(node, Seen(g)) for node, g in zip(results, gs, strict=True) if past_of(node) is not None]
+        cotangents = cotangents_at(roots, wanted, wanted)
 
-        fixed = {*body.carries, *body.xs, *gs, *own}  # values that are in memory before the iteration's backward pass
-        taken: list[Node] = []
+        fixed = {*body.carries, *body.xs, *gs, *results}  # values that are in memory before the iteration's backward pass
+        carry_roots: list[Node] = []
 
-        def root_of(past: Past | None, others: Iterable[Node] = ()) -> Node | None:
-            return rooted(found[past], {*fixed, *others}) if past is not None and past in found else None
+        def root_of(past: Past | None, distinct_from: Iterable[Node] = ()) -> Node | None:
+            return rooted(cotangents[past], {*fixed, *distinct_from}) if past is not None and past in cotangents else None
 
         carries: list[Node | None] = []
-        for past in leaves:
-            carries.append(root_of(past, taken))
-            taken += [node for node in carries[-1:] if node is not None]
-        xs = [root_of(past, taken) for past in of_xs]
+        for past in carry_pasts:
+            carries.append(root_of(past, carry_roots))
+            carry_roots += [node for node in carries[-1:] if node is not None]
+        xs = [root_of(past, carry_roots) for past in x_pasts]
         products: dict[int, Seen] = {}
         sums: dict[int, tuple[Node, Node]] = {}
-        comes = {k: found[past] for k, past in enumerate(of_captured) if past is not None and past in found}
-        of_products = {s for g in comes.values() if _is_product(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
-        for k, g in comes.items():
+        captured_cotangents = {k: cotangents[past] for k, past in enumerate(captured_pasts) if past is not None and past in cotangents}
+        product_operands = {s for g in captured_cotangents.values() if _is_product(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
+        for k, g in captured_cotangents.items():
             form = g.node.recipe.forms[0] if g.node.op is SUM else None
-            if _is_product(g.node) or (form is not None and is_affine(form.layout) and g.node.sources[0] in of_products):
+            if _is_product(g.node) or (form is not None and is_affine(form.layout) and g.node.sources[0] in product_operands):
                 products[k] = g
                 continue
-            so_far, same = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
-            sums[k] = so_far, Node.of(_ADD, g.shape, g.dtype, (so_far, g.node), (same, g.layout))
+            so_far, layout = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
+            sums[k] = so_far, Node.of(_ADD, g.shape, g.dtype, (so_far, g.node), (layout, g.layout))
         operands = [s for g in products.values() for s in _operands(g.node)]
-        ends = [*taken, *[x for x in xs if x is not None], *[more for _, more in sums.values()], *operands]
-        self.kept = _kept(body, ends, {*fixed, *[one for one, _ in sums.values()]})
-        known = {*body.carries, *body.xs, *own, *self.kept, *body.made.captured}
+        ends = [*carry_roots, *[x for x in xs if x is not None], *[next_sum for _, next_sum in sums.values()], *operands]
+        self.kept = _choose_residuals(body, ends, {*fixed, *[sum_so_far for sum_so_far, _ in sums.values()]})
+        available = {*body.carries, *body.xs, *results, *self.kept, *body.made.captured}
         stacked: dict[Node, Node] = {}
         for node in operands:
-            if node not in known and node not in stacked and (node.traced or node.buffer is None):
-                stacked[node] = node if node in xs else rooted(Seen(node), {*fixed, *taken})
-        given = list(dict.fromkeys([*known, *gs, *[one for one, _ in sums.values()]]))
-        roots_of_it = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
-        made = between(roots_of_it, given)
-        self.is_whole = made is not None
-        made = made or NONE
-        used = {s for node in made.order for s in node.sources}.union(operands)
-        apart = [s for s in operands if s not in known and s not in stacked]
-        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # in the iteration
-        program = self.program = Program([*self.reads, *gs, *[one for one, _ in sums.values()]], made)
+            if node not in available and node not in stacked and (node.traced or node.buffer is None):
+                stacked[node] = node if node in xs else rooted(Seen(node), {*fixed, *carry_roots})
+        inputs = list(dict.fromkeys([*available, *gs, *[sum_so_far for sum_so_far, _ in sums.values()]]))
+        all_roots = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
+        traced_nodes = between(all_roots, inputs)
+        self.is_complete = traced_nodes is not None
+        traced_nodes = traced_nodes or NONE
+        used_nodes = {s for node in traced_nodes.order for s in node.sources}.union(operands)
+        outside = [s for s in operands if s not in available and s not in stacked]
+        # The nodes of the iteration that the backward pass reads.
+        self.reads: list[Node] = [*[node for node in available if node in used_nodes], *dict.fromkeys([*traced_nodes.captured, *outside])]
+        program = self.program = Program([*self.reads, *gs, *[sum_so_far for sum_so_far, _ in sums.values()]], traced_nodes)
         number = program.number_of
         self.carries = [None if node is None else number[node] for node in carries]
         self.xs = [None if node is None else number[node] for node in xs]
         self.stacked = [number[node] for node in dict.fromkeys(stacked.values())]
-        self.captured: dict[int, Product | Sum] = {k: Sum(number[one], number[it]) for k, (one, it) in sums.items()}
+        self.captured: dict[int, Product | Sum] = {
+            k: Sum(number[sum_so_far], number[next_sum]) for k, (sum_so_far, next_sum) in sums.items()
+        }
         for k, g in products.items():
             read = tuple([number[stacked.get(s, s)] for s in _operands(g.node)])
             (product,) = g.node.sources
             assert type(product) is Node
-            whole, offsets = (product.recipe, product.offsets) if _is_product(g.node) else (None, g.node.offsets)
-            self.captured[k] = Product(read, whole, offsets, g.node.recipe, g.layout)
+            product_recipe, offsets = (product.recipe, product.offsets) if _is_product(g.node) else (None, g.node.offsets)
+            self.captured[k] = Product(read, product_recipe, offsets, g.node.recipe, g.layout)
 
     def forget(self) -> None:
         """Drop the nodes of the trace."""
@@ -120,11 +123,11 @@ class WayBack:
         self.reads, self.kept = [], []
 
 
-def way_back(body: Body, asked: Sequence[bool]) -> WayBack | None:
+def way_back(body: Body, wanted_xs: Sequence[bool]) -> WayBack | None:
     """Return the traced backward pass of an iteration, or None if it cannot run by iteration."""
     with tracked(None):
-        found = WayBack(body, asked)
-    return found if found.is_whole else None
+        traced = WayBack(body, wanted_xs)
+    return traced if traced.is_complete else None
 
 
 def _operands(total: Node) -> list[Node]:
@@ -151,42 +154,42 @@ def _is_costly(node: Node) -> bool:
     if type(node.op) is not Op:
         return True
     sources = {s for s in node.sources if type(s) is Node}
-    return length(node.op, node.recipe.dtypes) > FEW and node.recipe.nbytes <= sum([s.recipe.nbytes for s in sources])
+    return length(node.op, node.recipe.dtypes) > MAX_RECOMPUTED_COST and node.recipe.nbytes <= sum([s.recipe.nbytes for s in sources])
 
 
-def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
+def _choose_residuals(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
     """Return the values of an iteration to keep for the backward pass to the nodes `ends`: the values that cost more than a few additions
     per element.
 
     If the only reader of such a value is an elementwise operation of the same shape, the reader's result is kept instead.
     """
-    of_turn = set(body.made.order)
+    iteration_nodes = set(body.made.order)
     readers: dict[Node, list[Node]] = {}
     for node in body.made.order:
         for s in dict.fromkeys(node.sources):
             readers.setdefault(s, []).append(node)  # type: ignore[arg-type]
-    found: dict[Node, None] = {}
-    seen: set[Node] = set()
+    costly: dict[Node, None] = {}
+    visited: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(node, False) for node in ends]  # a node, and whether a node of the iteration reads it
     read: set[Node] = set()
     while stack:
-        node, within = stack.pop()
-        if not within:
+        node, is_inner = stack.pop()
+        if not is_inner:
             read.add(node)
-        if node in seen or node in fixed or node.buffer is not None or not node.traced:
+        if node in visited or node in fixed or node.buffer is not None or not node.traced:
             continue
-        seen.add(node)
-        if node in of_turn and _is_costly(node):
-            found[node] = None
+        visited.add(node)
+        if node in iteration_nodes and _is_costly(node):
+            costly[node] = None
         else:
-            stack += [(s, node in of_turn) for s in node.sources if type(s) is Node]
-    kept: dict[Node, None] = {}
-    for node in found:
-        while len(its := readers.get(node, [])) == 1 and node not in read and node not in fixed:
-            (reader,) = its
+            stack += [(s, node in iteration_nodes) for s in node.sources if type(s) is Node]
+    residuals: dict[Node, None] = {}
+    for node in costly:
+        while len(node_readers := readers.get(node, [])) == 1 and node not in read and node not in fixed:
+            (reader,) = node_readers
             if type(reader.op) is not Op or reader.recipe.nbytes != node.recipe.nbytes or reader.shape != node.shape:
                 break
             node = reader
         if node not in fixed:
-            kept[node] = None
-    return list(kept)
+            residuals[node] = None
+    return list(residuals)

@@ -79,17 +79,17 @@ def value_and_grad(
     >>> value.item(), gradient.tolist()
     (10.0, [2.0, 6.0])
     """
-    numbers, has_aux = _numbers("grad", function, argnums), truth("grad", "has_aux", has_aux)
+    numbers, has_aux = _check_argnums("grad", function, argnums), truth("grad", "has_aux", has_aux)
 
     def both(*args: P.args, **named: P.kwargs) -> tuple[T, Any]:
         with _Scope("grad", args, numbers) as scope:
-            found = function(*scope.args, **named)
-            value: Any = _first("grad", found) if has_aux else found
+            result = function(*scope.args, **named)
+            value: Any = _differentiated_part("grad", result) if has_aux else result
             _check_scalar("grad", value)
             gradients = scope.back([value], [ones(value.shape, dtype=value.dtype)])
-            scope.close(found)
+            scope.close(result)
         nested = scope.nested(gradients)
-        return found, nested[0] if isinstance(argnums, int) else tuple(nested)
+        return result, nested[0] if isinstance(argnums, int) else tuple(nested)
 
     return both
 
@@ -109,8 +109,8 @@ def grad(function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: 
     both = value_and_grad(function, argnums, has_aux)
 
     def gradient(*args: P.args, **named: P.kwargs) -> Any:
-        found, its = both(*args, **named)
-        return (its, found[1]) if has_aux else its
+        result, gradients = both(*args, **named)
+        return (gradients, result[1]) if has_aux else gradients
 
     return gradient
 
@@ -139,17 +139,17 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     check_called("vjp", function)
     has_aux = truth("vjp", "has_aux", has_aux)
     with _Scope("vjp", primals, range(len(primals))) as scope:
-        found = function(*scope.args)
-    value = _first("vjp", found) if has_aux else found
-    results = _results("vjp", value)
+        result = function(*scope.args)
+    value = _differentiated_part("vjp", result) if has_aux else result
+    results = _result_tensors("vjp", value)
 
-    def back(given: Any) -> tuple[Any, ...]:
-        if outline(given) != outline(value):
+    def back(value_cotangents: Any) -> tuple[Any, ...]:
+        if outline(value_cotangents) != outline(value):
             raise ArgumentError("vjp: the cotangents must be nested as the value of the function")
         with enable_grad():
-            return tuple(scope.nested(scope.back(results, leaves_of(given))))
+            return tuple(scope.nested(scope.back(results, leaves_of(value_cotangents))))
 
-    return (value, back, found[1]) if has_aux else (value, back)
+    return (value, back, result[1]) if has_aux else (value, back)
 
 
 @overload
@@ -182,12 +182,12 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
     if outline(list(primals)) != outline(list(tangents_)):
         raise ArgumentError("jvp: the tangents must be nested as the primals")
     with _Scope("jvp", primals, range(len(primals))) as scope:
-        found = function(*scope.args)
-        value = _first("jvp", found) if has_aux else found
-        results = _results("jvp", value)
+        result = function(*scope.args)
+        value = _differentiated_part("jvp", result) if has_aux else result
+        results = _result_tensors("jvp", value)
         change = filled(value, scope.forward(results, leaves_of(list(tangents_))))
-        scope.close(found)
-    return (value, change, found[1]) if has_aux else (value, change)
+        scope.close(result)
+    return (value, change, result[1]) if has_aux else (value, change)
 
 
 def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode: str | None = None) -> Callable[P, Any]:
@@ -209,27 +209,29 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
     """
     from .vectorizing import vmap
 
-    numbers = _numbers("jacobian", function, argnums)
+    numbers = _check_argnums("jacobian", function, argnums)
     if mode not in (None, "forward", "reverse"):
         raise ArgumentError(f'jacobian: mode is "forward" or "reverse", not {described(mode)}')
 
     def rows(*args: P.args, **named: P.kwargs) -> Any:
         with _Scope("jacobian", args, numbers) as scope:
             value = function(*scope.args, **named)
-            results, leaves = _results("jacobian", value), scope.leaves
-            if _goes_back(mode, results, leaves):
-                each = [vmap(lambda *g: scope.back(results, g), randomness="same")(*_basis(results, k)) for k in range(len(results))]
-                each = [[d.conj() if t.dtype.is_complex else d for d in its] for t, its in zip(results, each, strict=True)]
+            results, leaves = _result_tensors("jacobian", value), scope.leaves
+            if _is_reverse_mode(mode, results, leaves):
+                derivatives = [
+                    vmap(lambda *g: scope.back(results, g), randomness="same")(*_make_basis(results, k)) for k in range(len(results))
+                ]
+                derivatives = [[d.conj() if t.dtype.is_complex else d for d in row] for t, row in zip(results, derivatives, strict=True)]
             else:
                 along = vmap(lambda *v: scope.forward(results, v), in_axes=-1, out_axes=-1, randomness="same")
-                columns = [along(*_basis(leaves, k, last=True)) for k in range(len(leaves))]
-                each = [[its[k] for its in columns] for k in range(len(results))]
+                columns = [along(*_make_basis(leaves, k, last=True)) for k in range(len(leaves))]
+                derivatives = [[column[k] for column in columns] for k in range(len(results))]
             nested = [
-                scope.nested([_by(t, x, d) for d, x in zip(its, leaves, strict=True)])
-                for its, t in zip(each, results, strict=True)
+                scope.nested([_shape_derivative(t, x, d) for d, x in zip(row, leaves, strict=True)])
+                for row, t in zip(derivatives, results, strict=True)
             ]
             scope.close(value, nested)
-        return filled(value, [its[0] if isinstance(argnums, int) else tuple(its) for its in nested])
+        return filled(value, [row[0] if isinstance(argnums, int) else tuple(row) for row in nested])
 
     return rows
 
@@ -245,10 +247,10 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Cal
     gradient = grad(function, argnums)
 
     def checked(*args: P.args, **named: P.kwargs) -> Any:
-        found = gradient(*args, **named)
-        if any([t.dtype.is_complex for t in leaves_of(found)]):
+        gradients = gradient(*args, **named)
+        if any([t.dtype.is_complex for t in leaves_of(gradients)]):
             raise DTypeError("hessian: gradients of complex numbers are not holomorphic; differentiate by the real and imaginary parts")
-        return found
+        return gradients
 
     return jacobian(checked, argnums, "forward")
 
@@ -268,28 +270,28 @@ class _Scope:
         if len({k % len(args) for k in numbers}) < len(numbers):
             raise ArgumentError(f"{op}: argnums {tuple(numbers)} name an argument twice; name each once")
         self.op = op
-        self.given = [args[k] for k in numbers]
+        self.arguments = [args[k] for k in numbers]
         self.leaves: list[Tensor] = []  # the tensors passed to the function
         self.pasts: list[Past] = []
         self.args = list(args)
         with enable_grad():
-            for k, its in zip(numbers, mapped(self._leaf, self.given), strict=True):
-                self.args[k] = its
-        self.first = min([past.number for past in self.pasts], default=0)
+            for k, argument in zip(numbers, mapped(self._make_leaf, self.arguments), strict=True):
+                self.args[k] = argument
+        self.oldest = min([past.number for past in self.pasts], default=0)
 
     def __enter__(self) -> _Scope:
-        self._before = tracking.get()
+        self._previous = tracking.get()
         try:
             tracking.set(True)
         except BaseException:  # raised by a signal handler right after the call
-            tracking.set(self._before)
+            tracking.set(self._previous)
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        tracking.set(self._before)
+        tracking.set(self._previous)
 
-    def _leaf(self, x: Any) -> Tensor:
+    def _make_leaf(self, x: Any) -> Tensor:
         """Return a new tensor on a new leaf, with the elements of the argument `x`. Raise DTypeError if no derivative with respect to `x`
         exists.
         """
@@ -298,84 +300,84 @@ class _Scope:
             raise DTypeError(
                 f"{self.op}: there are no derivatives with respect to {t.dtype}; use x.astype(tx.float64), or leave the argument out"
             )
-        whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
-        own = t if whole else t.copy()
-        node, past = leaf(own.node)
-        found = Tensor(Storage(node), own.layout, t.dtype)
-        self.leaves.append(found)
+        is_whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
+        contiguous = t if is_whole else t.copy()
+        node, past = leaf(contiguous.node)
+        tensor = Tensor(Storage(node), contiguous.layout, t.dtype)
+        self.leaves.append(tensor)
         self.pasts.append(past)
-        return found
+        return tensor
 
     def nested(self, leaves: Sequence[Any]) -> list[Any]:
         """Return `leaves`, one value for each leaf, nested like the arguments."""
-        found: list[Any] = filled(self.given, list(leaves))
-        return found
+        result: list[Any] = filled(self.arguments, list(leaves))
+        return result
 
-    def back(self, results: Sequence[Tensor], given: Sequence[Any]) -> list[Tensor]:
+    def back(self, results: Sequence[Tensor], result_cotangents: Sequence[Any]) -> list[Tensor]:
         """Return the cotangents of the leaves, given the cotangents of results."""
         roots = []
-        for g, t in zip(given, results, strict=True):
-            g = _like(self.op, "cotangent", g, t)
+        for g, t in zip(result_cotangents, results, strict=True):
+            g = _convert_like(self.op, "cotangent", g, t)
             roots.append(root(t.node, t.layout, g))
-        found = cotangents(roots, self.pasts)
-        return [_tensor(found.get(past), t) for past, t in zip(self.pasts, self.leaves, strict=True)]
+        cotangent_of = cotangents(roots, self.pasts)
+        return [_to_tensor(cotangent_of.get(past), t) for past, t in zip(self.pasts, self.leaves, strict=True)]
 
-    def forward(self, results: Sequence[Tensor], given: Sequence[Any]) -> list[Tensor]:
+    def forward(self, results: Sequence[Tensor], leaf_tangents: Sequence[Any]) -> list[Tensor]:
         """Return the tangents of results, given the tangents of the leaves."""
-        each = zip(given, self.pasts, self.leaves, strict=True)
-        found = tangents([t.node for t in results], {past: _like(self.op, "tangent", x, t) for x, past, t in each})
-        return [_tensor(None if x is None else x.through(t.layout), t) for x, t in zip(found, results, strict=True)]
+        triples = zip(leaf_tangents, self.pasts, self.leaves, strict=True)
+        result_tangents = tangents([t.node for t in results], {past: _convert_like(self.op, "tangent", x, t) for x, past, t in triples})
+        return [_to_tensor(None if x is None else x.through(t.layout), t) for x, t in zip(result_tangents, results, strict=True)]
 
     def close(self, *trees: Any) -> None:
         """Detach results from the leaves, unless an outer derivative needs the tape."""
         for t in leaves_of(trees):
             if isinstance(t, Tensor) and type(t.storage.node.past) is Past:
-                forget(t.storage.node, self.first)
+                forget(t.storage.node, self.oldest)
 
 
-def _like(op: str, what: str, x: Any, t: Tensor) -> Seen:
+def _convert_like(op: str, role: str, x: Any, t: Tensor) -> Seen:
     """Return the user's cotangent or tangent `x` of `t`, in the dtype of `t`. Raise ShapeError if the shapes differ."""
     x = asarray(x)
     if x.shape != t.shape:
-        raise ShapeError(f"{op}: a {what} has shape {x.shape}, and what it is for {t.shape}; they must be equal")
+        raise ShapeError(f"{op}: a {role} has shape {x.shape}, and what it is for {t.shape}; they must be equal")
     x = x.astype(t.dtype, copy=False)
     return Seen(x.node, x.layout)
 
 
-def _tensor(x: Seen | None, t: Tensor) -> Tensor:
+def _to_tensor(x: Seen | None, t: Tensor) -> Tensor:
     """Return `x` as a tensor of the shape of `t`; zeros for None."""
     if x is None:
         x = of_number(0, t.shape, t.dtype)
     return Tensor._of(x.node)._view(x.layout.reshape(t.shape))
 
 
-def _first(op: str, found: Any) -> Any:
+def _differentiated_part(op: str, result: Any) -> Any:
     """Return the part of a pair that is differentiated."""
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
-        raise ArgumentError(f"{op}: the function gave {told(found)}; with has_aux it must return a pair: the value and the auxiliary data")
-    return found[0]
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise ArgumentError(f"{op}: the function gave {told(result)}; with has_aux it must return a pair: the value and the auxiliary data")
+    return result[0]
 
 
-def _results(op: str, value: Any) -> list[Tensor]:
+def _result_tensors(op: str, value: Any) -> list[Tensor]:
     """Return the tensors of a function's value. Raise DTypeError unless each is floating-point or complex."""
-    found = leaves_of(value)
-    for t in found:
+    tensors = leaves_of(value)
+    for t in tensors:
         if not isinstance(t, Tensor) or not is_smooth(t.dtype):
             raise DTypeError(
                 f"{op}: the function gave {described(t)};"
                 " it must return tensors of floats, or nested lists, tuples and dicts of them"
             )
-    return found
+    return tensors
 
 
 def _check_scalar(op: str, value: Any) -> None:
     """Raise ShapeError unless the value of a function is a single real number."""
     if not isinstance(value, Tensor) or value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
-        told = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
-        raise ShapeError(f"{op}: the function gave {told}; it must return one real number, for example x.sum(); tx.vjp takes any")
+        description = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
+        raise ShapeError(f"{op}: the function gave {description}; it must return one real number, for example x.sum(); tx.vjp takes any")
 
 
-def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:
+def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:
     """Return `argnums` as a sequence. Raise ArgumentError if it does not consist of integers, or if `function` is not callable."""
     check_called(op, function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
@@ -384,13 +386,13 @@ def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[i
     return numbers
 
 
-def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
+def _is_reverse_mode(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
     """Return whether a Jacobian is computed in reverse mode: if reverse mode needs fewer passes, or complex numbers require it."""
-    of, by = [{t.dtype.is_complex for t in its} for its in (results, leaves)]
+    result_kinds, leaf_kinds = [{t.dtype.is_complex for t in tensors} for tensors in (results, leaves)]
     needed = set[str]()
-    if True in of and False in by:
+    if True in result_kinds and False in leaf_kinds:
         needed.add("forward")
-    if False in of and True in by:
+    if False in result_kinds and True in leaf_kinds:
         needed.add("reverse")
     if len(needed | ({mode} if mode else set())) > 1:
         raise DTypeError(
@@ -401,18 +403,18 @@ def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Ten
     return chosen == "reverse" if chosen else sum([t.size for t in results]) <= sum([x.size for x in leaves])
 
 
-def _by(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
+def _shape_derivative(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
     """Return the derivatives `d` of result `t` with respect to leaf `x`, in the common dtype. A pass gives the dtype of its last tensor."""
     return d.astype(result_type(t.dtype, x.dtype), copy=False).reshape((*t.shape, *x.shape))
 
 
-def _basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
+def _make_basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
     """Return the basis tangents of tensor `k`: for each element a 1 there and 0 elsewhere, along a new first axis, or the last if `last`.
     """
     count = tensors[k].size
-    found = []
+    basis = []
     for j, t in enumerate(tensors):
         shape = (t.size, count) if last else (count, t.size)
         members = eye(count, dtype=t.dtype) if j == k else zeros(shape, dtype=t.dtype)
-        found.append(members.reshape((*t.shape, count) if last else (count, *t.shape)))
-    return found
+        basis.append(members.reshape((*t.shape, count) if last else (count, *t.shape)))
+    return basis

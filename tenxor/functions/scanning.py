@@ -63,14 +63,14 @@ def scan(
     check_called("scan", step)
     begin: list[Tensor] = [asarray(t) for t in leaves_of(state)]
     sequences: list[Tensor] = [asarray(t) for t in leaves_of(xs)]
-    turns = _turns(sequences, axis)
+    turns = _count_turns(sequences, axis)
     loop = _Loop(step, state, xs, begin, [t.moveaxis(axis_of("scan", axis, t.ndim), 0) for t in sequences], turns, axis, reverse)
     has_values = not (watchers or any([t.node.traced for t in (*begin, *sequences)]))
-    found: Any = (loop.traced() if has_values else None) or loop.one_by_one()
-    return found[0], found[1]
+    result: Any = (loop.run_traced() if has_values else None) or loop.one_by_one()
+    return result[0], result[1]
 
 
-def _turns(sequences: Sequence[Tensor], axis: int) -> int:
+def _count_turns(sequences: Sequence[Tensor], axis: int) -> int:
     """Return the number of iterations, the size of `sequences` along `axis`."""
     if not sequences:
         raise ArgumentError("scan: xs has no tensor, so nothing says how many steps there are; give tx.arange(steps)")
@@ -93,87 +93,89 @@ class _Loop(NamedTuple):
     axis: int
     reverse: bool
 
-    def traced(self) -> tuple[Any, Any] | None:
+    def run_traced(self) -> tuple[Any, Any] | None:
         """Return the last state and the stacked results, by tracing the step. Return None if the step cannot run as one plan per iteration.
         """
         begin = self.begin
         carries = [stand_in(t.shape, t.dtype) for t in begin]
-        parts = [stand_in(t.shape[1:], t.dtype) for t in self.sequences]
-        members: list[Any] = [_tensor_of(node, node.shape) for node in (*carries, *parts)]
+        elements = [stand_in(t.shape[1:], t.dtype) for t in self.sequences]
+        members: list[Any] = [_tensor_of(node, node.shape) for node in (*carries, *elements)]
         draws = Stepwise()
         with naming("scan"), within(draws):
-            new, y = self.called(filled(self.state, members[: len(begin)]), filled(self.xs, members[len(begin) :]))
+            new, y = self.call_step(filled(self.state, members[: len(begin)]), filled(self.xs, members[len(begin) :]))
         ys = leaves_of(y)
         if not self.turns:
-            return filled(self.state, [_apart(t) for t in begin]), self.nothing(y)
+            return filled(self.state, [_isolate(t) for t in begin]), self.empty_results(y)
         if draws.seeds:
             return None
-        nexts, results = ([Seen(t.node, t.layout) for t in its] for its in (leaves_of(new), ys))
-        body = Body.of(carries, [*parts, *draws.arguments], nexts, results)
+        nexts, results = ([Seen(t.node, t.layout) for t in group] for group in (leaves_of(new), ys))
+        body = Body.of(carries, [*elements, *draws.arguments], nexts, results)
         if body is None:
             return None
-        whole = [t if is_affine(t.layout) else t.copy() for t in self.sequences]
-        layouts = [t.layout.flip(0) if self.reverse else t.layout for t in whole]
+        sequences = [t if is_affine(t.layout) else t.copy() for t in self.sequences]
+        layouts = [t.layout.flip(0) if self.reverse else t.layout for t in sequences]
         numbers = draws.sequences(self.turns)
         if numbers is None:
             return None
-        xs = [Seen(t.node, layout) for t, layout in zip(whole, layouts, strict=True)] + [Seen(t.node, t.layout) for t in numbers]
-        found = looped(body, [Seen(t.node, t.layout) for t in begin], xs, self.turns)
-        if found is None:
+        xs = [Seen(t.node, layout) for t, layout in zip(sequences, layouts, strict=True)] + [Seen(t.node, t.layout) for t in numbers]
+        loop_result = looped(body, [Seen(t.node, t.layout) for t in begin], xs, self.turns)
+        if loop_result is None:
             draws.undo()
             return None
-        last: list[Any] = [_tensor_of(node, t.shape) for node, t in zip(found.carries, begin, strict=True)]
-        each: list[Any] = []
-        for x, t in zip(found.ys, ys, strict=True):
+        last_state: list[Any] = [_tensor_of(node, t.shape) for node, t in zip(loop_result.carries, begin, strict=True)]
+        stacked: list[Any] = []
+        for x, t in zip(loop_result.ys, ys, strict=True):
             layout = x.layout.reshape((self.turns, *t.shape))
-            own = Tensor(Storage(x.node), layout.flip(0) if self.reverse else layout, x.node.dtype)
-            each.append(self.placed(own))
-        return filled(self.state, last), filled(y, each)
+            sequence = Tensor(Storage(x.node), layout.flip(0) if self.reverse else layout, x.node.dtype)
+            stacked.append(self.move_iterations(sequence))
+        return filled(self.state, last_state), filled(y, stacked)
 
     def one_by_one(self) -> tuple[Any, Any]:
         """Return the last state and the stacked results, by calling the step for each iteration."""
-        now, y, found = filled(self.state, list(self.begin)), None, []
-        sequences = list(map(_apart, self.sequences))
+        state, y, results = filled(self.state, list(self.begin)), None, []
+        sequences = list(map(_isolate, self.sequences))
         for turn in reversed(range(self.turns)) if self.reverse else range(self.turns):
-            parts: list[Any] = [t._view(t.layout.index((turn,))) for t in sequences]
-            now, y = self.called(mapped(_apart, now), mapped(_apart, filled(self.xs, parts)))
-            found.append(leaves_of(y))
+            elements: list[Any] = [t._view(t.layout.index((turn,))) for t in sequences]
+            state, y = self.call_step(mapped(_isolate, state), mapped(_isolate, filled(self.xs, elements)))
+            results.append(leaves_of(y))
         if not self.turns:  # without iterations, the call only determines the shapes
             members: list[Any] = [zeros(t.shape[1:], dtype=t.dtype) for t in self.sequences]
             with within(Stepwise()):
-                _, y = self.called(mapped(_apart, now), filled(self.xs, members))
-            return mapped(_apart, now), self.nothing(y)
+                _, y = self.call_step(mapped(_isolate, state), filled(self.xs, members))
+            return mapped(_isolate, state), self.empty_results(y)
         if self.reverse:
-            found.reverse()
-        each: list[Any] = [self.placed(stack(list(its), 0)) for its in zip(*found, strict=True)]
-        return now, filled(y, each)
+            results.reverse()
+        stacked: list[Any] = [self.move_iterations(stack(list(column), 0)) for column in zip(*results, strict=True)]
+        return state, filled(y, stacked)
 
-    def placed(self, t: Tensor) -> Tensor:
+    def move_iterations(self, t: Tensor) -> Tensor:
         """Return a stacked result with the iterations moved from the first axis to `axis`."""
         return t.moveaxis(0, axis_of("scan", self.axis, t.ndim))
 
-    def nothing(self, y: Any) -> Any:
+    def empty_results(self, y: Any) -> Any:
         """Return the results of zero iterations. `y` is the result of an iteration, for shapes and dtypes."""
-        return mapped(lambda t: self.placed(zeros((0, *t.shape), dtype=t.dtype)), y)
+        return mapped(lambda t: self.move_iterations(zeros((0, *t.shape), dtype=t.dtype)), y)
 
-    def called(self, now: Any, x: Any) -> tuple[Any, Any]:
+    def call_step(self, state: Any, x: Any) -> tuple[Any, Any]:
         """Return the next state and the result of one step. Raise an error for a result of the wrong form."""
-        given = self.step(now, x)
-        if not isinstance(given, (tuple, list)) or len(given) != 2:
-            raise ArgumentError(f"scan: the step gave {type(given).__name__}; it must return a pair: the next state, and a result")
-        new, y = (mapped(_tensor, each) for each in given)
+        result = self.step(state, x)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise ArgumentError(f"scan: the step gave {type(result).__name__}; it must return a pair: the next state, and a result")
+        new, y = (mapped(_to_tensor, tree) for tree in result)
         if outline(new) != outline(self.state):
-            raise ArgumentError(f"scan: the step returned a state nested as {_words(new)}; the first state is {_words(self.state)}")
-        for path, t, first in zip(_paths(self.state), leaves_of(new), self.begin, strict=True):
-            if t.shape != first.shape:
+            raise ArgumentError(
+                f"scan: the step returned a state nested as {_describe_nesting(new)}; the first state is {_describe_nesting(self.state)}"
+            )
+        for path, t, begin in zip(_leaf_paths(self.state), leaves_of(new), self.begin, strict=True):
+            if t.shape != begin.shape:
                 raise ShapeError(
-                    f"scan: {path} has shape {first.shape}, and the step gave {t.shape} for it; a state keeps its shape:"
+                    f"scan: {path} has shape {begin.shape}, and the step gave {t.shape} for it; a state keeps its shape:"
                     " begin with that shape, or give what grows as the second result"
                 )
-            if t.dtype is not first.dtype:
+            if t.dtype is not begin.dtype:
                 raise DTypeError(
-                    f"scan: {path} has dtype {first.dtype}, and the step gave {t.dtype} for it; a state keeps its dtype:"
-                    f" begin with {t.dtype}, or give it with astype(tx.{first.dtype})"
+                    f"scan: {path} has dtype {begin.dtype}, and the step gave {t.dtype} for it; a state keeps its dtype:"
+                    f" begin with {t.dtype}, or give it with astype(tx.{begin.dtype})"
                 )
         return new, y
 
@@ -182,12 +184,12 @@ def _tensor_of(node: Node, shape: tuple[int, ...]) -> Tensor:
     return Tensor(Storage(node), Layout.contiguous(shape), node.dtype)
 
 
-def _apart(t: Any) -> Tensor:
+def _isolate(t: Any) -> Tensor:
     """Return a tensor with the content and tape node of `t`. A write to `t` does not change the new tensor, and vice versa."""
     return Tensor(Storage(own_copy(t.node) if is_pinned(t.node) else t.node), t.layout, t.dtype)
 
 
-def _tensor(x: Any) -> Tensor:
+def _to_tensor(x: Any) -> Tensor:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, _NUMBERS):
@@ -195,18 +197,18 @@ def _tensor(x: Any) -> Tensor:
     raise TraceError(f"scan: the step gave {described(x)}; it must return tensors, or nested lists, tuples and dicts of them")
 
 
-def _paths(tree: Any, path: str = "state") -> Iterator[str]:
+def _leaf_paths(tree: Any, path: str = "state") -> Iterator[str]:
     """Yield the name of each leaf of a state, for error messages."""
     if isinstance(tree, dict):
         for key, value in tree.items():
-            yield from _paths(value, f"{path}[{key!r}]")
+            yield from _leaf_paths(value, f"{path}[{key!r}]")
     elif isinstance(tree, (list, tuple)):
         for k, value in enumerate(tree):
-            yield from _paths(value, f"{path}[{k}]")
+            yield from _leaf_paths(value, f"{path}[{k}]")
     elif tree is not None:
         yield path
 
 
-def _words(tree: Any) -> str:
+def _describe_nesting(tree: Any) -> str:
     """Return the nesting of a tree as text."""
     return repr(mapped(lambda _: ..., tree)).replace("Ellipsis", "...")

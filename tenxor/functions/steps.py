@@ -52,42 +52,42 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """
     check_called("checkpoint", function)
     check_arguments("checkpoint", function, args, named)
-    own: list[Any] = mapped(_as_it_is, list(args))  # with the present contents
+    saved_args: list[Any] = mapped(_snapshot, list(args))  # with the present contents
 
     def call() -> T:
-        return function(*mapped(_as_it_is, own), **named)  # the function may write to its arguments
+        return function(*mapped(_snapshot, saved_args), **named)  # the function may write to its arguments
 
     if not tracking.get():
         return call()
-    first, record = next_number(), Recorded()
+    oldest, record = next_number(), Recorded()
     with within(record):
         value: T = call()
     results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
     nodes = [t.storage.node for t in results]
     if any([node.traced for node in nodes]):  # `vmap` differentiates through the traced nodes
         return value
-    sources = edge_of(nodes, first)
+    sources = edge_of(nodes, oldest)
     realize(*nodes)  # computed now, so that the inputs of the results can be freed
     for node in nodes:
-        forget(node, first, all_of_it=True)
+        forget(node, oldest, all_of_it=True)
 
-    def pull(_: Making, given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
+    def pull(_: Making, result_cotangents: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
         with enable_grad(), within(replayed("checkpoint", record)):
-            again = call()
-        made = [t.storage.node for t in leaves_of(again) if isinstance(t, Tensor)]
-        if [node.shape for node in made] != [node.shape for node in nodes]:
+            second_value = call()
+        second_nodes = [t.storage.node for t in leaves_of(second_value) if isinstance(t, Tensor)]
+        if [node.shape for node in second_nodes] != [node.shape for node in nodes]:
             raise DerivativeError("checkpoint: the function gave results of other shapes when it was called again; it must give the same")
         pasts: dict[int, Past] = {k: past for k in wanted if (past := past_of(sources[k])) is not None}
-        smooth = [node for node in made if is_smooth(node.dtype)]
-        edge = {past for kept in sources if (past := past_of(kept)) is not None}
-        found = cotangents_at(list(zip(smooth, given, strict=True)), set(pasts.values()), edge)
-        return [(k, found[past]) for k, past in pasts.items() if past in found]
+        smooth = [node for node in second_nodes if is_smooth(node.dtype)]
+        edge = {past for source in sources if (past := past_of(source)) is not None}
+        cotangents = cotangents_at(list(zip(smooth, result_cotangents, strict=True)), set(pasts.values()), edge)
+        return [(k, cotangents[past]) for k, past in pasts.items() if past in cotangents]
 
-    made = called("checkpoint", nodes, sources, pull, again=True)
-    each = [Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)]
-    rest = iter(each)
-    found: T = mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
-    return found
+    recorded = called("checkpoint", nodes, sources, pull, again=True)
+    tensors = [Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(recorded, results, strict=True)]
+    remaining = iter(tensors)
+    result: T = mapped(lambda t: next(remaining) if isinstance(t, Tensor) else t, value)
+    return result
 
 
 def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[P, T]:
@@ -107,48 +107,49 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
 
     check_called("custom_derivative", function)
     check_called("custom_derivative", backward)
-    own_function = cast(Function, function)
+    plain_function = cast(Function, function)
 
     def call(*args: Any) -> Any:
         tensors = [x for x in leaves_of(list(args)) if isinstance(x, Tensor)]
-        own, record = mapped(_as_it_is, list(args)), Recorded()
+        saved_args, record = mapped(_snapshot, list(args)), Recorded()
         with untracked(), within(record):
-            value = mapped(_seen_once, own_function(*mapped(_detached, own)))
+            value = mapped(_copy_if_overlapping, plain_function(*mapped(_detach, saved_args)))
         results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
         sources: list[Kept] = [t.node for t in tensors]
 
-        def pull(_: Making, given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
-            rest = iter(given)
-            g = mapped(lambda t: _tensor(next(rest), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
-            again = any([t.node.traced or (tracking.get() and past_of(t.node) is not None) for t in tensors])
-            seen = value
-            if again:  # so that results computed from the value have derivatives, too
+        def pull(_: Making, result_cotangents: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
+            remaining = iter(result_cotangents)
+            g = mapped(lambda t: _cotangent_tensor(next(remaining), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
+            needs_rerun = any([t.node.traced or (tracking.get() and past_of(t.node) is not None) for t in tensors])
+            known_value = value
+            if needs_rerun:  # so that results computed from the value have derivatives, too
                 with within(replayed("custom_derivative", record)):
-                    seen = call(*own)
-            found = backward(g, seen, *own)
-            found = found if isinstance(found, (tuple, list)) and len(args) != 1 else [found]
-            if len(found) != len(args):
+                    known_value = call(*saved_args)
+            user_cotangents = backward(g, known_value, *saved_args)
+            user_cotangents = user_cotangents if isinstance(user_cotangents, (tuple, list)) and len(args) != 1 else [user_cotangents]
+            if len(user_cotangents) != len(args):
                 raise ArgumentError(
-                    f"custom_derivative: backward gave {len(found)} cotangents for {len(args)} arguments; give one for each, or None"
+                    f"custom_derivative: backward gave {len(user_cotangents)} cotangents for {len(args)} arguments; give one for each,"
+                    " or None"
                 )
-            parts: list[tuple[int, Part]] = []
+            cotangents: list[tuple[int, Part]] = []
             flat: list[Any] = []
-            for x, c in zip(args, found, strict=True):
-                flat += _matched(x, c, [k - len(flat) for k in wanted])
+            for x, c in zip(args, user_cotangents, strict=True):
+                flat += _match_cotangents(x, c, [k - len(flat) for k in wanted])
             for k in wanted:
                 t, c = tensors[k], flat[k]
                 if c is not None:
-                    parts.append((k, adjoint(t.layout, Term.of(_cotangent(c, t)), t.node.size)))
-            return parts
+                    cotangents.append((k, adjoint(t.layout, Term.of(_convert_cotangent(c, t)), t.node.size)))
+            return cotangents
 
-        made = called("custom_derivative", [t.storage.node for t in results], sources, pull)
-        rest = iter([Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)])
-        return mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
+        recorded = called("custom_derivative", [t.storage.node for t in results], sources, pull)
+        remaining = iter([Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(recorded, results, strict=True)])
+        return mapped(lambda t: next(remaining) if isinstance(t, Tensor) else t, value)
 
     return cast(Callable[P, T], call)  # positional arguments only
 
 
-def _as_it_is(x: Any) -> Any:
+def _snapshot(x: Any) -> Any:
     """Return a tensor with the present content and tape node of `x`, in memory that is not externally shared. An `x` that is no tensor is
     returned unchanged.
     """
@@ -158,35 +159,35 @@ def _as_it_is(x: Any) -> Any:
     return Tensor(Storage(own_copy(node) if is_pinned(node) else node), x.layout, x.dtype)
 
 
-def _seen_once(x: Any) -> Any:
+def _copy_if_overlapping(x: Any) -> Any:
     """Return `x`, or a copy if `x` is a tensor with an element at several positions."""
     return x.copy() if isinstance(x, Tensor) and not x.layout.is_injective() else x
 
 
-def _detached(x: Any) -> Any:
+def _detach(x: Any) -> Any:
     return x.detach() if isinstance(x, Tensor) else x
 
 
-def _tensor(seen: Seen, like: Tensor) -> Tensor:
+def _cotangent_tensor(view: Seen, like: Tensor) -> Tensor:
     """Return the cotangent of a content as the cotangent of `like`, a tensor that views the content."""
-    found = seen.through(like.layout)
-    return Tensor._of(found.node)._view(found.layout)
+    cotangent = view.through(like.layout)
+    return Tensor._of(cotangent.node)._view(cotangent.layout)
 
 
-def _matched(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
+def _match_cotangents(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
     """Return the cotangents of the tensors in argument `x`, None for 0. `c` is the user's cotangent. If `c` is a function, `c` is called
     only if `wanted` has the index of such a tensor.
     """
     count = len([t for t in leaves_of([x]) if isinstance(t, Tensor)])
     if callable(c):
         c = c() if any([0 <= k < count for k in wanted]) else None
-    found = [None] * count if c is None else leaves_of([c])
-    if len(found) != count:
+    leaves = [None] * count if c is None else leaves_of([c])
+    if len(leaves) != count:
         raise ArgumentError("custom_derivative: a cotangent must be nested as its argument")
-    return found
+    return leaves
 
 
-def _cotangent(c: Any, t: Tensor) -> Seen:
+def _convert_cotangent(c: Any, t: Tensor) -> Seen:
     """Return the user's cotangent for the argument `t`, in the dtype of `t`. Raise ShapeError if the shapes differ."""
     c = asarray(c)
     if c.shape != t.shape:

@@ -24,7 +24,7 @@ from .trees import naming
 
 Function = Callable[..., Any]
 _POINT = Layout.contiguous(())
-_known: dict[tuple[Expr, tuple[DType, ...]], Op] = {}
+_op_cache: dict[tuple[Expr, tuple[DType, ...]], Op] = {}
 
 
 class Traced(NamedTuple):
@@ -37,10 +37,10 @@ class Traced(NamedTuple):
     def op(self) -> Op:
         """Return the custom operation. Equal formulas share an object, so that cached kernels are found."""
         key = (self.formula, (*self.dtypes, *(x.dtype for x in self.extras)))
-        found = _known.get(key)
-        if found is None:
-            found = _known[key] = custom("map", *key)
-        return found
+        op = _op_cache.get(key)
+        if op is None:
+            op = _op_cache[key] = custom("map", *key)
+        return op
 
 
 def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
@@ -52,13 +52,13 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
             f"{op}: the function is {described(function)}, which cannot be called"
         )
     arguments = [Node.of(PLACEHOLDER, (), d) for d in dtypes]
-    given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]
-    result = _called(op, function, given)
+    tensors = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]
+    result = _call_function(op, function, tensors)
     extras = _Extras(len(arguments))
     if isinstance(result, (bool, int, float, complex)):
         number = plain_number(result)
         formula = extras.add(Scalar(number, of_number(number)), None)
-        return Traced(formula, tuple(dtypes), tuple(extras.found))
+        return Traced(formula, tuple(dtypes), tuple(extras.operands))
     if not isinstance(result, Tensor):
         raise TraceError(
             f"{op}: the function returned {type(result).__name__}; it must return one number made from its arguments"
@@ -68,16 +68,16 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
             f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number"
         )
     node = result.node
-    made = _made_of(arguments, node)
-    if node in made:
-        known: dict[Node, Expr] = {x: Arg(k, x.dtype) for k, x in enumerate(arguments)}
-        formula = _formula(op, node, result.layout, known, made, extras)
+    dependents = _find_dependents(arguments, node)
+    if node in dependents:
+        formula_of: dict[Node, Expr] = {x: Arg(k, x.dtype) for k, x in enumerate(arguments)}
+        formula = _build_formula(op, node, result.layout, formula_of, dependents, extras)
     else:
         formula = extras.add(node, result.layout)
-    return Traced(formula, tuple(dtypes), tuple(extras.found))
+    return Traced(formula, tuple(dtypes), tuple(extras.operands))
 
 
-def _called(op: str, function: Function, given: list[Tensor]) -> Any:
+def _call_function(op: str, function: Function, arguments: list[Tensor]) -> Any:
     """Return the result of the function for placeholders. Errors of our own in the function are raised as a TraceError."""
     refused = Refused(
         "the function draws random numbers; it is called once, so all elements would have the same. Draw them before, as one more"
@@ -85,7 +85,7 @@ def _called(op: str, function: Function, given: list[Tensor]) -> Any:
     )
     try:
         with naming(op), within(refused):
-            return function(*given)
+            return function(*arguments)
     except TraceError:
         raise
     except TenxorError as error:
@@ -93,14 +93,14 @@ def _called(op: str, function: Function, given: list[Tensor]) -> Any:
             f"{op}: the function is traced on single elements, tensors of shape (), and failed: {error}"
         ) from error
     except TypeError as error:
-        if _takes(function, len(given)):
+        if _accepts_count(function, len(arguments)):
             raise
         raise TraceError(
-            f"{op}: the function must take {len(given)} argument{'s' * (len(given) > 1)}: {error}"
+            f"{op}: the function must take {len(arguments)} argument{'s' * (len(arguments) > 1)}: {error}"
         ) from None
 
 
-def _takes(function: Function, count: int) -> bool:
+def _accepts_count(function: Function, count: int) -> bool:
     import inspect  # imported only after an error
 
     try:
@@ -112,38 +112,42 @@ def _takes(function: Function, count: int) -> bool:
     return True
 
 
-def _formula(op: str, node: Node, layout: Layout, known: dict[Node, Expr], made: set[Node], extras: _Extras) -> Expr:
+def _build_formula(op: str, node: Node, layout: Layout, formula_of: dict[Node, Expr], dependents: set[Node], extras: _Extras) -> Expr:
     """Return the formula for the element of `node` read through `layout`.
 
-    `known` maps nodes to formulas, at first the arguments, and is extended. A value outside `made`, independent of the arguments, becomes
-    an extra. Raise TraceError for an operation that is not elementwise on single elements.
+    `formula_of` maps nodes to formulas, at first the arguments, and is extended. A value outside `dependents`, independent of the
+    arguments, becomes an extra. Raise TraceError for an operation that is not elementwise on single elements.
     """
 
     def read(x: Node | Scalar, layout: Layout | None) -> Expr:
-        whole, part = _whole(x, layout)
-        if type(whole) is not Node or whole not in made:
+        source, component = _split_component(x, layout)
+        if type(source) is not Node or source not in dependents:
             return extras.add(x, layout)
-        return known[whole] if part is None else call(part, known[whole])
+        return formula_of[source] if component is None else call(component, formula_of[source])
 
-    stack = [_whole(node, layout)[0]]
+    stack = [_split_component(node, layout)[0]]
     while stack:
-        part = stack[-1]
-        if part in known:
+        current = stack[-1]
+        if current in formula_of:
             stack.pop()
-        elif not isinstance(part.op, Op) or part.shape != ():
+        elif not isinstance(current.op, Op) or current.shape != ():
             raise TraceError(
-                f"{op}: the function uses {part.op} on {part.shape or 'its arguments'}; it may only use elementwise operations"
+                f"{op}: the function uses {current.op} on {current.shape or 'its arguments'}; it may only use elementwise operations"
                 " on single elements; reduce or index before or after it"
             )
-        elif sources := [s for s, _ in map(_whole, part.sources, part.layouts) if type(s) is Node and s in made and s not in known]:
+        elif sources := [
+            s
+            for s, _ in map(_split_component, current.sources, current.layouts)
+            if type(s) is Node and s in dependents and s not in formula_of
+        ]:
             stack += reversed(sources)
         else:
-            args = list(map(read, part.sources, part.layouts))
-            known[part] = cast(args[0], part.dtype) if part.op is OPS["cast"] else apply(part.op, args)
+            args = list(map(read, current.sources, current.layouts))
+            formula_of[current] = cast(args[0], current.dtype) if current.op is OPS["cast"] else apply(current.op, args)
     return read(node, layout)
 
 
-def _whole(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str | None]:
+def _split_component(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str | None]:
     """Return `(x, None)`. If `x` is the real or imaginary part of a 0-d complex node, return this node and "real" or "imag"."""
     if type(x) is Node and x.op is REINTERPRET and layout is not None:
         (source,) = x.sources
@@ -152,22 +156,22 @@ def _whole(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str | None]:
     return x, None
 
 
-def _made_of(arguments: Sequence[Node], result: Node) -> set[Node]:
+def _find_dependents(arguments: Sequence[Node], result: Node) -> set[Node]:
     """Return `arguments`, with the nodes on paths from them to `result`. Further nodes without a value depend on the arguments of an outer
     function being traced.
     """
-    found = set(arguments)
-    known: set[Node] = set(found)
+    dependents = set(arguments)
+    visited: set[Node] = set(dependents)
     stack = [(result, False)]
     while stack:
         node, ready = stack.pop()
-        if ready and any([s in found for s in node.sources]):
-            found.add(node)
-        elif node.traced and node not in known:
-            known.add(node)
+        if ready and any([s in dependents for s in node.sources]):
+            dependents.add(node)
+        elif node.traced and node not in visited:
+            visited.add(node)
             stack.append((node, True))
             stack += [(s, False) for s in node.sources if type(s) is Node]
-    return found
+    return dependents
 
 
 class _Extras:
@@ -175,31 +179,31 @@ class _Extras:
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments
-        self.found: list[Node | Scalar] = []
-        self.known: dict[tuple[Node, Layout | None], Expr] = {}
+        self.operands: list[Node | Scalar] = []
+        self.argument_of: dict[tuple[Node, Layout | None], Expr] = {}
 
     def add(self, x: Node | Scalar, layout: Layout | None) -> Expr:
         """Return the argument of the formula for the single element of `x` read through `layout`. `layout` is None for a number."""
         if type(x) is not Node:
-            return self.appended(x)
-        found = self.known.get((x, layout))
-        if found is None:
+            return self.append(x)
+        argument = self.argument_of.get((x, layout))
+        if argument is None:
             element = Node.of(OPS["positive"], (), x.dtype, (x,), (layout,))
             if not element.traced:
                 realize(element)
-            found = self.known[x, layout] = self.appended(element)
-        return found
+            argument = self.argument_of[x, layout] = self.append(element)
+        return argument
 
-    def appended(self, x: Node | Scalar) -> Expr:
-        self.found.append(x)
-        return Arg(self.arguments + len(self.found) - 1, x.dtype)
+    def append(self, x: Node | Scalar) -> Expr:
+        self.operands.append(x)
+        return Arg(self.arguments + len(self.operands) - 1, x.dtype)
 
 
-def state_dtype(op: str, step: Function, first: DType, element: DType) -> tuple[DType, Traced]:
-    """Return the dtype of a reduction's state, and the traced step. Starting with `first`, the state is widened until `step` keeps the
+def state_dtype(op: str, step: Function, initial: DType, element: DType) -> tuple[DType, Traced]:
+    """Return the dtype of a reduction's state, and the traced step. Starting with `initial`, the state is widened until `step` keeps the
     dtype. Raise TraceError if this never happens.
     """
-    state = first
+    state = initial
     for _ in range(4):
         traced = trace(op, step, (state, element))
         wider = result_type(state, traced.formula.dtype)

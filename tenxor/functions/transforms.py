@@ -13,38 +13,38 @@ from .joining import concat
 TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}  # maps `norm` of a transform to `norm` of the adjoint
 
 
-def _fitted(g: Any, size: int) -> Any:
+def _fit_size(g: Any, size: int) -> Any:
     """Return the cotangent of an axis before cropping, or padding with zeros. `size` is the size before; the axis is the last."""
-    kept = g[..., :size]
-    more = size - kept.shape[-1]
-    return kept if not more else concat([kept, zeros((*kept.shape[:-1], more), dtype=kept.dtype)], -1)
+    cropped = g[..., :size]
+    missing = size - cropped.shape[-1]
+    return cropped if not missing else concat([cropped, zeros((*cropped.shape[:-1], missing), dtype=cropped.dtype)], -1)
 
 
-def _back(other: str) -> Any:
+def _complex_vjp(adjoint_name: str) -> Any:
     """Return the VJP of a complex transform, given the name of the adjoint. Real input was converted to complex."""
 
-    def backward(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
+    def backward(g: tuple[Any, ...], result: Any, operands: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
         n = options["n"]
-        turned = hosted(other, g[0], sizes={"k": n}, n=n, norm=TURNED[options["norm"]])[0]
-        return (_fitted(turned, given[0].shape[-1]),)
+        turned = hosted(adjoint_name, g[0], sizes={"k": n}, n=n, norm=TURNED[options["norm"]])[0]
+        return (_fit_size(turned, operands[0].shape[-1]),)
 
     return backward
 
 
-def _back_of_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
+def _rfft_vjp(g: tuple[Any, ...], result: Any, operands: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
     """Compute the VJP of `rfft`: the omitted frequencies have the cotangent 0."""
     n = options["n"]
-    turned = hosted("ifft", _fitted(g[0], n), sizes={"k": n}, n=n, norm=TURNED[options["norm"]])[0]
-    return (_fitted(turned.real, given[0].shape[-1]),)
+    turned = hosted("ifft", _fit_size(g[0], n), sizes={"k": n}, n=n, norm=TURNED[options["norm"]])[0]
+    return (_fit_size(turned.real, operands[0].shape[-1]),)
 
 
-def _back_to_half(g: tuple[Any, ...], found: Any, given: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
+def _irfft_vjp(g: tuple[Any, ...], result: Any, operands: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
     """Compute the VJP of `irfft`: each omitted frequency counts again, through the conjugate."""
-    n, x = options["n"], given[0]
+    n, x = options["n"], operands[0]
     turned = hosted("rfft", g[0], sizes={"k": n // 2 + 1}, n=n, norm=TURNED[options["norm"]])[0]
     k = positions((n // 2 + 1,))
     turned = turned * Tensor._compute(OPS["where"], (k == 0) | (2 * k == n), 1.0, 2.0).astype(turned.dtype.part)
-    return (_fitted(turned if x.dtype.is_complex else turned.real, x.shape[-1]),)
+    return (_fit_size(turned if x.dtype.is_complex else turned.real, x.shape[-1]),)
 
 
-COTANGENTS = {"fft": _back("ifft"), "ifft": _back("fft"), "rfft": _back_of_half, "irfft": _back_to_half}
+COTANGENTS = {"fft": _complex_vjp("ifft"), "ifft": _complex_vjp("fft"), "rfft": _rfft_vjp, "irfft": _irfft_vjp}

@@ -50,8 +50,8 @@ def mapped(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any:
 
 def filled(tree: Any, leaves: list[Any]) -> Any:
     """Return `tree` with the leaves replaced by `leaves`, in order."""
-    rest = iter(leaves)
-    return mapped(lambda _: next(rest), tree)
+    remaining = iter(leaves)
+    return mapped(lambda _: next(remaining), tree)
 
 
 def outline(tree: Any, level: int = 0) -> Any:

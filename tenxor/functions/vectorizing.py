@@ -24,7 +24,7 @@ __all__ = ["vmap"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-BEHIND = 16  # batch elements; with fewer the batch axis does not stay last, as they would not fill vector registers
+MIN_BATCH_LAST_SIZE = 16  # batch elements; with fewer the batch axis does not stay last, as they would not fill vector registers
 
 
 def vmap(
@@ -58,20 +58,20 @@ def vmap(
     check("vmap", "out_axes", out_axes, "int | Sequence")
     one_of("vmap", "randomness", randomness, "error", "different", "same")
 
-    def every(*args: Any) -> Any:
+    def vectorized(*args: Any) -> Any:
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
         if len(axes) != len(args):
             raise ArgumentError(f"vmap: in_axes {described(in_axes)} is for {len(axes)} arguments; the function was given {len(args)}")
         batch = _Batch()
-        given = [x if axis is None else mapped(partial(batch.member, axis=axis), x) for x, axis in zip(args, axes, strict=True)]
+        arguments = [x if axis is None else mapped(partial(batch.make_member, axis=axis), x) for x, axis in zip(args, axes, strict=True)]
         if batch.size is None:
             raise ArgumentError("vmap: no argument has an axis to go along; call the function itself, or give in_axes")
         draws = Batched(batch.size, randomness)
         with naming("vmap"), within(draws):
-            value = cast(Callable[..., Any], function)(*given)
+            value = cast(Callable[..., Any], function)(*arguments)
         return batch.results(value, out_axes, draws.batches())
 
-    return cast(Callable[P, T], every)  # positional arguments only
+    return cast(Callable[P, T], vectorized)  # positional arguments only
 
 
 class _Batch:
@@ -79,57 +79,60 @@ class _Batch:
 
     def __init__(self) -> None:
         self.size: int | None = None
-        self.given: dict[Node, tuple[Tensor, int]] = {}  # maps a placeholder to the batched tensor and its batch axis
+        self.placeholders: dict[Node, tuple[Tensor, int]] = {}  # maps a placeholder to the batched tensor and its batch axis
 
-    def member(self, x: Any, axis: Any) -> Tensor:
+    def make_member(self, x: Any, axis: Any) -> Tensor:
         """Return a placeholder tensor for a batch element of `x` along `axis`. Raise ShapeError if the size differs from earlier batches.
         """
         t = asarray(x)
-        place = axis_of("vmap", axis, t.ndim)
-        size = t.shape[place]
+        batch_axis = axis_of("vmap", axis, t.ndim)
+        size = t.shape[batch_axis]
         if self.size is not None and size != self.size:
             raise ShapeError(
                 f"vmap: one batch has {self.size} members, and one of shape {t.shape} has {size} along axis {axis}; they must be equal"
             )
         self.size = size
-        stand_in = Node.of(PLACEHOLDER, (*t.shape[:place], *t.shape[place + 1 :]), t.dtype)
-        self.given[stand_in] = t, place
-        return Tensor(Storage(stand_in), Layout.contiguous(stand_in.shape), t.dtype)
+        placeholder = Node.of(PLACEHOLDER, (*t.shape[:batch_axis], *t.shape[batch_axis + 1 :]), t.dtype)
+        self.placeholders[placeholder] = t, batch_axis
+        return Tensor(Storage(placeholder), Layout.contiguous(placeholder.shape), t.dtype)
 
     @property
-    def behind(self) -> bool:
+    def is_last(self) -> bool:
         """True if the batch axis is last in every argument, and large enough for vector lanes."""
         assert self.size is not None
-        return self.size >= BEHIND and all([0 < place == t.ndim - 1 for t, place in self.given.values()])
+        return self.size >= MIN_BATCH_LAST_SIZE and all([0 < batch_axis == t.ndim - 1 for t, batch_axis in self.placeholders.values()])
 
-    def results(self, value: Any, out_axes: int | Sequence[int], more: dict[Node, Node]) -> Any:
-        """Return the results of the function for the whole batch, given the traced results `value`. `more` maps further placeholders, for
-        random draws, to batches.
+    def results(self, value: Any, out_axes: int | Sequence[int], draw_batches: dict[Node, Node]) -> Any:
+        """Return the results of the function for the whole batch, given the traced results `value`. `draw_batches` maps further
+        placeholders, for random draws, to batches.
         """
         assert self.size is not None
-        found: list[Any] = leaves_of(value)
-        for k, t in enumerate(found):
+        tensors: list[Any] = leaves_of(value)
+        for k, t in enumerate(tensors):
             if isinstance(t, (bool, int, float, complex)):
-                found[k] = asarray(t)
+                tensors[k] = asarray(t)
             elif not isinstance(t, Tensor):
                 raise TraceError(
                     f"vmap: the function gave {described(t)};"
                     " it must return tensors, or nested lists, tuples and dicts of them"
                 )
-        axes = [out_axes] * len(found) if isinstance(out_axes, int) else list(out_axes)
-        if len(axes) != len(found):
-            raise ArgumentError(f"vmap: out_axes {described(out_axes)} is for {len(axes)} results; the function gave {len(found)}")
-        behind, each = self.behind, []
-        nodes = {stand_in: _whole(t.moveaxis(place, -1 if behind else 0)) for stand_in, (t, place) in self.given.items()} | more
-        for t, batch, axis in zip(found, batched([t.node for t in found], nodes, self.size, behind), axes, strict=True):
-            seen = seen_in_batch(Seen(t.node, t.layout), batch, self.size)
-            own = Tensor._of(own_copy(seen.node) if is_pinned(seen.node) else seen.node)._view(seen.layout)
-            each.append(own.moveaxis(0, axis_of("vmap", axis, own.ndim)))
-        return filled(value, each)
+        axes = [out_axes] * len(tensors) if isinstance(out_axes, int) else list(out_axes)
+        if len(axes) != len(tensors):
+            raise ArgumentError(f"vmap: out_axes {described(out_axes)} is for {len(axes)} results; the function gave {len(tensors)}")
+        batch_last, results = self.is_last, []
+        nodes = {
+            placeholder: _flat_node(t.moveaxis(batch_axis, -1 if batch_last else 0))
+            for placeholder, (t, batch_axis) in self.placeholders.items()
+        } | draw_batches
+        for t, batch, axis in zip(tensors, batched([t.node for t in tensors], nodes, self.size, batch_last), axes, strict=True):
+            view = seen_in_batch(Seen(t.node, t.layout), batch, self.size)
+            result = Tensor._of(own_copy(view.node) if is_pinned(view.node) else view.node)._view(view.layout)
+            results.append(result.moveaxis(0, axis_of("vmap", axis, result.ndim)))
+        return filled(value, results)
 
 
-def _whole(t: Tensor) -> Node:
+def _flat_node(t: Tensor) -> Node:
     """Return a node with the elements of `t`, in row-major order, as content."""
-    whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
-    own = t if whole else t.copy()
-    return (own if own.layout.is_contiguous() else own.reshape(own.shape)).node
+    is_whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
+    contiguous = t if is_whole else t.copy()
+    return (contiguous if contiguous.layout.is_contiguous() else contiguous.reshape(contiguous.shape)).node

@@ -26,7 +26,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 _Line = tuple[str, int] | None  # file and line number; None if unknown
 # The line of creation of each observed tape node. An entry is removed with the tape node, by a C function.
 _lines: dict[ref[Past], _Line] = {}
-_traced: dict[ref[Node], tuple[_Line, Past | None]] = {}  # likewise for traced nodes; their batches are computed later
+_traced_lines: dict[ref[Node], tuple[_Line, Past | None]] = {}  # likewise for traced nodes; their batches are computed later
 
 
 @contextmanager
@@ -45,81 +45,81 @@ def check_nan() -> Iterator[None]:
     ...
     tenxor.errors.NotANumber: check_nan: log made the first NaN, in a result of shape (2,), at ...
     """
-    before = watchers[:]
+    previous = watchers[:]
     with shortcut.aside():
-        watchers[:] = [partial(_look, next_number())]
+        watchers[:] = [partial(_check_new_node, next_number())]
         try:
             yield
         finally:
-            watchers[:] = before
+            watchers[:] = previous
 
 
-def _look(
-    begun: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: Past | None = None, like: Node | None = None
+def _check_new_node(
+    oldest: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: Past | None = None, like: Node | None = None
 ) -> None:
-    """Compute and check a new node, with the pending operands created since number `begun`. Raise NotANumber for the first node with a NaN
+    """Compute and check a new node, with the pending operands created since number `oldest`. Raise NotANumber for the first node with a NaN
     but without NaN in the operands.
 
     A result not computed from nodes is described by `name` and `sources`. A node of a derivative belongs to the tape node `of`. A batch
     belongs to the line of `like`, the traced node of a batch element.
     """
-    line = _line()
+    line = _find_user_line()
     if like is not None:
-        if ref(like) not in _traced:
+        if ref(like) not in _traced_lines:
             return  # part of an operation that is checked as a whole
-        line, of = _traced[ref(like)]
-    if node.traced and ref(node) not in _traced:
-        _traced[ref(node, _traced.pop)] = line, of
-    _note(node, begun, line)
+        line, of = _traced_lines[ref(like)]
+    if node.traced and ref(node) not in _traced_lines:
+        _traced_lines[ref(node, _traced_lines.pop)] = line, of
+    _note_line(node, oldest, line)
     if name is not None:
-        return _check(node, name, sources, line, of)
-    steps = _steps(node, begun)
+        return _check_node(node, name, sources, line, of)
+    steps = _collect_pending(node, oldest)
     reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before evaluation drops the sources
     # The operand of a reduction is computed together with it, as products may be many times as large as their operands.
-    within = {s for step in steps if isinstance(step.op, Reduction) for s in reads[step] if s in reads}
+    inlined = {s for step in steps if isinstance(step.op, Reduction) for s in reads[step] if s in reads}
     for step in steps:
-        if step in within or step.op in (DATA, EMPTY):
+        if step in inlined or step.op in (DATA, EMPTY):
             continue
-        inner = [s for s in reads[step] if s in within] if isinstance(step.op, Reduction) else []
-        told = " of ".join([step.op.name, *[s.op.name for s in inner]])
-        _check(step, told, [s for k in (step, *inner) for s in reads[k] if s not in inner], line, of)
+        inner = [s for s in reads[step] if s in inlined] if isinstance(step.op, Reduction) else []
+        description = " of ".join([step.op.name, *[s.op.name for s in inner]])
+        _check_node(step, description, [s for k in (step, *inner) for s in reads[k] if s not in inner], line, of)
 
 
-def _note(node: Node, begun: int, line: _Line) -> None:
-    """Record the line for the tape nodes that lead to `node`, were created since number `begun`, and have no line yet. Their derivatives
+def _note_line(node: Node, oldest: int, line: _Line) -> None:
+    """Record the line for the tape nodes that lead to `node`, were created since number `oldest`, and have no line yet. Their derivatives
     may be computed later, from another line.
     """
     stack = [past_of(node)]
     while stack:
         past = stack.pop()
-        if past is not None and past.number > begun and ref(past) not in _lines:
+        if past is not None and past.number > oldest and ref(past) not in _lines:
             _lines[ref(past, _lines.pop)] = line
             stack += map(past_of, past.sources)
 
 
-def _check(node: Node, name: str, sources: Sequence[Node], line: _Line, of: Past | None) -> None:
+def _check_node(node: Node, name: str, sources: Sequence[Node], line: _Line, of: Past | None) -> None:
     """Raise NotANumber if a node has a NaN and none of `sources` has."""
     if _has_nan(node) and not any(map(_has_nan, sources)):
-        belongs = ""
+        origin = ""
         if of is not None:
-            known = ref(of) in _lines
-            where = f"at {_told(_lines[ref(of)])}" if known else "before check_nan was open, so its line is not known"
-            belongs = f", in the derivative of {of.recipe.op.name}, which was computed {where}"
-        raise NotANumber(f"check_nan: {name} made the first NaN, in a result of shape {node.shape}, at {_told(line)}{belongs}")
+            is_known = ref(of) in _lines
+            location = f"at {_describe_line(_lines[ref(of)])}" if is_known else "before check_nan was open, so its line is not known"
+            origin = f", in the derivative of {of.recipe.op.name}, which was computed {location}"
+        raise NotANumber(f"check_nan: {name} made the first NaN, in a result of shape {node.shape}, at {_describe_line(line)}{origin}")
 
 
-def _steps(node: Node, begun: int) -> list[Node]:
-    """Return `node` and the pending operands created since number `begun`, operands first."""
-    found: dict[Node, None] = {}
+def _collect_pending(node: Node, oldest: int) -> list[Node]:
+    """Return `node` and the pending operands created since number `oldest`, operands first."""
+    order: dict[Node, None] = {}
     stack = [(node, False)]
     while stack:
         step, ready = stack.pop()
         if ready:
-            found[step] = None
-        elif step not in found:
+            order[step] = None
+        elif step not in order:
             stack.append((step, True))
-            stack += [(s, False) for s in step.sources if type(s) is Node and s.buffer is None and s.first > begun and not s.traced]
-    return list(found)
+            stack += [(s, False) for s in step.sources if type(s) is Node and s.buffer is None and s.first > oldest and not s.traced]
+    return list(order)
 
 
 def _has_nan(node: Node) -> bool:
@@ -131,7 +131,7 @@ def _has_nan(node: Node) -> bool:
     return bool(np.isnan(decoded(node.buffer.typed(node.dtype)[: node.size], node.dtype)).any())
 
 
-def _line() -> _Line:
+def _find_user_line() -> _Line:
     """Return the current line of the user's program."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -139,7 +139,7 @@ def _line() -> _Line:
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
-def _told(line: _Line) -> str:
+def _describe_line(line: _Line) -> str:
     if line is None:
         return "an unknown line"
     import linecache

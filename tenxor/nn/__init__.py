@@ -28,9 +28,9 @@ if not TYPE_CHECKING:  # type checkers know the names statically
         from ..errors import UnknownAttribute
         from ..functions.elementwise import FUNCTIONS
 
-        own = {plain.replace("_", ""): f"tx.nn.functional.{plain}" for plain in functional.__all__}
-        others = {plain.replace("_", ""): f"tx.{plain}" for plain in (*FUNCTIONS, "softmax", "log_softmax")}
-        found = (own | others).get(name.lower()) if name[:1].isupper() else None
-        if found is None:
+        functional_names = {function_name.replace("_", ""): f"tx.nn.functional.{function_name}" for function_name in functional.__all__}
+        other_names = {function_name.replace("_", ""): f"tx.{function_name}" for function_name in (*FUNCTIONS, "softmax", "log_softmax")}
+        full_name = (functional_names | other_names).get(name.lower()) if name[:1].isupper() else None
+        if full_name is None:
             return _missing(name)
-        raise UnknownAttribute(f"nn: there is no class {name}; {found} is a function, and Sequential takes functions as they are")
+        raise UnknownAttribute(f"nn: there is no class {name}; {full_name} is a function, and Sequential takes functions as they are")

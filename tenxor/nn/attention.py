@@ -87,8 +87,8 @@ class MultiHeadAttention(Module):
                 raise ArgumentError("MultiHeadAttention: with a cache that has steps in it, give one step at a time, or an attn_mask")
             is_causal = is_causal and q.shape[2] > 1
             k, v = cache.append(k, v)
-        found = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
-        return self.to_result(found.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
+        attended = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
+        return self.to_result(attended.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
 
     def _heads(self, x: Tensor) -> Tensor:
         """Reshape (N, L, width) to (N, heads, L, width / heads)."""

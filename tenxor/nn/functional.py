@@ -185,10 +185,10 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     Raises ArgumentError for a negative `lambd`.
     """
-    least = number_of(lambd, "softshrink")
-    if isinstance(least, complex) or not least >= 0:
+    bound = number_of(lambd, "softshrink")
+    if isinstance(bound, complex) or not bound >= 0:
         raise ArgumentError(f"softshrink: lambd is {described(lambd)}; it must be a number of 0 or more")
-    return input - input.clip(-least, least)
+    return input - input.clip(-bound, bound)
 
 
 @called_again
@@ -298,8 +298,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not input.ndim or not weight.ndim or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(f"linear: input has shape {input.shape} and weight {weight.shape}; their last axes, the inputs, must be equal")
     check_dtypes("linear", input, {"weight": weight, "bias": bias}, name="input")
-    found = input @ weight.mT
-    return found if bias is None else found + bias
+    result = input @ weight.mT
+    return result if bias is None else result + bias
 
 
 @called_again
@@ -340,7 +340,7 @@ def layer_norm(
     """
     shape = ints("layer_norm", (normalized_shape,))
     _check_normalized("layer_norm", input, shape, weight, bias)
-    return _scaled(_normalized(input, tuple(range(-len(shape), 0)), eps), weight, bias, input)
+    return _scale_and_shift(_normalize(input, tuple(range(-len(shape), 0)), eps), weight, bias, input)
 
 
 @called_again
@@ -354,10 +354,10 @@ def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None
     """
     shape = ints("rms_norm", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)
-    own = input.astype(input.dtype.compute, copy=False)
-    least = float(finfo(own.dtype).eps) if eps is None else eps
-    size = (own * own).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
-    return _scaled(own * (size + least).rsqrt(), weight, None, input)
+    wide = input.astype(input.dtype.compute, copy=False)
+    epsilon = float(finfo(wide.dtype).eps) if eps is None else eps
+    size = (wide * wide).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
+    return _scale_and_shift(wide * (size + epsilon).rsqrt(), weight, None, input)
 
 
 @called_again
@@ -374,9 +374,11 @@ def group_norm(
         raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {input.shape}, its axis 1")
     check_dtypes("group_norm", input, {"weight": weight, "bias": bias}, name="input", narrow=True)
     groups = input.reshape((input.shape[0], num_groups, -1))
-    found = _normalized(groups, (-1,), eps).reshape(input.shape)
-    beside = (-1, *(1,) * (input.ndim - 2))
-    return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside), input)
+    normalized = _normalize(groups, (-1,), eps).reshape(input.shape)
+    channel_shape = (-1, *(1,) * (input.ndim - 2))
+    return _scale_and_shift(
+        normalized, None if weight is None else weight.reshape(channel_shape), None if bias is None else bias.reshape(channel_shape), input
+    )
 
 
 def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None = None) -> None:
@@ -386,10 +388,10 @@ def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Te
     check_dtypes(op, input, {"weight": weight, "bias": bias}, name="input", narrow=True)
 
 
-def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+def _normalize(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
     """Return `x` normalised to mean 0 and variance 1 over `axes`. `eps` is added to the variance."""
-    apart, _, variance = centred(x, axes)
-    return apart * (variance + eps).rsqrt()
+    deviations, _, variance = centred(x, axes)
+    return deviations * (variance + eps).rsqrt()
 
 
 def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
@@ -399,19 +401,23 @@ def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """
     x = x.astype(x.dtype.compute, copy=False)
     mean = x.mean(axis=axes, keepdims=True)
-    apart = x - mean
-    rest, squares = apart.mean(axis=axes, keepdims=True), (apart * apart).mean(axis=axes, keepdims=True)
-    without = OPS["less_rounding"]
-    return apart._with(without, rest), mean, squares._with(without, Tensor._compute(OPS["minimum"], rest * rest, squares))
+    deviations = x - mean
+    rounding_error, squares = deviations.mean(axis=axes, keepdims=True), (deviations * deviations).mean(axis=axes, keepdims=True)
+    less_rounding = OPS["less_rounding"]
+    return (
+        deviations._with(less_rounding, rounding_error),
+        mean,
+        squares._with(less_rounding, Tensor._compute(OPS["minimum"], rounding_error * rounding_error, squares)),
+    )
 
 
-def _scaled(found: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor) -> Tensor:
-    """Return `found` times weight plus bias, in the common dtype of `x` and the parameters."""
+def _scale_and_shift(result: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor) -> Tensor:
+    """Return `result` times weight plus bias, in the common dtype of `x` and the parameters."""
     dtypes = [t.dtype for t in (x, weight, bias) if t is not None]
     if weight is not None:
-        found = found * weight
-    found = found if bias is None else found + bias
-    return found if x.dtype.compute is x.dtype else found.astype(result_type(*dtypes), copy=False)
+        result = result * weight
+    result = result if bias is None else result + bias
+    return result if x.dtype.compute is x.dtype else result.astype(result_type(*dtypes), copy=False)
 
 
 @explained
@@ -457,11 +463,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
     widths = ints("pad", (pad,))
     if len(widths) % 2 or len(widths) > 2 * input.ndim:
         raise ArgumentError(f"pad: pad has {len(widths)} numbers for {input.ndim} axes; it must have two for each, from the last axis on")
-    how = _PAD_MODES[one_of("pad", "mode", mode, *_PAD_MODES)]
-    if how != "constant" and value is not None:
+    pad_mode = _PAD_MODES[one_of("pad", "mode", mode, *_PAD_MODES)]
+    if pad_mode != "constant" and value is not None:
         raise ArgumentError(f"pad: value is {value} and mode {mode!r}; only mode 'constant' takes a value")
     pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[-2::-2], widths[-1::-2], strict=True))
     cut = tuple([slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(input.shape, pairs, strict=True)])
     grown = [(max(low, 0), max(high, 0)) for low, high in pairs]
-    kept = input[cut] if any([p < 0 for p in widths]) else input
-    return _pad(kept, grown, how) if value is None else _pad(kept, grown, how, constant_values=value)
+    cropped = input[cut] if any([p < 0 for p in widths]) else input
+    return _pad(cropped, grown, pad_mode) if value is None else _pad(cropped, grown, pad_mode, constant_values=value)

@@ -45,8 +45,8 @@ def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
 def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
     """Return exp(values) divided by its sum in each segment, without overflow. Arguments and shapes are those of `segment_sum`."""
     with untracked():  # subtracting the maximum does not affect the result
-        at = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
-        highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, at, values, "amax")
+        indices = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
+        highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, indices, values, "amax")
     powers = _op["exp"](values - highest[segments])
     return powers / segment_sum(powers, segments, count)[segments]
 
@@ -56,7 +56,7 @@ def _check_nodes(op: str, x: Tensor) -> None:
         raise ShapeError(f"{op}: x has shape {x.shape}; it must be (N, features); for several graphs, tx.vmap(lambda x: layer(x, edges))")
 
 
-def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
+def _split_edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
     """Return the source nodes and the target nodes of a list of edges. Raise an error unless it is an integer tensor (2, E)."""
     if edges is None:
         raise ArgumentError(f"{op}: no edges are given; give edges of shape (2, E), sources and targets, or adjacency=matrix")
@@ -97,16 +97,16 @@ class GCN(Module):
         _check_nodes("GCN", x)
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
-            heard = asarray(adjacency).astype(h.dtype)
-            _check_adjacency("GCN", heard, count)
-            scale = (heard.sum(axis=1) + 1.0).rsqrt().expand_dims(1)
-            found = (heard @ (h * scale) + h * scale) * scale
+            weights = asarray(adjacency).astype(h.dtype)
+            _check_adjacency("GCN", weights, count)
+            scale = (weights.sum(axis=1) + 1.0).rsqrt().expand_dims(1)
+            features = (weights @ (h * scale) + h * scale) * scale
         else:
-            source, target = _edges("GCN", edges)
+            source, target = _split_edges("GCN", edges)
             degree = segment_sum(full(target.shape, 1.0, dtype=h.dtype), target, count) + 1.0
             scale = degree.rsqrt().expand_dims(1)
-            found = (segment_sum((h * scale)[source], target, count) + h * scale) * scale
-        return found if self.bias is None else found + self.bias
+            features = (segment_sum((h * scale)[source], target, count) + h * scale) * scale
+        return features if self.bias is None else features + self.bias
 
 
 class GATv2(Module):
@@ -134,8 +134,8 @@ class GATv2(Module):
         self.num_heads, self.joined, self.negative_slope = num_heads, joined, negative_slope
         self.from_source = Linear(in_features, num_heads * out_features, dtype=dtype, generator=generator)
         self.from_target = Linear(in_features, num_heads * out_features, dtype=dtype, generator=generator)
-        for part in (self.from_source, self.from_target):
-            init.xavier_uniform_(part.weight, generator=generator)
+        for layer in (self.from_source, self.from_target):
+            init.xavier_uniform_(layer.weight, generator=generator)
         self.attention = Parameter(init.xavier_uniform_(empty((num_heads, out_features), dtype=dtype), generator=generator))
         self.bias = Parameter(zeros(num_heads * out_features if joined else out_features, dtype=dtype))
 
@@ -146,34 +146,34 @@ class GATv2(Module):
         heads = (self.num_heads, -1)
         source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)
         if adjacency is not None:
-            found = self._of_matrix(source, target, asarray(adjacency))
+            features = self._attend_matrix(source, target, asarray(adjacency))
         else:
-            found = self._of_edges(source, target, *_edges("GATv2", edges))
-        result: Tensor = (found.reshape((x.shape[0], -1)) if self.joined else found.mean(axis=1)) + self.bias
+            features = self._attend_edges(source, target, *_split_edges("GATv2", edges))
+        result: Tensor = (features.reshape((x.shape[0], -1)) if self.joined else features.mean(axis=1)) + self.bias
         return result
 
     def _scores(self, source: Any, target: Any) -> Any:
         return (functional.leaky_relu(source + target, self.negative_slope) * self.attention).sum(axis=-1)
 
-    def _of_edges(self, source: Any, target: Any, start: Any, end: Any) -> Any:
+    def _attend_edges(self, source: Any, target: Any, start: Any, end: Any) -> Any:
         count = source.shape[0]
-        own = self._scores(source, target)  # scores of the edge from each node to itself
+        self_scores = self._scores(source, target)  # scores of the edge from each node to itself
         along = self._scores(source[start], target[end])  # (E, heads)
         with untracked():
-            at = end.expand_dims(1).expand(along.shape)
-            highest = scatter_reduce(own, 0, at, along, "amax")
-        own, along = _op["exp"](own - highest), _op["exp"](along - highest[end])
-        total = segment_sum(along, end, count) + own
-        heard = segment_sum(along.expand_dims(-1) * source[start], end, count) + own.expand_dims(-1) * source
-        return heard / total.expand_dims(-1)
+            indices = end.expand_dims(1).expand(along.shape)
+            highest = scatter_reduce(self_scores, 0, indices, along, "amax")
+        self_scores, along = _op["exp"](self_scores - highest), _op["exp"](along - highest[end])
+        total = segment_sum(along, end, count) + self_scores
+        messages = segment_sum(along.expand_dims(-1) * source[start], end, count) + self_scores.expand_dims(-1) * source
+        return messages / total.expand_dims(-1)
 
-    def _of_matrix(self, source: Any, target: Any, adjacency: Any) -> Any:
+    def _attend_matrix(self, source: Any, target: Any, adjacency: Any) -> Any:
         count = source.shape[0]
         _check_adjacency("GATv2", adjacency, count)
-        heard = (adjacency != 0).expand_dims(-1)
-        itself = eye(count, dtype=boolean).expand_dims(-1)
+        has_edge = (adjacency != 0).expand_dims(-1)
+        is_self_edge = eye(count, dtype=boolean).expand_dims(-1)
         scores = self._scores(source.expand_dims(0), target.expand_dims(1))  # (N to, N from, heads)
-        weights = softmax(_op["where"](heard | itself, scores, -inf), axis=1)
+        weights = softmax(_op["where"](has_edge | is_self_edge, scores, -inf), axis=1)
         return (weights.expand_dims(-1) * source.expand_dims(0)).sum(axis=1)
 
     def extra_repr(self) -> str:

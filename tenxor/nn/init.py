@@ -36,11 +36,11 @@ if not TYPE_CHECKING:
     __getattr__ = public_getattr(globals())
 
 
-def _draws(generator: Source) -> Any:
+def _source_of_draws(generator: Source) -> Any:
     return random if generator is None else generator
 
 
-def _written(t: Tensor, values: Operand) -> Tensor:
+def _write(t: Tensor, values: Operand) -> Tensor:
     with no_grad():
         t[...] = values
     return t
@@ -63,31 +63,31 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source =
     >>> bool((abs(weight) <= 1.0).all())
     True
     """
-    return _written(tensor, _draws(generator).uniform(a, b, tensor.shape, dtype=tensor.dtype.compute))
+    return _write(tensor, _source_of_draws(generator).uniform(a, b, tensor.shape, dtype=tensor.dtype.compute))
 
 
 @explained
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
     """Fill `tensor` with normal random numbers."""
-    return _written(tensor, _draws(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute))
+    return _write(tensor, _source_of_draws(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute))
 
 
 @explained
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill `tensor` with one number."""
-    return _written(tensor, val)
+    return _write(tensor, val)
 
 
 @explained
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill `tensor` with 0."""
-    return _written(tensor, 0.0)
+    return _write(tensor, 0.0)
 
 
 @explained
 def ones_(tensor: Tensor) -> Tensor:
     """Fill `tensor` with 1."""
-    return _written(tensor, 1.0)
+    return _write(tensor, 1.0)
 
 
 @explained
@@ -147,8 +147,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> 
     if tensor.ndim < 2:
         raise ShapeError(f"orthogonal_: a tensor of shape {tensor.shape} has no rows; it needs at least 2 axes")
     rows, columns = tensor.shape[0], prod(tensor.shape[1:])
-    drawn = _draws(generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns))).to_numpy()
+    drawn = _source_of_draws(generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns))).to_numpy()
     q, r = np.linalg.qr(drawn)
     q = q * np.sign(np.diag(r))
     values = np.ascontiguousarray((q if rows >= columns else q.T).reshape(tensor.shape) * gain)
-    return _written(tensor, tensor._from_numpy(values).astype(tensor.dtype))
+    return _write(tensor, tensor._from_numpy(values).astype(tensor.dtype))

@@ -39,11 +39,11 @@ __all__ = [
 ]
 
 
-def _weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, bias: int | None) -> tuple[Tensor, Tensor | None]:
+def _make_weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, bias: int | None) -> tuple[Tensor, Tensor | None]:
     """Return a weight, and a bias of `bias` elements or None, both uniform within 1 / sqrt(fan_in)."""
-    own = empty(shape, dtype=dtype)
+    values = empty(shape, dtype=dtype)
     bound = 1.0 / sqrt(max(prod(shape[1:]), 1))
-    weight = Parameter(init.uniform_(own, -bound, bound, generator))
+    weight = Parameter(init.uniform_(values, -bound, bound, generator))
     return weight, None if bias is None else Parameter(init.uniform_(empty(bias, dtype=dtype), -bound, bound, generator))
 
 
@@ -59,7 +59,7 @@ class Linear(Layer):
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
-        self.weight, self.bias = _weights((out_features, in_features), dtype, generator, out_features if bias else None)
+        self.weight, self.bias = _make_weights((out_features, in_features), dtype, generator, out_features if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.linear(x, self.weight, self.bias)
@@ -94,15 +94,15 @@ class _Convolution(Layer):
                 f"{type(self).__name__}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor"
             )
         shape = (out_channels, in_channels // groups, *kernel)
-        self.weight, self.bias = _weights(shape, dtype, generator, out_channels if bias else None)
+        self.weight, self.bias = _make_weights(shape, dtype, generator, out_channels if bias else None)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
     @explained
     def forward(self, x: Tensor) -> Tensor:
         check_dtypes(type(self).__name__, x, {"weight": self.weight, "bias": self.bias})
-        how = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
-        found: Tensor = type(self).function(x, self.weight, self.bias, **how)
-        return found
+        options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+        result: Tensor = type(self).function(x, self.weight, self.bias, **options)
+        return result
 
     def extra_repr(self) -> str:
         out, into, *kernel = self.weight.shape
@@ -279,21 +279,23 @@ class _BatchNorm(Layer):
             raise ShapeError(f"{name}: x has shape {x.shape}; it must have {count} channels on axis 1")
         check_dtypes(name, x, {"weight": self.weight, "bias": self.bias, "running_mean": self.running_mean}, narrow=True)
         axes = (0, *range(2, x.ndim))
-        beside = (-1, *(1,) * (x.ndim - 2))
+        channel_shape = (-1, *(1,) * (x.ndim - 2))
         if not self.training and self.running_mean is not None and self.running_var is not None:
-            apart = x - self.running_mean.reshape(beside)
+            deviations = x - self.running_mean.reshape(channel_shape)
             scale = (self.running_var + self.eps).rsqrt()
-            return self._shifted(apart * (scale if self.weight is None else scale * self.weight).reshape(beside), beside)
-        apart, mean, variance = functional.centred(x, axes)
+            return self._add_bias(
+                deviations * (scale if self.weight is None else scale * self.weight).reshape(channel_shape), channel_shape
+            )
+        deviations, mean, variance = functional.centred(x, axes)
         if self.training:
             self._track(mean, variance, x)
-        found = apart * (variance + self.eps).rsqrt()
-        found = self._shifted(found if self.weight is None else found * self.weight.reshape(beside), beside)
+        result = deviations * (variance + self.eps).rsqrt()
+        result = self._add_bias(result if self.weight is None else result * self.weight.reshape(channel_shape), channel_shape)
         dtype = x.dtype if self.weight is None else result_type(x.dtype, self.weight.dtype)
-        return found if apart.dtype is x.dtype else found.astype(dtype, copy=False)
+        return result if deviations.dtype is x.dtype else result.astype(dtype, copy=False)
 
-    def _shifted(self, x: Tensor, beside: tuple[int, ...]) -> Tensor:
-        return x if self.bias is None else x + self.bias.reshape(beside)
+    def _add_bias(self, x: Tensor, channel_shape: tuple[int, ...]) -> Tensor:
+        return x if self.bias is None else x + self.bias.reshape(channel_shape)
 
     def _track(self, mean: Tensor, variance: Tensor, x: Tensor) -> None:
         """Update the running mean and variance with those of a batch. Raise ShapeError for a batch with a single number per channel."""
@@ -303,9 +305,9 @@ class _BatchNorm(Layer):
         if self.running_mean is None or self.running_var is None:
             return
         with no_grad():
-            rest = 1.0 - self.momentum
-            self.running_mean[...] = self.running_mean * rest + mean.reshape(-1) * self.momentum
-            self.running_var[...] = self.running_var * rest + variance.reshape(-1) * (self.momentum * count / (count - 1))
+            decay = 1.0 - self.momentum
+            self.running_mean[...] = self.running_mean * decay + mean.reshape(-1) * self.momentum
+            self.running_var[...] = self.running_var * decay + variance.reshape(-1) * (self.momentum * count / (count - 1))
 
     def extra_repr(self) -> str:
         return str(self.num_features)

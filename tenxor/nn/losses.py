@@ -39,25 +39,25 @@ __all__ = [
 _op = elementwise.FUNCTIONS
 
 
-def _reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
+def _reduce(op: str, loss: Tensor, reduction: str) -> Tensor:
     """Return the loss reduced by "mean" or "sum", or unchanged for "none"."""
-    how = one_of(op, "reduction", reduction, "mean", "sum", "none")
-    return loss if how == "none" else loss.mean() if how == "mean" else loss.sum()
+    mode = one_of(op, "reduction", reduction, "mean", "sum", "none")
+    return loss if mode == "none" else loss.mean() if mode == "mean" else loss.sum()
 
 
-def _weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | None, mean_of_weights: bool = True) -> Tensor:
+def _reduce_weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | None, mean_of_weights: bool = True) -> Tensor:
     """Return the loss times its weights, reduced. A mean is divided by the sum of the weights if `mean_of_weights`, else by their count."""
     if weight is None:
-        return _reduced(op, loss, reduction)
+        return _reduce(op, loss, reduction)
     if weight.shape != loss.shape:
         raise ShapeError(f"{op}: weight has shape {weight.shape} and input {loss.shape}; they must be equal: use weight.expand")
     if mean_of_weights and one_of(op, "reduction", reduction, "mean", "sum", "none") == "mean":
-        found: Tensor = (loss * weight).sum() / weight.sum()
-        return found
-    return _reduced(op, loss * weight, reduction)
+        mean: Tensor = (loss * weight).sum() / weight.sum()
+        return mean
+    return _reduce(op, loss * weight, reduction)
 
 
-def _both(op: str, input: Tensor, target: Operand) -> Tensor:
+def _check_target(op: str, input: Tensor, target: Operand) -> Tensor:
     """Return the target as a tensor. Raise ShapeError unless it has the input's shape: a broadcast would be a mistake."""
     target = asarray(target)
     if input.shape != target.shape:
@@ -77,10 +77,10 @@ def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Te
     >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
     2.0
     """
-    target = _both("mse_loss", input, target)
-    apart = input - target
-    squares = (apart * apart.conj()).real if apart.dtype.is_complex else _op["square"](apart)
-    return _weighted("mse_loss", squares, reduction, weight)
+    target = _check_target("mse_loss", input, target)
+    differences = input - target
+    squares = (differences * differences.conj()).real if differences.dtype.is_complex else _op["square"](differences)
+    return _reduce_weighted("mse_loss", squares, reduction, weight)
 
 
 @called_again
@@ -91,8 +91,8 @@ def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Ten
     `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is the weighted mean.
     Raises ShapeError unless the shapes are equal.
     """
-    target = _both("l1_loss", input, target)
-    return _weighted("l1_loss", abs(input - target), reduction, weight)
+    target = _check_target("l1_loss", input, target)
+    return _reduce_weighted("l1_loss", abs(input - target), reduction, weight)
 
 
 @called_again
@@ -105,9 +105,9 @@ def huber_loss(
     `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is over the number of
     elements, as in PyTorch. Raises ShapeError unless the shapes are equal.
     """
-    apart = abs(input - _both("huber_loss", input, target))
-    loss = _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta)
-    return _weighted("huber_loss", loss, reduction, weight, mean_of_weights=False)
+    distances = abs(input - _check_target("huber_loss", input, target))
+    loss = _op["where"](distances < delta, distances * distances * 0.5, (distances - delta * 0.5) * delta)
+    return _reduce_weighted("huber_loss", loss, reduction, weight, mean_of_weights=False)
 
 
 @called_again
@@ -118,18 +118,18 @@ def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta
     """
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta is {beta}; it must be 0 or more")
-    apart = abs(input - _both("smooth_l1_loss", input, target))
+    distances = abs(input - _check_target("smooth_l1_loss", input, target))
     if beta > 0:
-        apart = _op["where"](apart < beta, apart * apart * (0.5 / beta), apart - beta * 0.5)
-    return _reduced("smooth_l1_loss", apart, reduction)
+        distances = _op["where"](distances < beta, distances * distances * (0.5 / beta), distances - beta * 0.5)
+    return _reduce("smooth_l1_loss", distances, reduction)
 
 
-def _held(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
+def _clip_logarithm(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
     """Return a logarithm clipped below at -100, with derivative 0 there. At the pole the logarithm's argument is replaced, as the
     derivative would be infinite.
     """
-    there = x == pole
-    return _op["where"](there, -100.0, logarithm(_op["where"](there, pole + 0.5, x)).clip(-100.0))
+    is_pole = x == pole
+    return _op["where"](is_pole, -100.0, logarithm(_op["where"](is_pole, pole + 0.5, x)).clip(-100.0))
 
 
 @called_again
@@ -141,10 +141,10 @@ def binary_cross_entropy(
 
     Logarithms are clipped below at -100, as in PyTorch, with gradient 0 there. Raises ShapeError unless input and target have one shape.
     """
-    target = _both("binary_cross_entropy", input, target)
-    yes, no = _held(_op["log"], input, 0.0), _held(_op["log1p"], -input, -1.0)
-    loss = -(yes * target + no * (1.0 - target))
-    return _reduced("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
+    target = _check_target("binary_cross_entropy", input, target)
+    log_yes, log_no = _clip_logarithm(_op["log"], input, 0.0), _clip_logarithm(_op["log1p"], -input, -1.0)
+    loss = -(log_yes * target + log_no * (1.0 - target))
+    return _reduce("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
 
 
 @called_again
@@ -164,18 +164,18 @@ def binary_cross_entropy_with_logits(
     [2.0794, 0.6931]
     """
     op = "binary_cross_entropy_with_logits"
-    target = _both(op, input, target)
+    target = _check_target(op, input, target)
     if pos_weight is None:
         loss = _op["softplus"](input) - input * target
     else:
         loss = (1.0 - target) * input + ((pos_weight - 1.0) * target + 1.0) * _op["softplus"](-input)
-    return _reduced(op, loss if weight is None else loss * weight, reduction)
+    return _reduce(op, loss if weight is None else loss * weight, reduction)
 
 
 from_0.update(("cross_entropy", "nll_loss"))
 _CLASS, _COUNT, _IGNORED = (Arg(k, int64) for k in range(3))
 _lowered = where(call("less", _CLASS, 0), _CLASS - _COUNT, _CLASS)
-_PLACE = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowered), (int64, int64, int64))  # one node instead of four
+_CLASS_INDEX = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowered), (int64, int64, int64))  # one node instead of four
 
 
 def _class_axis(op: str, input: Tensor) -> int:
@@ -196,7 +196,7 @@ def _check_classes(op: str, input: Tensor, target: Tensor, axis: int) -> None:
         )
 
 
-def _class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> None:
+def _check_class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> None:
     """Raise ShapeError or DTypeError unless `weight` is None, or has a number for each class in the input's dtype."""
     if weight is not None:
         if weight.shape != (input.shape[axis],):
@@ -204,7 +204,7 @@ def _class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> 
         check_dtypes(op, input, {"weight": weight}, name="input")
 
 
-def _of_classes(
+def _class_loss(
     op: str, logs: Tensor, target: Tensor, axis: int, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float = 0.0
 ) -> Tensor:
     """Return minus the log-probabilities `logs` at the target classes, times the weights of the classes, reduced.
@@ -213,25 +213,25 @@ def _of_classes(
     error when the loss is computed.
     """
     target = target.astype(int64, copy=False)
-    counts, beside = target != ignore_index, (-1, *(1,) * (logs.ndim - 1 - axis))
-    places = Tensor._compute(_PLACE, target, logs.shape[axis], ignore_index)
-    found = -logs._gather(logs._select_along(op, logs.layout, places.expand_dims(axis), axis)).squeeze(axis)
+    counts, class_shape = target != ignore_index, (-1, *(1,) * (logs.ndim - 1 - axis))
+    class_indices = Tensor._compute(_CLASS_INDEX, target, logs.shape[axis], ignore_index)
+    loss = -logs._gather(logs._select_along(op, logs.layout, class_indices.expand_dims(axis), axis)).squeeze(axis)
     if weight is None:
         if smoothing:
-            found = found * (1.0 - smoothing) - logs.mean(axis=axis) * smoothing
+            loss = loss * (1.0 - smoothing) - logs.mean(axis=axis) * smoothing
     else:
-        weights = weight._gather(weight._select(op, weight.layout, (0,), (places,), 0, (axis,)))
-        found = found * weights
+        weights = weight._gather(weight._select(op, weight.layout, (0,), (class_indices,), 0, (axis,)))
+        loss = loss * weights
         if smoothing:
-            found = found * (1.0 - smoothing) - (logs * weight.reshape(beside)).mean(axis=axis) * smoothing
-    found = _op["where"](counts, found, 0.0)
+            loss = loss * (1.0 - smoothing) - (logs * weight.reshape(class_shape)).mean(axis=axis) * smoothing
+    loss = _op["where"](counts, loss, 0.0)
     if one_of(op, "reduction", reduction, "mean", "sum", "none") != "mean":
-        return _reduced(op, found, reduction)
+        return _reduce(op, loss, reduction)
     total: Any = counts if weight is None else _op["where"](counts, weights, 0.0)
-    if found.dtype.compute is not found.dtype:  # the sum may overflow or round in float16 and bfloat16
-        average: Tensor = found.mean() / total.astype(found.dtype).mean()
+    if loss.dtype.compute is not loss.dtype:  # the sum may overflow or round in float16 and bfloat16
+        average: Tensor = loss.mean() / total.astype(loss.dtype).mean()
     else:
-        average = found.sum() / total.sum().astype(found.dtype)
+        average = loss.sum() / total.sum().astype(loss.dtype)
     return average
 
 
@@ -267,13 +267,13 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"{op}: label_smoothing is {label_smoothing}; it must be from 0 to 1")
     axis = _class_axis(op, input)
-    _class_weights(op, input, weight, axis)
+    _check_class_weights(op, input, weight, axis)
     if target.dtype.is_integer:
         _check_classes(op, input, target, axis)
-        return _of_classes(op, log_softmax(input, axis=axis), target, axis, weight, ignore_index, reduction, label_smoothing)
+        return _class_loss(op, log_softmax(input, axis=axis), target, axis, weight, ignore_index, reduction, label_smoothing)
     if not target.dtype.is_float:
         raise DTypeError(f"{op}: the target is classes, integers, or probabilities, floats; not {target.dtype}")
-    target = _both(op, input, target)
+    target = _check_target(op, input, target)
     if ignore_index >= 0:
         raise ArgumentError(f"{op}: ignore_index is {ignore_index} and target probabilities; it is for targets that are classes")
     if label_smoothing:
@@ -281,7 +281,7 @@ def cross_entropy(
     products = log_softmax(input, axis=axis) * target
     if weight is not None:
         products = products * weight.reshape((-1, *(1,) * (input.ndim - 1 - axis)))
-    return _reduced(op, -products.sum(axis=axis), reduction)
+    return _reduce(op, -products.sum(axis=axis), reduction)
 
 
 @called_again
@@ -296,9 +296,9 @@ def nll_loss(
     if not target.dtype.is_integer:
         raise DTypeError(f"{op}: the target is classes, integers, not {target.dtype}")
     axis = _class_axis(op, input)
-    _class_weights(op, input, weight, axis)
+    _check_class_weights(op, input, weight, axis)
     _check_classes(op, input, target, axis)
-    return _of_classes(op, input, target, axis, weight, ignore_index, reduction)
+    return _class_loss(op, input, target, axis, weight, ignore_index, reduction)
 
 
 @called_again
@@ -309,16 +309,16 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
     With `log_target` the target holds log-probabilities. `reduction` is "mean", "sum", "none" or "batchmean", the sum divided by the size
     of axis 0. Raises ShapeError unless the shapes are equal.
     """
-    target = _both("kl_div", input, target)
+    target = _check_target("kl_div", input, target)
     if log_target:
         loss = _op["exp"](target) * (target - input)
     else:
-        some = target > 0
-        own = _op["where"](some, target, 1.0)
-        loss = _op["where"](some, own * (_op["log"](own) - input), 0.0)
-    how = one_of("kl_div", "reduction", reduction, "mean", "sum", "none", "batchmean")
-    if how == "batchmean":
+        is_positive = target > 0
+        safe_target = _op["where"](is_positive, target, 1.0)
+        loss = _op["where"](is_positive, safe_target * (_op["log"](safe_target) - input), 0.0)
+    mode = one_of("kl_div", "reduction", reduction, "mean", "sum", "none", "batchmean")
+    if mode == "batchmean":
         if not input.ndim:
             raise ShapeError("kl_div: input is 0-d; it must have a batch axis for reduction='batchmean'")
         return loss.sum() / input.shape[0]
-    return _reduced("kl_div", loss, how)
+    return _reduce("kl_div", loss, mode)

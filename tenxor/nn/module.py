@@ -21,13 +21,13 @@ T = TypeVar("T")
 MYPY = False  # mypy treats MYPY as true: a module's call then has the signature of its `forward`
 if MYPY:
     P = ParamSpec("P")
-    Made = TypeVar("Made", covariant=True)
+    Result = TypeVar("Result", covariant=True)
 
-    class _Forwards(Protocol[P, Made]):
-        def forward(self, *args: P.args, **named: P.kwargs) -> Made: ...
+    class _Forwards(Protocol[P, Result]):
+        def forward(self, *args: P.args, **named: P.kwargs) -> Result: ...
 
     class _Forwarded:
-        def __get__(self, module: _Forwards[P, Made], kind: object = None) -> Callable[P, Made]: ...
+        def __get__(self, module: _Forwards[P, Result], kind: object = None) -> Callable[P, Result]: ...
 
 
 
@@ -90,20 +90,22 @@ class Module:
     def _members(self) -> Iterator[tuple[str, Any]]:
         """Yield the tensors and modules that this module holds directly, with their names."""
         for name, value in vars(self).items():
-            yield from _held(name, value)
+            yield from _walk_members(name, value)
 
     @checked
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """Yield this module under the name `prefix`, and all submodules by name, each once."""
-        seen: set[int] = set()
+        visited: set[int] = set()
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
             name, module = stack.pop()
-            if id(module) not in seen:
-                seen.add(id(module))
+            if id(module) not in visited:
+                visited.add(id(module))
                 yield name, module
-                parts = [(_joined(name, own), value) for own, value in module._members() if isinstance(value, Module)]
-                stack += reversed(parts)
+                submodules = [
+                    (_join_names(name, member_name), value) for member_name, value in module._members() if isinstance(value, Module)
+                ]
+                stack += reversed(submodules)
 
     def modules(self) -> Iterator[Module]:
         """Return an iterator over this module and all submodules, each once."""
@@ -114,12 +116,12 @@ class Module:
         return (value for _, value in self._members() if isinstance(value, Module))
 
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
-        seen: set[int] = set()
+        visited: set[int] = set()
         for prefix, module in self.named_modules():
             for name, value in module._members():
-                if isinstance(value, Tensor) and id(value) not in seen:
-                    seen.add(id(value))
-                    yield _joined(prefix, name), value
+                if isinstance(value, Tensor) and id(value) not in visited:
+                    visited.add(id(value))
+                    yield _join_names(prefix, name), value
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Return an iterator over the tensors that require gradients, each once, with names such as `layers.0.weight`."""
@@ -192,39 +194,41 @@ class Module:
         >>> tx.nn.Linear(2, 1).load_state_dict({"weight": tx.ones((1, 2)), "scale": tx.ones(1)}, strict=False)
         IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['scale'])
         """
-        own = dict(self._named_tensors())
-        missing, unknown = [name for name in own if name not in state_dict], [name for name in state_dict if name not in own]
+        tensors = dict(self._named_tensors())
+        missing, unknown = [name for name in tensors if name not in state_dict], [name for name in state_dict if name not in tensors]
         if strict and (missing or unknown):
             raise ArgumentError(
                 f"load_state_dict: {type(self).__name__}: missing are {missing}, unknown are {unknown}; use strict=False to leave them out"
             )
-        if own and state_dict and len(missing) == len(own):
+        if tensors and state_dict and len(missing) == len(tensors):
             warnings.warn(
-                f"load_state_dict: {type(self).__name__}: nothing was loaded, as no name of the state, {_few(unknown)}, is one of the"
-                f" module's, {_few(missing)}; rename the keys",
+                f"load_state_dict: {type(self).__name__}: nothing was loaded, as no name of the state, {_list_names(unknown)}, is one of"
+                f" the module's, {_list_names(missing)}; rename the keys",
                 stacklevel=3,
             )
-        given = {name: asarray(state_dict[name]) for name in own if name in state_dict}
-        for name, x in given.items():
-            if x.shape != own[name].shape:
-                raise ShapeError(f"load_state_dict: {name} has shape {own[name].shape} here and {x.shape} in the state; they must be equal")
-            check_real(f"load_state_dict: {name}", x.dtype, own[name].dtype)
+        values = {name: asarray(state_dict[name]) for name in tensors if name in state_dict}
+        for name, x in values.items():
+            if x.shape != tensors[name].shape:
+                raise ShapeError(
+                    f"load_state_dict: {name} has shape {tensors[name].shape} here and {x.shape} in the state; they must be equal"
+                )
+            check_real(f"load_state_dict: {name}", x.dtype, tensors[name].dtype)
         with no_grad():
-            for name, x in given.items():
-                own[name][...] = x
+            for name, x in values.items():
+                tensors[name][...] = x
         return IncompatibleKeys(missing, unknown)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}({self.extra_repr()})"]
-        for name, part in self._told_parts():
-            lines += [f"  {line}" for line in f"{name}: {part}".splitlines()]
+        for name, text in self._repr_items():
+            lines += [f"  {line}" for line in f"{name}: {text}".splitlines()]
         count = self.num_parameters
         lines[0] += f"  # {count:,} parameters" if count else ""
         return "\n".join(lines)
 
-    def _told_parts(self) -> Iterator[tuple[str, str]]:
+    def _repr_items(self) -> Iterator[tuple[str, str]]:
         """Yield names and texts of the submodules, for `repr`."""
-        return ((name, repr(part)) for name, part in self._members() if isinstance(part, Module))
+        return ((name, repr(member)) for name, member in self._members() if isinstance(member, Module))
 
     def extra_repr(self) -> str:
         """Return the text between the parentheses of `repr`."""
@@ -260,10 +264,10 @@ class Sequential(Layer):
             x = layer(x)
         return x
 
-    def _told_parts(self) -> Iterator[tuple[str, str]]:
+    def _repr_items(self) -> Iterator[tuple[str, str]]:
         for k, layer in enumerate(self.layers):
             yield f"layers.{k}", repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
-        yield from ((name, told) for name, told in super()._told_parts() if not name.startswith("layers."))
+        yield from ((name, text) for name, text in super()._repr_items() if not name.startswith("layers."))
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -272,7 +276,7 @@ class Sequential(Layer):
         return iter(self.layers)
 
     def __getitem__(self, k: int) -> Callable[..., Any]:
-        return _item("Sequential", self.layers, k)
+        return _get_item("Sequential", self.layers, k)
 
 
 class ModuleList(Module):
@@ -297,7 +301,7 @@ class ModuleList(Module):
         return iter(self.list)
 
     def __getitem__(self, k: int) -> Module:
-        return _item("ModuleList", self.list, k)
+        return _get_item("ModuleList", self.list, k)
 
 
 @checked
@@ -314,61 +318,71 @@ def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, *
     >>> tx.grad(lambda w: tx.nn.functional_call(layer, w, tx.ones(2, dtype=tx.float32)).sum())(weight)["weight"].tolist()
     [[1.0, 1.0]]
     """
-    names = {_joined(prefix, name): t for prefix, part in module.named_modules() for name, t in part._members() if isinstance(t, Tensor)}
+    names = {
+        _join_names(prefix, name): t
+        for prefix, submodule in module.named_modules()
+        for name, t in submodule._members()
+        if isinstance(t, Tensor)
+    }
     for name in tensors:
         if name not in names:
             raise ArgumentError(f"functional_call: {type(module).__name__} has no tensor {name!r}; it has {list(names)}")
-    of_own = {id(names[name]): t for name, t in tensors.items()}
-    before: list[tuple[Any, Any, Any]] = []
+    replacement_by_id = {id(names[name]): t for name, t in tensors.items()}
+    replaced: list[tuple[Any, Any, Any]] = []
     try:
-        for prefix, part in module.named_modules():
-            for name in vars(part):
-                _exchange(_joined(prefix, name), vars(part), name, tensors, of_own, before)
+        for prefix, submodule in module.named_modules():
+            for name in vars(submodule):
+                _replace_tensors(_join_names(prefix, name), vars(submodule), name, tensors, replacement_by_id, replaced)
         return module(*args, **named)
     finally:
-        for holder, key, value in reversed(before):
+        for holder, key, value in reversed(replaced):
             holder[key] = value
 
 
-def _exchange(
-    name: str, holder: Any, key: Any, by_name: Mapping[str, Tensor], of_own: Mapping[int, Tensor], before: list[tuple[Any, Any, Any]]
+def _replace_tensors(
+    name: str,
+    holder: Any,
+    key: Any,
+    by_name: Mapping[str, Tensor],
+    replacement_by_id: Mapping[int, Tensor],
+    replaced: list[tuple[Any, Any, Any]],
 ) -> None:
-    """Replace tensors held by `holder[key]`, also nested in containers, and append the replaced values to `before`, so that they can be
+    """Replace tensors held by `holder[key]`, also nested in containers, and append the replaced values to `replaced`, so that they can be
     restored.
 
-    `by_name` has the replacements by name, and `of_own` by the id of the replaced tensor, for tensors held under several names.
+    `by_name` has the replacements by name, and `replacement_by_id` by the id of the replaced tensor, for tensors held under several names.
     """
     value = holder[key]
     if isinstance(value, Tensor):
-        found = by_name.get(name, of_own.get(id(value)))
-        if found is not None:
-            before.append((holder, key, value))
-            holder[key] = found
+        replacement = by_name.get(name, replacement_by_id.get(id(value)))
+        if replacement is not None:
+            replaced.append((holder, key, value))
+            holder[key] = replacement
     elif isinstance(value, dict):
         for k in value:
-            _exchange(_joined(name, str(k)), value, k, by_name, of_own, before)
+            _replace_tensors(_join_names(name, str(k)), value, k, by_name, replacement_by_id, replaced)
     elif isinstance(value, (list, tuple)):
         items: Any = list(value) if isinstance(value, tuple) else value  # a tuple is immutable, so it is replaced as a whole
-        count = len(before)
+        count = len(replaced)
         for k in range(len(items)):
-            _exchange(_joined(name, str(k)), items, k, by_name, of_own, before)
-        if items is not value and len(before) > count:
-            before.append((holder, key, value))
+            _replace_tensors(_join_names(name, str(k)), items, k, by_name, replacement_by_id, replaced)
+        if items is not value and len(replaced) > count:
+            replaced.append((holder, key, value))
             holder[key] = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
 
-def _held(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (Tensor, Module)):
         yield name, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _held(f"{name}.{key}", item)
+            yield from _walk_members(f"{name}.{key}", item)
     elif isinstance(value, (list, tuple)):
         for k, item in enumerate(value):
-            yield from _held(f"{name}.{k}", item)
+            yield from _walk_members(f"{name}.{k}", item)
 
 
-def _item(op: str, items: list[T], k: int) -> T:
+def _get_item(op: str, items: list[T], k: int) -> T:
     """Return item `k` of a list of modules. Raise IndexOutOfRange if there is none."""
     check(op, "the number of a module", k, "int")
     if not -len(items) <= k < len(items):
@@ -376,9 +390,9 @@ def _item(op: str, items: list[T], k: int) -> T:
     return items[k]
 
 
-def _few(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _joined(prefix: str, name: str) -> str:
+def _join_names(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name

@@ -34,10 +34,10 @@ class _MaxPool(Layer):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = type(self).function(
+        result: Tensor = type(self).function(
             x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
         )
-        return found
+        return result
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"

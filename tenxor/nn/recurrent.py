@@ -66,12 +66,12 @@ class _Recurrent(Module):
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bool(bias)
         self.batch_first, self.dropout, self.bidirectional = bool(batch_first), dropout, bool(bidirectional)
         self.proj_size, self.generator = proj_size, generator
-        bound, given, seen = 1.0 / sqrt(max(hidden_size, 1)), proj_size or hidden_size, input_size
+        bound, state_width, input_width = 1.0 / sqrt(max(hidden_size, 1)), proj_size or hidden_size, input_size
         for suffix in self._suffixes():
             if suffix == "_l1":  # all layers but the first read the results of both directions of the layer before
-                seen = given * self._directions
+                input_width = state_width * self._directions
             rows = self.gates * hidden_size
-            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, seen), "weight_hh": (rows, given)}
+            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, input_width), "weight_hh": (rows, state_width)}
             if bias:
                 shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
             if proj_size:
@@ -95,9 +95,9 @@ class _Recurrent(Module):
         """Return the next state and the result of a step, given the state and `x`, the input's contribution to the gates."""
         raise NotImplementedError
 
-    def _run(self, x: Tensor, given: Sequence[Tensor | None], widths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
-        """Return the results of the steps, and the last states, a tensor for each of the `widths`. `given` are the initial states, None for
-        zeros.
+    def _run_layers(self, x: Tensor, initial_states: Sequence[Tensor | None], widths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+        """Return the results of the steps, and the last states, a tensor for each of the `widths`. `initial_states` are the initial states,
+        None for zeros.
         """
         name, unbatched, axis = type(self).__name__, x.ndim == 2, 1 if self.batch_first else 0
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
@@ -105,35 +105,35 @@ class _Recurrent(Module):
             raise ShapeError(
                 f"{name}: x has shape {x.shape}; it must be {shape}, or (L, input_size) without a batch, with input_size {self.input_size}"
             )
-        first = self._weights("_l0")
-        check_dtypes(name, x, {f"{kind}_l0": t for kind, t in first.items()})
+        first_weights = self._weights("_l0")
+        check_dtypes(name, x, {f"{kind}_l0": t for kind, t in first_weights.items()})
         if unbatched:
             x = x.expand_dims(1 - axis)
         count = self.num_layers * self._directions
-        states = self._states(x.shape[1 - axis], x, given, [(count, width) for width in widths], unbatched)
-        last: list[list[Tensor]] = [[] for _ in widths]
+        states = self._initial_states(x.shape[1 - axis], x, initial_states, [(count, width) for width in widths], unbatched)
+        last_states: list[list[Tensor]] = [[] for _ in widths]
         for layer in range(self.num_layers):
             results = []
             for direction, suffix in enumerate(self._suffixes()[layer * self._directions : (layer + 1) * self._directions]):
-                at = layer * self._directions + direction
-                state = states[0][at] if len(widths) == 1 else tuple([t[at] for t in states])
-                found, end = self._along(self._weights(suffix), state, x, axis, direction == 1)
-                results.append(found)
-                for of_kind, t in zip(last, (end,) if len(widths) == 1 else end, strict=True):
-                    of_kind.append(t)
+                index = layer * self._directions + direction
+                state = states[0][index] if len(widths) == 1 else tuple([t[index] for t in states])
+                outputs, end = self._run_direction(self._weights(suffix), state, x, axis, direction == 1)
+                results.append(outputs)
+                for kind_states, t in zip(last_states, (end,) if len(widths) == 1 else end, strict=True):
+                    kind_states.append(t)
             x = results[0] if len(results) == 1 else concat(results, -1)
             if self.dropout and layer + 1 < self.num_layers:
                 x = functional.dropout(x, self.dropout, bool(self.training), generator=self.generator)
-        ends = [stack(each, 0) if len(each) > 1 else each[0].expand_dims(0) for each in last]
+        ends = [stack(layer_states, 0) if len(layer_states) > 1 else layer_states[0].expand_dims(0) for layer_states in last_states]
         return (x.squeeze(1 - axis), [t.squeeze(1) for t in ends]) if unbatched else (x, ends)
 
-    def _states(
-        self, rows: int, x: Tensor, given: Sequence[Tensor | None], sizes: Sequence[tuple[int, int]], unbatched: bool
+    def _initial_states(
+        self, rows: int, x: Tensor, initial_states: Sequence[Tensor | None], sizes: Sequence[tuple[int, int]], unbatched: bool
     ) -> list[Tensor]:
         """Return the initial states, (count, N, width) each. A given state may have one row for all sequences."""
-        name, found = type(self).__name__, []
+        name, states = type(self).__name__, []
         wanted = [f"({count}, {width})" if unbatched else f"({count}, N, {width})" for count, width in sizes]
-        for k, t in enumerate(given):
+        for k, t in enumerate(initial_states):
             if t is None:
                 continue
             check(name, "each state", t, "Tensor")
@@ -141,32 +141,32 @@ class _Recurrent(Module):
             if t.ndim != (2 if unbatched else 3) or t.shape[0] != count or t.shape[-1] != width:
                 raise ShapeError(f"{name}: a state has shape {t.shape}; it must be {wanted[k]}, where x has shape {x.shape}")
             check_dtypes(name, x, {"state": t})
-        batches = [t.expand_dims(1) if t is not None and unbatched else t for t in given]
+        batches = [t.expand_dims(1) if t is not None and unbatched else t for t in initial_states]
         rows = next((n for n in (rows, *[t.shape[1] for t in batches if t is not None]) if n != 1), 1)
         for (count, width), t in zip(sizes, batches, strict=True):
             if t is not None and t.shape[1] not in (1, rows):
                 raise ShapeError(f"{name}: a state has shape {t.shape} for {rows} sequences; it must be ({count}, {rows}, {width})")
             shape = (count, rows, width)
-            found.append(zeros(shape, dtype=x.dtype) if t is None else t.expand(shape))
-        return found
+            states.append(zeros(shape, dtype=x.dtype) if t is None else t.expand(shape))
+        return states
 
-    def _along(self, weights: Weights, state: Any, x: Tensor, axis: int, backwards: bool) -> tuple[Tensor, Any]:
+    def _run_direction(self, weights: Weights, state: Any, x: Tensor, axis: int, backwards: bool) -> tuple[Tensor, Any]:
         """Return the results of the steps along `axis` of a sequence in a single direction, and the last state."""
         step: Callable[[Any, Any], tuple[Any, Tensor]] = lambda state, x: self._step(weights, state, x)  # noqa: E731
         if not 0 < x.shape[axis] < MAX_UNROLLED_STEPS:
-            last, states = scan(lambda state, x: step(state, _from_input(weights, x)), state, x, axis=axis, reverse=backwards)
-            return states, last
+            last_state, states = scan(lambda state, x: step(state, _from_input(weights, x)), state, x, axis=axis, reverse=backwards)
+            return states, last_state
         results = []
         steps = _from_input(weights, x).unbind(axis)  # a single matrix product for the whole sequence
-        for each in reversed(steps) if backwards else steps:
-            state, result = step(state, each)
+        for step_input in reversed(steps) if backwards else steps:
+            state, result = step(state, step_input)
             results.append(result)
         return stack(results[::-1] if backwards else results, axis), state
 
     def extra_repr(self) -> str:
         defaults = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False, "proj_size": 0}
-        more = [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
-        return ", ".join([f"{self.input_size}, {self.hidden_size}", *more])
+        settings = [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *settings])
 
 
 def _from_input(weights: Weights, x: Any) -> Any:
@@ -178,8 +178,8 @@ def _from_hidden(weights: Weights, h: Any) -> Any:
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> Any:
-    found = x @ weight.mT
-    return found if bias is None else found + bias
+    result = x @ weight.mT
+    return result if bias is None else result + bias
 
 
 class RNN(_Recurrent):
@@ -217,8 +217,8 @@ class RNN(_Recurrent):
 
     @explained
     def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        found, (last,) = self._run(x, (hx,), (self.hidden_size,))
-        return found, last
+        states, (last_state,) = self._run_layers(x, (hx,), (self.hidden_size,))
+        return states, last_state
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         h = _op[self.nonlinearity](x + _from_hidden(weights, state))
@@ -265,8 +265,8 @@ class LSTM(_Recurrent):
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         if hx is not None:
             check("LSTM", "hx", hx, "tuple[Tensor, Tensor]")
-        found, (h, c) = self._run(x, hx or (None, None), (self.proj_size or self.hidden_size, self.hidden_size))
-        return found, (h, c)
+        states, (h, c) = self._run_layers(x, hx or (None, None), (self.proj_size or self.hidden_size, self.hidden_size))
+        return states, (h, c)
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         h, c = state
@@ -307,13 +307,13 @@ class GRU(_Recurrent):
 
     @explained
     def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        found, (last,) = self._run(x, (hx,), (self.hidden_size,))
-        return found, last
+        states, (last_state,) = self._run_layers(x, (hx,), (self.hidden_size,))
+        return states, last_state
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         reset, update, new = x.unflatten(-1, (3, -1)).unbind(1)
-        own_reset, own_update, own_new = _from_hidden(weights, state).unflatten(-1, (3, -1)).unbind(1)
-        z = _op["sigmoid"](update + own_update)
-        n = _op["tanh"](new + _op["sigmoid"](reset + own_reset) * own_new)
+        state_reset, state_update, state_new = _from_hidden(weights, state).unflatten(-1, (3, -1)).unbind(1)
+        z = _op["sigmoid"](update + state_update)
+        n = _op["tanh"](new + _op["sigmoid"](reset + state_reset) * state_new)
         h = n + z * (state - n)
         return h, h

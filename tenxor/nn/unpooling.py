@@ -14,7 +14,7 @@ from ..tensor.arguments import ints
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
 
-def _unpooled(
+def _unpool(
     op: str,
     space: int,
     input: Tensor,
@@ -25,25 +25,25 @@ def _unpooled(
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
     """Write maxima back over the last `space` axes. The arguments are those of `max_unpool2d`."""
-    x, places = asarray(input), asarray(indices)
-    if not places.dtype.is_integer:
-        raise BadIndex(f"{op}: indices must be integers, not {places.dtype}; max_pool gives them with return_indices=True")
-    if places.shape != x.shape:
-        raise ShapeError(f"{op}: input has shape {x.shape} and indices {places.shape}; they must be equal")
+    x, positions = asarray(input), asarray(indices)
+    if not positions.dtype.is_integer:
+        raise BadIndex(f"{op}: indices must be integers, not {positions.dtype}; max_pool gives them with return_indices=True")
+    if positions.shape != x.shape:
+        raise ShapeError(f"{op}: input has shape {x.shape} and indices {positions.shape}; they must be equal")
     batched(op, x, space)
     kernel = per_axis(op, "kernel_size", kernel_size, space, 1)
     steps = kernel if stride is None else per_axis(op, "stride", stride, space, 1)
-    around = per_axis(op, "padding", padding, space, 0)
-    sizes = tuple([(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-space:], steps, around, kernel, strict=True)])
+    paddings = per_axis(op, "padding", padding, space, 0)
+    sizes = tuple([(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-space:], steps, paddings, kernel, strict=True)])
     if output_size is not None:
-        sizes = _checked_sizes(op, ints(op, (output_size,)), sizes, steps)
-    before = x.shape[:-space]
-    flat = zeros((*before, prod(sizes)), dtype=x.dtype)
-    selection, values = flat._along(op, flat.layout, -1, places.reshape((*before, -1)), x.reshape((*before, -1)))
-    return flat._scattered(op, selection, values).reshape((*before, *sizes))
+        sizes = _check_sizes(op, ints(op, (output_size,)), sizes, steps)
+    batch_shape = x.shape[:-space]
+    flat = zeros((*batch_shape, prod(sizes)), dtype=x.dtype)
+    selection, values = flat._along(op, flat.layout, -1, positions.reshape((*batch_shape, -1)), x.reshape((*batch_shape, -1)))
+    return flat._scattered(op, selection, values).reshape((*batch_shape, *sizes))
 
 
-def _checked_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
+def _check_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
     """Return the spatial part of the requested `wanted` output size, given with or without batch and channels. Raise ArgumentError unless
     each size differs from the default in `sizes` by less than a stride.
     """
@@ -57,7 +57,7 @@ def _checked_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], ste
     return wanted
 
 
-@over_axes(1, _unpooled)
+@over_axes(1, _unpool)
 def max_unpool1d() -> None:
     """Return maxima written back along the last axis of `input`, (N, C, L) or (C, L). Arguments and errors are those of `max_unpool2d`.
 
@@ -68,7 +68,7 @@ def max_unpool1d() -> None:
     """
 
 
-@over_axes(2, _unpooled)
+@over_axes(2, _unpool)
 def max_unpool2d() -> None:
     """Return the maxima of `tx.max_pool2d` with `return_indices`, written back at their `indices` over the last two axes; 0 elsewhere.
 
@@ -84,7 +84,7 @@ def max_unpool2d() -> None:
     """
 
 
-@over_axes(3, _unpooled)
+@over_axes(3, _unpool)
 def max_unpool3d() -> None:
     """Return maxima written back over the last three axes of `input`, (N, C, D, H, W) or (C, D, H, W). See `max_unpool2d` for the rest.
 

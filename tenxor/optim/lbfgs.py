@@ -49,7 +49,7 @@ class LBFGS(Optimizer):
             raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
         check("LBFGS", "closure", closure, "Callable")
         self.steps += 1
-        value, gradient = self._at(closure)
+        value, gradient = self._evaluate(closure)
         start = self._flat()
         direction = self._direction(gradient)
         slope = (direction * gradient).sum().item()
@@ -62,10 +62,10 @@ class LBFGS(Optimizer):
         low, high = 0.0, float("inf")
         for _ in range(self.searches):
             self._move(start + direction * size)
-            found, its = self._at(closure)
-            if not found.item() <= value.item() + 1e-4 * size * slope:
+            new_value, new_gradient = self._evaluate(closure)
+            if not new_value.item() <= value.item() + 1e-4 * size * slope:
                 high = size
-            elif (its * direction).sum().item() < 0.9 * slope:
+            elif (new_gradient * direction).sum().item() < 0.9 * slope:
                 low = size
             else:
                 break
@@ -74,47 +74,49 @@ class LBFGS(Optimizer):
             self._move(start + direction * low)
             self._steps.clear()
             return value
-        far, change = direction * size, its - gradient
-        product = (far * change).sum().item()
+        displacement, change = direction * size, new_gradient - gradient
+        product = (displacement * change).sum().item()
         if product > 1e-10:
-            self._steps = [*self._steps[-self.history + 1 :], (far.realize(), change.realize(), 1.0 / product)]
+            self._steps = [*self._steps[-self.history + 1 :], (displacement.realize(), change.realize(), 1.0 / product)]
         return value
 
-    def _at(self, closure: Callable[[], Any]) -> tuple[Any, Any]:
+    def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, Any]:
         """Return the loss at the present parameters, and its gradient as one axis."""
         self.zero_grad()
         value = closure()
         check("LBFGS", "the loss that closure gives", value, "Tensor")
         value.backward()
-        found = concat([part for t in self.parameters for part in _parts(t * 0.0 if t.grad is None else t.grad)]).detach()
+        flat_gradient = concat(
+            [component for t in self.parameters for component in _real_components(t * 0.0 if t.grad is None else t.grad)]
+        ).detach()
         self.zero_grad()
-        return value.detach().realize(), found.realize()
+        return value.detach().realize(), flat_gradient.realize()
 
     def _flat(self) -> Any:
-        return concat([part for t in self.parameters for part in _parts(t.detach())]).realize()
+        return concat([component for t in self.parameters for component in _real_components(t.detach())]).realize()
 
     def _move(self, x: Any) -> None:
         start = 0
         with no_grad():
             for t in self.parameters:
-                for part in (t.real, t.imag) if t.dtype.is_complex else (t,):
-                    part[...] = x[start : start + t.size].reshape(t.shape)
+                for component in (t.real, t.imag) if t.dtype.is_complex else (t,):
+                    component[...] = x[start : start + t.size].reshape(t.shape)
                     start += t.size
 
     def _direction(self, gradient: Any) -> Any:
         """Return the search direction, by the two-loop recursion of L-BFGS."""
-        found = -gradient
+        direction = -gradient
         weights = []
-        for far, change, inverse in reversed(self._steps):
-            weight = (far * found).sum().item() * inverse
+        for displacement, change, inverse in reversed(self._steps):
+            weight = (displacement * direction).sum().item() * inverse
             weights.append(weight)
-            found = found - change * weight
+            direction = direction - change * weight
         if self._steps:
-            far, change, inverse = self._steps[-1]
-            found = found * (1.0 / inverse / (change * change).sum().item())
-        for (far, change, inverse), weight in zip(self._steps, reversed(weights), strict=True):
-            found = found + far * (weight - (change * found).sum().item() * inverse)
-        return found.realize()
+            displacement, change, inverse = self._steps[-1]
+            direction = direction * (1.0 / inverse / (change * change).sum().item())
+        for (displacement, change, inverse), weight in zip(self._steps, reversed(weights), strict=True):
+            direction = direction + displacement * (weight - (change * direction).sum().item() * inverse)
+        return direction.realize()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as tensors and numbers, for `load_state_dict`."""
@@ -146,8 +148,8 @@ def _history_entry(entry: Any, size: int) -> tuple[Any, Any, float]:
     return step, change, float(entry[2])
 
 
-def _parts(t: Any) -> list[Any]:
+def _real_components(t: Any) -> list[Any]:
     """Return the elements as one axis, in a list. For complex numbers return two axes, the real and imaginary parts, which are optimised as
     independent numbers.
     """
-    return [part.reshape(-1) for part in ((t.real, t.imag) if t.dtype.is_complex else (t,))]
+    return [component.reshape(-1) for component in ((t.real, t.imag) if t.dtype.is_complex else (t,))]

@@ -32,7 +32,7 @@ from ..tensor import Tensor
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
 
 _op = elementwise.FUNCTIONS
-_LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that must not be negative
+_NONNEGATIVE_SETTINGS = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that must not be negative
 
 
 class _Move(NamedTuple):
@@ -62,13 +62,13 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], **numbers: Any) -> None:
         if isinstance(params, Tensor):
             raise ArgumentError(f"{type(self).__name__}: params are a list of tensors, not one of shape {params.shape}; give [x]")
-        given = list(params)
-        if not given:
+        items = list(params)
+        if not items:
             raise ArgumentError(
                 f"{type(self).__name__}: there are no parameters; give module.parameters(), or tensors that require gradients"
             )
-        some = given if isinstance(given[0], Mapping) else [{"params": given}]
-        self.groups = [self._group(numbers, group) for group in some]
+        raw_groups = items if isinstance(items[0], Mapping) else [{"params": items}]
+        self.groups = [self._make_group(numbers, group) for group in raw_groups]
         self.parameters: list[Tensor] = [t for group in self.groups for t in group["params"]]
         for k, t in enumerate(self.parameters):
             if not isinstance(t, Tensor) or not t.requires_grad:
@@ -78,29 +78,29 @@ class Optimizer:
                 )
             if not t.is_leaf:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} was computed from others; give these, or use x.detach().copy()")
-            if any(t is other for other in self.parameters[:k]):
+            if any(t is earlier for earlier in self.parameters[:k]):
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} occurs twice")
         self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
         self.steps = 0
         self.counts = [0 for _ in self.parameters]
 
-    def _group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
+    def _make_group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
         """Return a parameter group with the common settings `numbers`, unless overridden in the group. Raise ArgumentError for invalid
         settings.
         """
         op = type(self).__name__
         check(op, "each group", group, "Mapping")
         check(op, 'what a group has as "params"', group.get("params"), "Iterable")
-        found = {**numbers, **group, "params": list(group["params"])}
-        self._check_numbers(op, found)
-        return found
+        settings = {**numbers, **group, "params": list(group["params"])}
+        self._check_numbers(op, settings)
+        return settings
 
     def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
         """Raise ArgumentError for invalid settings of a group."""
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check(op, key, group[key], kinds[key])
-        for key in _LEAST_0 & group.keys():
+        for key in _NONNEGATIVE_SETTINGS & group.keys():
             if group[key] < 0:
                 raise ArgumentError(f"{op}: {key} is {group[key]!r}; it is 0 or more")
         for beta in group.get("betas", ()):
@@ -124,59 +124,59 @@ class Optimizer:
             realize(*waiting)
         del waiting  # reference counts decide whether a node's memory can be reused
         moves = []
-        for k, (t, group) in enumerate([(t, its) for its in self.groups for t in its["params"]]):
+        for k, (t, group) in enumerate([(t, settings) for settings in self.groups for t in settings["params"]]):
             watch = watches[k]
             if watch is not None and watch.grad is not None:
                 self.counts[k] += 1
                 moves.append(_Move(t, watch.grad, self.state[k], group, self.counts[k]))
         with no_grad():
             if len({move.x.storage for move in moves}) == len(moves):
-                self._make(moves)
+                self._apply_updates(moves)
             else:  # parameters with shared memory are updated in turn
                 for move in moves:
-                    self._make([move])
-        kept = [t for state in self.state for t in state.values()]
-        realize(*[t.storage.node for t in (*self.parameters, *kept)])
+                    self._apply_updates([move])
+        state_tensors = [t for state in self.state for t in state.values()]
+        realize(*[t.storage.node for t in (*self.parameters, *state_tensors)])
 
-    def _make(self, moves: Sequence[_Move]) -> None:
+    def _apply_updates(self, moves: Sequence[_Move]) -> None:
         """Update parameters that share no memory. The nodes of the updates follow from the layouts of their inputs, so they are recorded
         once and replayed.
         """
-        given: list[Node | Scalar] = []
+        inputs: list[Node | Scalar] = []
         key: list[object] = [type(self)]
-        # For a group, dtype and count of updates: the slice of `given` with the settings, and the names of the state tensors.
+        # For a group, dtype and count of updates: the slice of `inputs` with the settings, and the names of the state tensors.
         of_group: dict[tuple[int, DType, int], tuple[slice, Sequence[str]]] = {}
-        places: list[tuple[int, slice]] = []  # for each update, the start of the nodes in `given`, and the slice of the settings
+        input_slices: list[tuple[int, slice]] = []  # for each update, the start of the nodes in `inputs`, and the slice of the settings
         changing: list[Tensor] = []
         for x, gradient, state, group, count in moves:
-            known = of_group.get((id(group), x.dtype, count))
-            if known is None:
-                own = [Scalar(number, x.dtype.compute) for number in self._numbers(group, count)]
-                known = of_group[id(group), x.dtype, count] = slice(len(given), len(given) + len(own)), self._keeps(group)
-                given += own
-                key += [bool(number.value) for number in own]
-            numbers, names = known
-            kept = [state[name] if name in state else _zeros(state, name, x) for name in names]
-            key += (numbers.start, x.offset, x.spec, *[t.spec for t in kept])
-            places.append((len(given), numbers))
-            given += (x.storage.node, gradient.node, *[t.storage.node for t in kept])
-            changing += (x, *kept)
+            cached = of_group.get((id(group), x.dtype, count))
+            if cached is None:
+                scalars = [Scalar(number, x.dtype.compute) for number in self._numbers(group, count)]
+                cached = of_group[id(group), x.dtype, count] = slice(len(inputs), len(inputs) + len(scalars)), self._keeps(group)
+                inputs += scalars
+                key += [bool(number.value) for number in scalars]
+            numbers, names = cached
+            state_tensors = [state[name] if name in state else _create_state(state, name, x) for name in names]
+            key += (numbers.start, x.offset, x.spec, *[t.spec for t in state_tensors])
+            input_slices.append((len(inputs), numbers))
+            inputs += (x.storage.node, gradient.node, *[t.storage.node for t in state_tensors])
+            changing += (x, *state_tensors)
 
-        def make(stand_ins: Sequence[Any]) -> list[tuple[int, Part]]:
-            found: list[Part] = []
-            for (x, _, state, group, _), (start, numbers) in zip(moves, places, strict=True):
+        def make(placeholders: Sequence[Any]) -> list[tuple[int, Part]]:
+            results: list[Part] = []
+            for (x, _, state, group, _), (start, numbers) in zip(moves, input_slices, strict=True):
                 layouts = [x.layout, x.layout, *[state[name].layout for name in self._keeps(group)]]
-                seen = [Seen(node, layout) for node, layout in zip(stand_ins[start : start + len(layouts)], layouts, strict=True)]
+                views = [Seen(node, layout) for node, layout in zip(placeholders[start : start + len(layouts)], layouts, strict=True)]
                 wide = x.dtype.compute
-                moved, *kept = self._update(seen[0].cast(wide), seen[1].cast(wide), seen[2:], stand_ins[numbers])
-                found += (moved.cast(x.dtype), *kept)
-            return list(enumerate(found))
+                moved, *new_states = self._update(views[0].cast(wide), views[1].cast(wide), views[2:], placeholders[numbers])
+                results += (moved.cast(x.dtype), *new_states)
+            return list(enumerate(results))
 
-        for t, (_, part) in zip(changing, make(given) if watchers else made_again(tuple(key), given, make), strict=True):
-            assert isinstance(part, Seen)
+        for t, (_, new_value) in zip(changing, make(inputs) if watchers else made_again(tuple(key), inputs, make), strict=True):
+            assert isinstance(new_value, Seen)
             for look in watchers:
-                look(part.node)
-            _put(t, part)
+                look(new_value.node)
+            _replace_content(t, new_value)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
         """Return the names of the state tensors of each parameter, which start at 0."""
@@ -188,8 +188,9 @@ class Optimizer:
         """
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
-    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
-        """Return the new value of a parameter, and of each of the state tensors in `kept`: new nodes, computed from these arguments alone.
+    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+        """Return the new value of a parameter, and of each of the state tensors in `states`: new nodes, computed from these arguments
+        alone.
         """
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
@@ -208,21 +209,23 @@ class Optimizer:
         for name, present, saved in (("parameters", self.state, state["state"]), ("groups", self.groups, state["groups"])):
             if len(saved) != len(present):
                 raise ArgumentError(f"load_state_dict: the state has {len(saved)} {name}; the optimizer has {len(present)}")
-        for its in (*state["groups"], *state["state"]):
-            check("load_state_dict", "each group, and what is kept of each parameter,", its, "Mapping")
-        given = [{key: asarray(x) for key, x in own.items()} for own in state["state"]]
-        for t, own in zip(self.parameters, given, strict=True):
-            for key, x in own.items():
+        for settings in (*state["groups"], *state["state"]):
+            check("load_state_dict", "each group, and what is kept of each parameter,", settings, "Mapping")
+        loaded = [{key: asarray(x) for key, x in tensors.items()} for tensors in state["state"]]
+        for t, tensors in zip(self.parameters, loaded, strict=True):
+            for key, x in tensors.items():
                 check_real(f"load_state_dict: {key}", x.dtype, t.dtype)
                 if x.shape != t.shape:
                     raise ArgumentError(
                         f"load_state_dict: {key} has shape {x.shape} for a parameter of shape {t.shape}; they must be equal"
                     )
-        kept = [{key: x.astype(t.dtype.compute) for key, x in own.items()} for t, own in zip(self.parameters, given, strict=True)]
-        for its in state["groups"]:
-            self._check_numbers("load_state_dict", its)
+        converted = [
+            {key: x.astype(t.dtype.compute) for key, x in tensors.items()} for t, tensors in zip(self.parameters, loaded, strict=True)
+        ]
+        for settings in state["groups"]:
+            self._check_numbers("load_state_dict", settings)
         steps = int(state["steps"])
-        counts = state.get("counts", [steps if own else 0 for own in kept])
+        counts = state.get("counts", [steps if tensors else 0 for tensors in converted])
         check("load_state_dict", "what the state has as 'counts'", counts, "Sequence")
         if len(counts) != len(self.counts):
             raise ArgumentError(f"load_state_dict: there are counts of {len(counts)} parameters, and here are {len(self.counts)}")
@@ -230,18 +233,18 @@ class Optimizer:
             check("load_state_dict", f"count {k}", count, "int")
             if count < 0:
                 raise ArgumentError(f"load_state_dict: count {k} is {count}; it is 0 or more")
-        self.steps, self.counts, self.state = steps, [int(count) for count in counts], kept
-        for group, its in zip(self.groups, state["groups"], strict=True):
-            group.update(its)
+        self.steps, self.counts, self.state = steps, [int(count) for count in counts], converted
+        for group, settings in zip(self.groups, state["groups"], strict=True):
+            group.update(settings)
 
 
-def _put(t: Tensor, new: Seen) -> None:
+def _replace_content(t: Tensor, new: Seen) -> None:
     """Write new elements into a tensor. `new` has no further references. If the layouts are equal, the node of `new` becomes the content of
     the storage, without a copy.
     """
     storage, layout, spec = t.storage, new.layout, t.spec
-    whole = storage.node.recipe.size == spec.size and layout.form is spec.form and t.offset == layout.offset == 0
-    if not whole or is_pinned(storage.node):
+    can_swap = storage.node.recipe.size == spec.size and layout.form is spec.form and t.offset == layout.offset == 0
+    if not can_swap or is_pinned(storage.node):
         t[...] = Tensor(Storage(new.node), layout, spec.dtype)
     elif type(storage) is Storage:
         storage.node = new.node
@@ -251,10 +254,10 @@ def _put(t: Tensor, new: Seen) -> None:
 
 # The elementwise formulas of the updates. Each is a single operation, so that a step has few nodes.
 _FORMULAS: dict[str, Callable[..., Expr]] = {
-    "averaged": lambda mean, g, keep, more: mean * keep + g * more,
-    "averaged_square": lambda mean, g, keep, more: mean * keep + g * conj(g) * more,
+    "averaged": lambda mean, g, keep, weight: mean * keep + g * weight,
+    "averaged_square": lambda mean, g, keep, weight: mean * keep + g * conj(g) * weight,
     "adam": lambda x, mean, square, keep, rate, scale, eps: x * keep - mean / (call("sqrt", square) * scale + eps) * rate,
-    "lion": lambda x, mean, g, keep, first, more, lr: x * keep - call("sign", mean * first + g * more) * lr,
+    "lion": lambda x, mean, g, keep, beta1, weight, lr: x * keep - call("sign", mean * beta1 + g * weight) * lr,
     "decayed": lambda g, x, decay: g + x * decay,
     "moved": lambda x, along, lr: x - along * lr,
     "pushed": lambda velocity, g, momentum: velocity * momentum + g,
@@ -262,24 +265,24 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 
 
 @cache
-def _operation(name: str, dtype: DType) -> Op:
+def _formula_op(name: str, dtype: DType) -> Op:
     """Return a formula as an operation on operands of a dtype."""
     formula = _FORMULAS[name]
     args = [Arg(k, dtype) for k in range(formula.__code__.co_argcount)]
     return custom(name, formula(*args), tuple([dtype] * len(args)))
 
 
-def _applied(name: str, *operands: Seen | Scalar) -> Seen:
+def _apply(name: str, *operands: Seen | Scalar) -> Seen:
     """Apply a formula to tensors and numbers."""
     dtype = operands[0].dtype
-    return computed(_operation(name, dtype), operands, dtype)
+    return computed(_formula_op(name, dtype), operands, dtype)
 
 
-def _zeros(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
+def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
     """Create the state tensor `name` of a parameter, filled with 0."""
-    found: Tensor = zeros(like.shape, dtype=like.dtype.compute)
-    state[name] = found
-    return found
+    tensor: Tensor = zeros(like.shape, dtype=like.dtype.compute)
+    state[name] = tensor
+    return tensor
 
 
 class SGD(Optimizer):
@@ -322,15 +325,15 @@ class SGD(Optimizer):
         damped = 1.0 if count == 1 else 1.0 - group.get("dampening", 0.0)  # the first velocity is the gradient, as in PyTorch
         return group["lr"], group["momentum"], group["weight_decay"], float(group["nesterov"]), damped
 
-    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
         lr, momentum, decay, nesterov, damped = numbers
         if decay.value:
-            gradient = _applied("decayed", gradient, x, decay)
+            gradient = _apply("decayed", gradient, x, decay)
         if not momentum.value:
-            return [_applied("moved", x, gradient, lr)]
-        velocity = _applied("averaged", kept[0], gradient, momentum, damped)
-        along = _applied("pushed", velocity, gradient, momentum) if nesterov.value else velocity
-        return [_applied("moved", x, along, lr), velocity]
+            return [_apply("moved", x, gradient, lr)]
+        velocity = _apply("averaged", states[0], gradient, momentum, damped)
+        along = _apply("pushed", velocity, gradient, momentum) if nesterov.value else velocity
+        return [_apply("moved", x, along, lr), velocity]
 
 
 class Adam(Optimizer):
@@ -358,18 +361,18 @@ class Adam(Optimizer):
         return "mean", "square"
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
-        rate, scale = lr / (1.0 - first**count), 1.0 / sqrt(1.0 - second**count)
+        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        rate, scale = lr / (1.0 - beta1**count), 1.0 / sqrt(1.0 - beta2**count)
         keep, decay = (1.0 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
-        return first, 1.0 - first, second, 1.0 - second, keep, rate, scale, group["eps"], decay
+        return beta1, 1.0 - beta1, beta2, 1.0 - beta2, keep, rate, scale, group["eps"], decay
 
-    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
         *averaging, keep, rate, scale, eps, decay = numbers
         if decay.value:
-            gradient = _applied("decayed", gradient, x, decay)
-        mean = _applied("averaged", kept[0], gradient, *averaging[:2])
-        square = _applied("averaged_square", kept[1], gradient, *averaging[2:])
-        return [_applied("adam", x, mean, square, keep, rate, scale, eps), mean, square]
+            gradient = _apply("decayed", gradient, x, decay)
+        mean = _apply("averaged", states[0], gradient, *averaging[:2])
+        square = _apply("averaged_square", states[1], gradient, *averaging[2:])
+        return [_apply("adam", x, mean, square, keep, rate, scale, eps), mean, square]
 
 
 class AdamW(Adam):
@@ -412,13 +415,13 @@ class Lion(Optimizer):
         return ("mean",)
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        (first, second), lr = group["betas"], group["lr"]
-        return first, 1.0 - first, second, 1.0 - second, 1.0 - lr * group["weight_decay"], lr
+        (beta1, beta2), lr = group["betas"], group["lr"]
+        return beta1, 1.0 - beta1, beta2, 1.0 - beta2, 1.0 - lr * group["weight_decay"], lr
 
-    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
-        first, no_first, second, no_second, keep, lr = numbers
-        moved = _applied("lion", x, kept[0], gradient, keep, first, no_first, lr)
-        return [moved, _applied("averaged", kept[0], gradient, second, no_second)]
+    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+        beta1, weight1, beta2, weight2, keep, lr = numbers
+        moved = _apply("lion", x, states[0], gradient, keep, beta1, weight1, lr)
+        return [moved, _apply("averaged", states[0], gradient, beta2, weight2)]
 
 
 # --- gradient clipping ------------------------------------------------------------------------------------------------
@@ -435,7 +438,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     >>> tx.optim.clip_grad_norm([x], 1.0).item(), [round(g, 6) for g in x.grad.tolist()]
     (5.0, [0.6, 0.8])
     """
-    gradients = _gradients("clip_grad_norm", params)
+    gradients = _collect_gradients("clip_grad_norm", params)
     if not gradients:
         return zeros(())
     with no_grad():
@@ -452,13 +455,13 @@ def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
     """Clip each element of the gradients to [-`max_value`, `max_value`], in place."""
     with no_grad():
         bound = float(max_value)
-        for gradient in _gradients("clip_grad_value", params):
+        for gradient in _collect_gradients("clip_grad_value", params):
             gradient[...] = gradient.clip(-bound, bound)
 
 
-def _gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
+def _collect_gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
     """Return the gradients of the parameters, leaving out parameters without a gradient."""
-    given = list(params)
-    for k, t in enumerate(given):
+    tensors = list(params)
+    for k, t in enumerate(tensors):
         check(op, f"parameter {k}", t, "Tensor")
-    return [t.grad for t in given if t.grad is not None]
+    return [t.grad for t in tensors if t.grad is not None]

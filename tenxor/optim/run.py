@@ -48,7 +48,7 @@ class Run:
         self.path, self.every, self.parts = Path(path), every, parts
         self.step = 0  # the number of steps done
         self.stopped = False  # True after Ctrl-C
-        self._before: Any = None
+        self._old_handler: Any = None
         if self.path.exists():
             self.load()
 
@@ -82,15 +82,15 @@ class Run:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._heard)
+            self._old_handler = signal.signal(signal.SIGINT, self._on_interrupt)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._old_handler is not None:
+            signal.signal(signal.SIGINT, self._old_handler)
+            self._old_handler = None
 
-    def _heard(self, number: int, frame: Any) -> None:
+    def _on_interrupt(self, number: int, frame: Any) -> None:
         """Handle Ctrl-C: stop after the present step, or raise KeyboardInterrupt the second time."""
         if self.stopped:
             raise KeyboardInterrupt

@@ -33,14 +33,14 @@ class Schedule:
     def __init__(self, optimizer: Optimizer, factor: Callable[[int], float]) -> None:
         self.optimizer, self.factor, self.count = optimizer, factor, 0
         self.rates = [group["lr"] for group in optimizer.groups]
-        self._set()
+        self._set_rates()
 
     def step(self) -> None:
         """Count a step, and set the new rates."""
         self.count += 1
-        self._set()
+        self._set_rates()
 
-    def _set(self) -> None:
+    def _set_rates(self) -> None:
         for group, rate in zip(self.optimizer.groups, self.rates, strict=True):
             factor = self.factor(self.count)
             check("Schedule", f"the factor of step {self.count}", factor, "float")
@@ -58,24 +58,25 @@ class Schedule:
         for rate in state["rates"]:
             check("load_state_dict", "each rate", rate, "float")
         self.count, self.rates = int(state["count"]), list(state["rates"])
-        self._set()
+        self._set_rates()
 
 
-def _warm(step: int, warmup: Count) -> float:
+def _warmup_factor(step: int, warmup: Count) -> float:
     return min(1.0, (step + 1) / (warmup + 1))
 
 
 @checked
 def constant_with_warmup(optimizer: Optimizer, warmup: Count) -> Schedule:
     """Return a schedule that rises linearly for `warmup` steps, then stays at 1."""
-    return Schedule(optimizer, lambda step: _warm(step, warmup))
+    return Schedule(optimizer, lambda step: _warmup_factor(step, warmup))
 
 
 @checked
 def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
     """Return a schedule that falls linearly from 1 to `end` within `total` steps, after a warm-up of `warmup` of these steps."""
     return Schedule(
-        optimizer, lambda step: _warm(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0))
+        optimizer,
+        lambda step: _warmup_factor(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)),
     )
 
 
@@ -86,8 +87,8 @@ def cosine(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count =
     """
 
     def factor(step: int) -> float:
-        done = min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)
-        return _warm(step, warmup) * (end + (1.0 - end) * 0.5 * (1.0 + cos(pi * done)))
+        progress = min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)
+        return _warmup_factor(step, warmup) * (end + (1.0 - end) * 0.5 * (1.0 + cos(pi * progress)))
 
     return Schedule(optimizer, factor)
 
@@ -114,13 +115,13 @@ def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: floa
     """
     if total > MAX_STEPS:
         raise ArgumentError(f"one_cycle: total is {told(total)}; it must be at most {MAX_STEPS}, the largest exact integer of floats")
-    peak, last = rise * total - 1.0, total - 1.0
+    peak, last_step = rise * total - 1.0, total - 1.0
 
     def factor(step: int) -> float:
         if step <= peak:
-            low, done = start, step / peak if peak > 0 else 1.0
+            low, progress = start, step / peak if peak > 0 else 1.0
         else:
-            low, done = end, 1.0 - min((step - peak) / (last - peak), 1.0) if last > peak else 0.0
-        return low + (1.0 - low) * 0.5 * (1.0 - cos(pi * done))
+            low, progress = end, 1.0 - min((step - peak) / (last_step - peak), 1.0) if last_step > peak else 0.0
+        return low + (1.0 - low) * 0.5 * (1.0 - cos(pi * progress))
 
     return Schedule(optimizer, factor)

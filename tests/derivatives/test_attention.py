@@ -66,8 +66,8 @@ def compare(found: list[Any], wanted: list[Array], tolerance: float = 1e-12) -> 
 
 
 def forgotten() -> None:
-    attention._blocks_of.cache_clear()
-    again._known.clear()
+    attention._split_blocks.cache_clear()
+    again._steps_cache.clear()
     forget()
 
 
@@ -75,7 +75,7 @@ def forgotten() -> None:
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Many blocks, however small the operands."""
     monkeypatch.setattr(attention, "BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr(attention, "MANY", 2 if "after" in request.param else 1 << 10)
+    monkeypatch.setattr(attention, "MIN_IMMEDIATE_BLOCKS", 2 if "after" in request.param else 1 << 10)
     forgotten()
     yield
     forgotten()

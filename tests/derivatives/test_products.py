@@ -10,10 +10,10 @@ import pytest
 
 import tenxor as tx
 from tenxor.derivatives import again, walk
-from tenxor.derivatives.products import FEW, combined
+from tenxor.derivatives.products import MAX_SEPARATE_PRODUCTS, combined
 from tenxor.node import Node
 
-STEPS, ROWS, IN, OUT = 3 * FEW, 2, 7, 5
+STEPS, ROWS, IN, OUT = 3 * MAX_SEPARATE_PRODUCTS, 2, 7, 5
 
 # How a weight is used at a step, and NumPy's gradient by it, given what it is multiplied with and the cotangent of the product.
 USES: dict[str, tuple[tuple[int, ...], Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
@@ -55,7 +55,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         return left
 
     monkeypatch.setattr(walk, "combined", counted)
-    again._known.clear()  # what was found before is not asked for again
+    again._steps_cache.clear()  # what was found before is not asked for again
     return found
 
 
@@ -94,7 +94,7 @@ def test_of_steps_that_depend_on_each_other() -> None:
 def test_to_second_order() -> None:
     """The gradient that one product gave has a gradient, too."""
     rng = np.random.default_rng(2)
-    w, each = tx.asarray(rng.normal(size=(4, 4))), [tx.asarray(rng.normal(size=(2, 4))) for _ in range(2 * FEW)]
+    w, each = tx.asarray(rng.normal(size=(4, 4))), [tx.asarray(rng.normal(size=(2, 4))) for _ in range(2 * MAX_SEPARATE_PRODUCTS)]
 
     def f(w: Any) -> Any:
         return sum([((x @ w) ** 3).sum() for x in each])
@@ -107,7 +107,7 @@ def test_to_second_order() -> None:
 
 def test_in_a_batch_and_forward() -> None:
     rng = np.random.default_rng(3)
-    ws, each = rng.normal(size=(3, 4, 2)), [tx.asarray(rng.normal(size=(2, 4))) for _ in range(2 * FEW)]
+    ws, each = rng.normal(size=(3, 4, 2)), [tx.asarray(rng.normal(size=(2, 4))) for _ in range(2 * MAX_SEPARATE_PRODUCTS)]
 
     def f(w: Any) -> Any:
         return sum([((x @ w) ** 2).sum() for x in each])
@@ -124,21 +124,22 @@ def test_what_is_no_product_or_larger_than_its_result_is_added_up() -> None:
     parts: list[Any] = []
     for rows in (1, 100):
         nodes: list[Node] = [
-            (tx.asarray(rng.normal(size=(rows, 8))).T @ tx.asarray(rng.normal(size=(rows, 8)))).storage.node for _ in range(2 * FEW)
+            (tx.asarray(rng.normal(size=(rows, 8))).T @ tx.asarray(rng.normal(size=(rows, 8)))).storage.node
+            for _ in range(2 * MAX_SEPARATE_PRODUCTS)
         ]
         parts.append([walk.Seen(node) for node in nodes])
     few, many = parts
     assert len(combined(few)) == 1
     assert combined(many) == many
-    sums = [walk.Seen((tx.asarray(rng.normal(size=8)) * 2.0).storage.node) for _ in range(2 * FEW)]
+    sums = [walk.Seen((tx.asarray(rng.normal(size=8)) * 2.0).storage.node) for _ in range(2 * MAX_SEPARATE_PRODUCTS)]
     assert combined(sums) == sums
-    assert combined(few[:FEW]) == few[:FEW]
+    assert combined(few[:MAX_SEPARATE_PRODUCTS]) == few[:MAX_SEPARATE_PRODUCTS]
 
 
 def test_sums_of_another_shape_or_of_a_part_of_a_product_are_left_alone() -> None:
     """Their axes are not those of the product."""
     rng = np.random.default_rng(6)
-    n, kept, summed = 2 * FEW, 8, 3
+    n, kept, summed = 2 * MAX_SEPARATE_PRODUCTS, 8, 3
     pairs = [[tx.asarray(rng.normal(size=(1, 1, k, summed))).expand((5, 2, 7, summed)) for k in (7, 1)] for _ in range(n)]
     rows = [[tx.asarray(rng.normal(size=(k, 1, 2))).expand((k, kept, 2)) for k in (6, 6)] for _ in range(n)]
     for given in (

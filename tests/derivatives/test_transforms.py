@@ -193,8 +193,8 @@ def test_scan_traces_a_step_that_draws_once(monkeypatch: pytest.MonkeyPatch) -> 
     """New seeds and streams are arguments of what was made ready for the first."""
     monkeypatch.setattr(scanning._Loop, "one_by_one", lambda self: pytest.fail("it was called for each step"))
     made: list[object] = []
-    own = looped.Ready.__init__
-    monkeypatch.setattr(looped.Ready, "__init__", lambda self, *given: made.append(given) or own(self, *given))  # type: ignore[func-returns-value]
+    own = looped.CompiledIteration.__init__
+    monkeypatch.setattr(looped.CompiledIteration, "__init__", lambda self, *given: made.append(given) or own(self, *given))  # type: ignore[func-returns-value]
 
     def last(x: Any, generator: Any) -> Any:
         return tx.scan(lambda s, t: (F.dropout(s + t, 0.5, generator=generator) * generator.normal(), None), x, tx.ones((5, 7)))[0].sum()

@@ -84,14 +84,14 @@ def test_of_a_batch(name: str) -> None:
 def behind(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Few members stay side by side, too; and whether they did."""
     went: list[bool] = []
-    asked = batching._goes_behind
+    asked = batching._can_batch_last
 
     def noted(*args: Any) -> bool:
         went.append(asked(*args))
         return went[-1]
 
-    monkeypatch.setattr(batching, "_goes_behind", noted)
-    monkeypatch.setattr(vectorizing, "BEHIND", 2)
+    monkeypatch.setattr(batching, "_can_batch_last", noted)
+    monkeypatch.setattr(vectorizing, "MIN_BATCH_LAST_SIZE", 2)
     return went
 
 
@@ -108,7 +108,7 @@ def test_which_go_side_by_side(name: str, behind: list[bool]) -> None:
     found = tx.vmap(SIDE_BY_SIDE[name], in_axes=-1, out_axes=-1)(x).realize()
     assert behind == [not name.startswith("not ")] * len(behind)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectorizing, "BEHIND", 100)
+        patch.setattr(vectorizing, "MIN_BATCH_LAST_SIZE", 100)
         assert np.allclose(found.to_numpy(), tx.vmap(SIDE_BY_SIDE[name], in_axes=-1, out_axes=-1)(x).to_numpy(), rtol=1e-14)
     layout = found.layout
     assert layout.is_contiguous() or name.startswith("not ")

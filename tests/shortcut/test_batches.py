@@ -69,13 +69,13 @@ def test_it_is_the_same_as_one_by_one_and_as_pythons(monkeypatch: pytest.MonkeyP
     def compared(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[Seen | None]:
         if not short_again:
             return batched(roots, batches, size, behind)
-        order, follows = batching._order(roots, batches)
+        order, follows = batching._order_nodes(roots, batches)
         more: list[Any] = []
         words = short_again[0].batched(list(roots), list(batches), more)
         assert (words is not None) == follows
         if words is not None:
             outline = batching._Outline(order, roots, batches, size, behind)
-            assert [id(x) for x in more] == [id(x) for x in outline.given[len(batches) :]]
+            assert [id(x) for x in more] == [id(x) for x in outline.inputs[len(batches) :]]
             own_of[size, words].add(outline.key)
             keys_of[outline.key].add((size, words))
         asked.append(follows)

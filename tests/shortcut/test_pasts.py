@@ -12,7 +12,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.derivatives.outline import Graph, Outline
-from tenxor.derivatives.reverse import Known, depending, known_of
+from tenxor.derivatives.reverse import TapeSlice, depending, known_of
 from tenxor.derivatives.seen import of_number
 from tenxor.errors import DerivativeError
 from tenxor.past import GONE, past_of, short_again
@@ -69,7 +69,7 @@ def in_both_ways(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return found[0], found[1]
 
 
-def outlined(known: Known, given: list[Any], asked: frozenset[Any]) -> Outline:
+def outlined(known: TapeSlice, given: list[Any], asked: frozenset[Any]) -> Outline:
     depends = depending(known.order, asked)
     stretch = [past for past in reversed(known.order) if past in depends][:9]
     return Outline("back", stretch, [(past, g) for past, g in given if past in stretch], Graph(known.order, known.nodes, depends), asked)

@@ -81,14 +81,14 @@ def gone_through(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 @pytest.mark.parametrize("name", LOSSES)
 def test_derivatives_of_other_sizes_are_those_that_are_found(name: str, bits: Any, gone_through: list[Any]) -> None:
     loss = LOSSES[name]
-    again._known.clear()
+    again._steps_cache.clear()
     for n in SIZES:
         bits(loss, n)
     gone_through.clear()
     found = {n: bits(loss, n) for n in OTHERS}
     by_rule = len(OTHERS) - len(gone_through)
     with shortcut.aside():
-        again._known.clear()
+        again._steps_cache.clear()
         assert {n: bits(loss, n) for n in OTHERS} == found
     assert by_rule >= len(OTHERS) // 2 or name in NO_RULES
 
@@ -96,7 +96,7 @@ def test_derivatives_of_other_sizes_are_those_that_are_found(name: str, bits: An
 @pytest.mark.parametrize("name", ["layers", "norms", "a softmax", "selected"])
 def test_steps_by_rule_are_those_that_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same recipes, of the same sources, and the same views of what comes of them."""
-    again._known.clear()
+    again._steps_cache.clear()
     for n in SIZES:
         bits_back(LOSSES[name], n)
     compared = 0
@@ -121,7 +121,7 @@ def test_steps_by_rule_are_those_that_are_found(name: str, monkeypatch: pytest.M
 
 
 def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.MonkeyPatch, gone_through: list[Any]) -> None:
-    again._known.clear()
+    again._steps_cache.clear()
     monkeypatch.setattr(stretches.StretchRule, "made", lambda self, numbers: again.Steps([], [], []))
     monkeypatch.setattr(stretches.Call, "rules", lambda self: ())
     learnt = []
