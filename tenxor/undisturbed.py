@@ -111,10 +111,9 @@ def _replaced_handlers() -> list[_Deferred]:
     """Replace Python's signal handlers, and return the replacements. Only the main thread may set handlers."""
     found = []
     for number, handler in enumerate(map(getsignal, range(1, NSIG)), 1):
-        if type(handler) is _Deferred:  # an error came before the restoration, or an outer call on this thread restores the handler
-            found.append(handler)
-        elif callable(handler):
-            deferred = _Deferred(number, handler)
+        if callable(handler):
+            # A replacement is found here if an error came before the restoration, or if another thread is in a section.
+            deferred = handler if type(handler) is _Deferred else _Deferred(number, handler)
             try:
                 signal(number, deferred)
             except ValueError as error:

@@ -299,3 +299,23 @@ def test_module_that_is_loaded_without_the_import_system_can_be_imported(monkeyp
     spec.loader.exec_module(module)
     monkeypatch.setitem(sys.modules, "tenxor.version", module)
     assert importlib.import_module("tenxor.version") is module
+
+
+def test_section_of_another_thread_leaves_the_handlers_that_the_main_thread_has_replaced() -> None:
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with undisturbed():
+                pass
+        except BaseException as error:
+            errors.append(error)
+
+    before = signal.getsignal(signal.SIGINT)
+    with undisturbed():
+        replaced = signal.getsignal(signal.SIGINT)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert signal.getsignal(signal.SIGINT) is replaced is not before
+    assert not errors and signal.getsignal(signal.SIGINT) is before
