@@ -86,6 +86,13 @@ print(add_up([1], first=2), "sum", vars().add_up)
     assert [*renamer.missing()] == []
 
 
+def test_renamer_changes_names_in_fields_of_f_strings() -> None:
+    source = 'def f(found, part):\n    return f"found {found.part!r:>{part}} {{found}}"\n'
+    assert Renamer(source, {"f": {"found": "result", "part": "width"}}).renamed() == (
+        'def f(result, width):\n    return f"found {result.part!r:>{width}} {{found}}"\n'
+    )
+
+
 def test_entries_that_do_not_occur_are_listed() -> None:
     renamer = Renamer(SOURCE, {"": {"LIMITS": "MAX_SUMS"}})
     assert renamer.renamed() == SOURCE

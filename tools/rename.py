@@ -11,8 +11,8 @@ innermost scope that has an entry decides. An entry is one of
 * "x=": a keyword of a call,
 * "'x'": a whole string.
 
-Docstrings and comments follow: words in backticks, and words in capitals. Entries that do not occur are printed. Afterwards
-`tools/compare_code.py REVISION --renames NAMES.json` checks the result.
+Docstrings and comments follow: words in backticks, and words in capitals; look at those that name something else. Entries that do not
+occur are printed. Afterwards `tools/compare_code.py REVISION --renames NAMES.json` checks the result.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 CODE = re.compile(r"(`[^`\n]*`)")
 IDENTIFIER = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w)")
 CAPITALS = re.compile(r"\b_?[A-Z][A-Z_]{2,}\b")
+F_STRING = re.compile(r"(?i)(f|rf|fr)['\"]")
+FIELD = re.compile(r"\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
+NAME = re.compile(r"(?<=[\w\])])\.[A-Za-z_]\w*|(?<![\w.!'\"])[A-Za-z_]\w*(?!\w*['\"])")
 LAYOUT_TOKENS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT)
 
 Scopes = dict[str, dict[str, str]]
@@ -76,6 +79,17 @@ class Renamer:
 
         return "".join((IDENTIFIER if k % 2 else CAPITALS).sub(replace, part) for k, part in enumerate(CODE.split(text)))
 
+    def fields(self, text: str, line: int) -> str:
+        """Return an f-string with the new names in its replacement fields, which are one token with the text before Python 3.12."""
+
+        def name(match: re.Match[str]) -> str:
+            return self.look_up(match[0], line) or match[0]
+
+        def field(match: re.Match[str]) -> str:
+            return match[0] if match[0] in ("{{", "}}") else NAME.sub(name, match[0])
+
+        return FIELD.sub(field, text)
+
     def changes(self) -> Iterator[tuple[tuple[int, int], tuple[int, int], str]]:
         """Yield the start, the end and the new text of each token that changes."""
         previous = ""
@@ -87,6 +101,8 @@ class Renamer:
                 new = self.look_up(key, line)
             elif token.type == tokenize.COMMENT or text.startswith('"""'):
                 new = self.prose(text, line)
+            elif token.type == tokenize.STRING and F_STRING.match(text):
+                new = self.fields(text, line)
             elif token.type == tokenize.STRING:
                 string = self.look_up(f"'{text[1:-1]}'", line)
                 new = None if string is None else text[0] + string + text[0]
