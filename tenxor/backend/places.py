@@ -142,7 +142,7 @@ class PlainPlace:
 
     def leave(self, job: _Job) -> None:
         """Wait until no worker is running the job, however often the wait is interrupted; then raise the last error of an interrupt."""
-        broken: BaseException | None = None
+        last_error: BaseException | None = None
         while True:
             try:
                 job.begins.clear()
@@ -151,9 +151,9 @@ class PlainPlace:
                     self.changed.wait_for(lambda: self.inside == 0)
                 break
             except BaseException as error:
-                broken = error
-        if broken is not None:
-            raise broken
+                last_error = error
+        if last_error is not None:
+            raise last_error
 
     def wake_apart(self, helpers: Iterable[int]) -> None:
         """Do nothing: on these systems threads cannot be placed on CPUs."""

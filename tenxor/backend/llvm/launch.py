@@ -53,8 +53,8 @@ class Native(OnHost):
             made.target = made.target.shared_by(num_threads())
         return made.target
 
-    def hurry(self, soon: bool) -> None:
-        compiler().hurries = soon
+    def hurry(self, may_decline: bool) -> None:
+        compiler().hurries = may_decline
 
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
