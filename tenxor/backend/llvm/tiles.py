@@ -54,21 +54,21 @@ class _Source:
         self.start = scalar_sum(em, s.address, [t for t in s.address.terms if t.axis not in (s.along, s.last)])
         self.stride = em.size(next(t.value for t in s.address.terms if t.axis == s.last))
 
-    def places(self, i: Value, j: Value) -> tuple[Value, Value]:
+    def pointers(self, i: Value, j: Value) -> tuple[Value, Value]:
         """Emit pointers to element (i, j) of the operand, and to its copy in the tile."""
         (top, _, _), (left, _, _) = self.em.spans[self.stage.along], self.em.spans[self.stage.last]
-        there = self.start + i + j * self.stride
-        here = (i - top) * self.stage.side + (j - left)
-        return self.pointer.at(there, self.element), self.tile.at(here, self.element)
+        source_offset = self.start + i + j * self.stride
+        tile_offset = (i - top) * self.stage.side + (j - left)
+        return self.pointer.at(source_offset, self.element), self.tile.at(tile_offset, self.element)
 
     def copy_square(self, i: Value, j: Value, width: int) -> None:
         """Emit the copy of a square: load as many vectors as they have lanes, transpose and store them."""
         self.em.inmost()
-        first, into = self.places(i, j)
-        parts = parts_of(self.element)
-        kind = vector(self.element.element, parts * width)
-        rows = [first.at(self.stride * k, self.element).load(kind) for k in range(width)]
-        for k, row in enumerate(transposed(rows, parts)):
+        start, into = self.pointers(i, j)
+        component_count = parts_of(self.element)
+        kind = vector(self.element.element, component_count * width)
+        rows = [start.at(self.stride * k, self.element).load(kind) for k in range(width)]
+        for k, row in enumerate(transposed(rows, component_count)):
             into.at(k * self.stage.side, self.element).store(row)
 
     def copy_singly(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
@@ -76,13 +76,13 @@ class _Source:
         em, s = self.em, self.stage
 
         def row(i: Value) -> Value:
-            def one(j: Value) -> Value:
+            def copy_element(j: Value) -> Value:
                 em.inmost()
-                there, here = self.places(i, j)
-                here.store(there.load(self.element))
+                source, target = self.pointers(i, j)
+                target.store(source.load(self.element))
                 return j + 1
 
-            em.repeated(s.last, *columns, one, inside=False)
+            em.repeated(s.last, *columns, copy_element, inside=False)
             em.inmost()
             return i + 1
 
@@ -91,17 +91,17 @@ class _Source:
 
 def load(em: Emitter, e: TileElement) -> Parts:
     """Emit the load of a tile's elements for the present lanes."""
-    part = memory_type(e.dtype)
-    element = part if e.part is None else array(part, 2)
+    component_type = memory_type(e.dtype)
+    element = component_type if e.part is None else array(component_type, 2)
     tile, lanes = memory(em, e.tile, element, e.side), em.lanes
 
     def row_start() -> Value:
         return tile.at((em.index(e.along) - em.spans[e.along].begin) * e.side, element)
 
     row = em.once(em.scope_of(e.along), ("tile row", e.tile), row_start)
-    place = em.index(e.last) - em.spans[e.last].begin
+    column = em.index(e.last) - em.spans[e.last].begin
     if lanes is None:
-        return [from_memory(e.dtype, row.at(place, element).at(e.part or 0, part).load(part))]
-    found = apart([load_vector(em, row, place, u, element) for u in range(lanes.unroll)], parts_of(element))
-    its = found[lanes.unroll :] if e.part else found[: lanes.unroll]
-    return [from_memory(e.dtype, v) for v in its]
+        return [from_memory(e.dtype, row.at(column, element).at(e.part or 0, component_type).load(component_type))]
+    vectors = apart([load_vector(em, row, column, u, element) for u in range(lanes.unroll)], parts_of(element))
+    component_vectors = vectors[lanes.unroll :] if e.part else vectors[: lanes.unroll]
+    return [from_memory(e.dtype, v) for v in component_vectors]

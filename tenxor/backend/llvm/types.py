@@ -98,12 +98,12 @@ def vector(element: Type, lanes: int) -> Type:
     """Return the type of so many lanes of a scalar type; the scalar type itself for 0 lanes."""
     if not lanes:
         return element
-    found = element._vectors.get(lanes)
-    if found is None:
+    vector_type = element._vectors.get(lanes)
+    if vector_type is None:
         text, mangled = f"<{lanes} x {element.text}>", f"v{lanes}{element.mangled}"
-        found = Type("vector", text, mangled, lanes * element.bits, element.letter, element)
-        element._vectors[lanes] = found
-    return found
+        vector_type = Type("vector", text, mangled, lanes * element.bits, element.letter, element)
+        element._vectors[lanes] = vector_type
+    return vector_type
 
 
 def array(element: Type, count: int) -> Type:
