@@ -105,8 +105,8 @@ def erf_from_table(size: Value) -> Value:
 
 def erf_in_two_parts(size: Value) -> Value:
     """Emit erf in float64: a polynomial near 0, and 1 - erfc(size) elsewhere."""
-    near = fma(polynomial(size * size, ERF_TAIL), size, size)
-    return select(size < 1.0, near, 1.0 - far_erfc(size))
+    near_zero = fma(polynomial(size * size, ERF_TAIL), size, size)
+    return select(size < 1.0, near_zero, 1.0 - far_erfc(size))
 
 
 def far_erfc(size: Value) -> Value:
@@ -131,6 +131,6 @@ def erfinv(x: Value) -> Value:
         return erfinv(x.to_double()).to_single()
     w = -log(fma(-x, x, 1.0))
     root = w.sqrt()
-    far = select(root < 3.5, polynomial(root - 2.868, ERFINV_MIDDLE), polynomial(root - 4.755, ERFINV_FAR))
-    found = select(w < 5.0, polynomial(w - 2.5, ERFINV_NEAR), far) * x
-    return select(x.abs().equals(1.0), x.constant(math.inf).with_sign_of(x), found)
+    tail_ratio = select(root < 3.5, polynomial(root - 2.868, ERFINV_MIDDLE), polynomial(root - 4.755, ERFINV_FAR))
+    result = select(w < 5.0, polynomial(w - 2.5, ERFINV_NEAR), tail_ratio) * x
+    return select(x.abs().equals(1.0), x.constant(math.inf).with_sign_of(x), result)
