@@ -219,7 +219,7 @@ class Helpers(NamedTuple):
     many: int
 
 
-NOBODY = Helpers(0, 0, 0)
+NO_WORKERS = Helpers(0, 0, 0)
 
 
 @contextmanager
@@ -244,7 +244,7 @@ def _get_pool() -> _Pool:
     global _pool
     if _pool is None:
         _pool = _Pool(num_threads())
-        meeting[:] = list(_describe_pool(_pool) or NOBODY)
+        meeting[:] = list(_describe_pool(_pool) or NO_WORKERS)
     return _pool
 
 
@@ -262,7 +262,7 @@ def _stop_pool() -> None:
     global _pool
     # The thread does not hold the lock of computations here. So no user code may run while it holds this lock, as user code may compute.
     with undisturbed(), _pool_lock:
-        meeting[:] = list(NOBODY)
+        meeting[:] = list(NO_WORKERS)
         pool, _pool = _pool, None  # cleared first, as the wait may be interrupted
         if pool is not None:
             pool.stop()
@@ -273,7 +273,7 @@ changing.append(_stop_pool)
 
 def _forget_pool() -> None:
     global _pool, _pool_lock
-    meeting[:] = list(NOBODY)
+    meeting[:] = list(NO_WORKERS)
     _pool, _pool_lock = None, reentrant()  # a forked child has none of its parent's threads
 
 

@@ -59,13 +59,13 @@ Array = np.ndarray[Any, Any]
 class Program(NamedTuple):
     """The steps to compute expressions. Each step is a function and the positions of its operands in a list of values.
 
-    The list begins with the given values and the constants; each step appends its result. `wanted` are the positions of the expressions'
-    values.
+    The list begins with the given values and the constants; each step appends its result. `result_positions` are the positions of the
+    expressions' values.
     """
 
     constants: list[Value]
     steps: list[tuple[Callable[..., Value], tuple[int, ...]]]
-    wanted: list[int]
+    result_positions: list[int]
 
 
 def _put_in_order(e: Expr, order: dict[Expr, Expr | None]) -> None:
@@ -347,7 +347,7 @@ class _Run:
         results = [*arg_values, *program.constants]
         for function, operands in program.steps:
             results.append(function(*[results[k] for k in operands]))
-        return [results[k] for k in program.wanted]
+        return [results[k] for k in program.result_positions]
 
     def program(self, expressions: tuple[Expr, ...], arg_count: int) -> Program:
         """Return the steps to compute expressions from so many given values, with composite operations replaced by formulas."""

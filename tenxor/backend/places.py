@@ -121,7 +121,7 @@ class PlainPlace:
         self.tokens = threading.Semaphore(0)
         self.changed = threading.Condition()
         self.job: _Job | None = None
-        self.inside, self.open = 0, True
+        self.workers_inside, self.open = 0, True
 
     def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
         """Return a function that runs a kernel for all of `begin..end`; see `Place.loop`. Signal handlers may run in between."""
@@ -148,7 +148,7 @@ class PlainPlace:
                 job.begins.clear()
                 with self.changed:
                     self.job = None
-                    self.changed.wait_for(lambda: self.inside == 0)
+                    self.changed.wait_for(lambda: self.workers_inside == 0)
                 break
             except BaseException as error:
                 last_error = error
@@ -166,13 +166,13 @@ class PlainPlace:
                 if not self.open:
                     return
                 job = self.job
-                self.inside += job is not None
+                self.workers_inside += job is not None
             if job is not None:
                 try:
                     job.work(worker)
                 finally:
                     with self.changed:
-                        self.inside -= 1
+                        self.workers_inside -= 1
                         self.changed.notify_all()
 
     def close(self, helpers: int) -> None:

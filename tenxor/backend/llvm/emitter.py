@@ -122,10 +122,10 @@ class Emitter:
     @contextmanager
     def within(self, depth: int) -> Iterator[None]:
         """Emit the code of the `with` statement's body at the end of the scope at this depth, and then continue in the scope of before."""
-        came_from = self.depth
+        old_depth = self.depth
         self.at(depth)
         yield
-        self.at(came_from)
+        self.at(old_depth)
 
     def once(self, depth: int, key: object, make: Callable[[], T]) -> T:
         """Return the result of `make()`, which emits code in the scope at `depth`. A second call with the same key emits nothing.
@@ -135,10 +135,10 @@ class Emitter:
         cache = self.scopes[depth].known
         result: T | None = cache.get(key)
         if result is None:
-            came_from = self.depth
+            old_depth = self.depth
             self.at(depth)
             result = cache[key] = make()
-            self.at(came_from)
+            self.at(old_depth)
         return result
 
     # Arguments and memory
@@ -213,13 +213,13 @@ class Emitter:
         """
         b, depth, name = self.b, len(self.scopes) - 1, axis_name(axis)
         head, body, exit_block = (b.block(f"{name}.{suffix}") for suffix in ("head", "body", "done"))
-        entering = {f: self.states[f] for f in accumulators}
+        initial_states = {f: self.states[f] for f in accumulators}
 
         b.cursor = Cursor(head)
         index = b.phi(I64, name)
-        phis = {f: [[b.phi(v.type) for v in vectors] for vectors in states] for f, states in entering.items()}
-        reaches = index if needs == 1 else index + (needs - 1)
-        b.branch_if(reaches < end, body, exit_block)
+        phis = {f: [[b.phi(v.type) for v in vectors] for vectors in states] for f, states in initial_states.items()}
+        last_index = index if needs == 1 else index + (needs - 1)
+        b.branch_if(last_index < end, body, exit_block)
 
         for f, state_phis in phis.items():
             self.states[f] = [[*vectors] for vectors in state_phis]
@@ -237,7 +237,7 @@ class Emitter:
         index.comes(begin, entry_block)
         index.comes(next_index, last_block)
         for f, state_phis in phis.items():
-            for vectors, initial, final in zip(state_phis, entering[f], self.states[f], strict=True):
+            for vectors, initial, final in zip(state_phis, initial_states[f], self.states[f], strict=True):
                 for phi, x, y in zip(vectors, initial, final, strict=True):
                     phi.comes(x, entry_block)
                     phi.comes(y, last_block)

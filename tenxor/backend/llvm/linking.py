@@ -22,7 +22,7 @@ _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE, _X86_64 = 1, 62
 _PROGBITS, _SYMTAB, _RELA, _ZEROS = 1, 2, 4, 8  # types of sections
 _UNWIND = 0x70000001  # a further type of a section in memory
-_WRITTEN, _IN_MEMORY = 1, 2  # flags of sections
+_WRITABLE, _IN_MEMORY = 1, 2  # flags of sections
 _UNDEFINED, _RESERVED = 0, 0xFF00  # section numbers of symbols without a section
 _ABSOLUTE_64, _RELATIVE_64, _RELATIVE_32 = 1, 24, (2, 4)  # types of relocations: R_X86_64_64, PC64, and PC32 or PLT32
 
@@ -95,7 +95,7 @@ def _link_file(image: bytes, symbols: tuple[str, ...]) -> Linked:
     addresses: dict[str, int] = {}
     wanted = frozenset(symbols)
 
-    def content(base: int) -> bytearray:
+    def fill_memory(base: int) -> bytearray:
         memory = bytearray(ends[1])  # fresh memory is zero, so the third part is not written
         for k, begin in begins.items():
             section = sections[k]
@@ -109,7 +109,7 @@ def _link_file(image: bytes, symbols: tuple[str, ...]) -> Linked:
                 addresses.update(_defined_symbols(image, sections, symbol, lambda k: base + begins[k], wanted))
         return memory
 
-    linked = Linked(runnable(size, ends[0], content), addresses)
+    linked = Linked(runnable(size, ends[0], fill_memory), addresses)
     if addresses.keys() != wanted:
         raise _Unsupported
     return linked
@@ -119,7 +119,7 @@ def _region_of(section: _Section) -> int:
     """Return the part of the memory for a section: 0 for code and constants, 1 for variables, 2 for variables that are zero at first."""
     if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
         raise _Unsupported
-    return 0 if not section.flags & _WRITTEN else 2 if section.kind == _ZEROS else 1
+    return 0 if not section.flags & _WRITABLE else 2 if section.kind == _ZEROS else 1
 
 
 SectionAddress = Callable[[int], int]  # the address of a section, by its number
@@ -154,7 +154,7 @@ def _address_of(image: bytes, sections: list[_Section], names: _Section, number:
     name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
     if section >= _RESERVED:
         raise _Unsupported
-    begin = address_in_process(_text(image, sections[names.link], name)) if section == _UNDEFINED else address_of_section(section)
+    begin = address_in_process(_read_text(image, sections[names.link], name)) if section == _UNDEFINED else address_of_section(section)
     return begin + int(value)
 
 
@@ -164,11 +164,11 @@ def _defined_symbols(
     """Yield the names and addresses of the wanted symbols that a symbol table defines."""
     for position in range(table.begin, table.begin + table.size, _SYMBOL.size):
         name, _, _, section, value, _ = _SYMBOL.unpack_from(image, position)
-        if _UNDEFINED < section < _RESERVED and name and (text := _text(image, sections[table.link], name)) in wanted:
+        if _UNDEFINED < section < _RESERVED and name and (text := _read_text(image, sections[table.link], name)) in wanted:
             yield text, address_of_section(section) + value
 
 
-def _text(image: bytes, section: _Section, offset: int) -> str:
+def _read_text(image: bytes, section: _Section, offset: int) -> str:
     """Return the text at an offset in a section of texts."""
     begin = section.begin + offset
     return image[begin : image.index(b"\0", begin)].decode()

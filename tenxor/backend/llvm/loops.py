@@ -53,12 +53,12 @@ def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
         em.spans[s.axis] = Span(index, smaller(end, next_index), s.block)
         em.body(s.body)
         del em.spans[s.axis]
-        if listening:
+        if polls:
             em.inmost()
             next_index = select(em.stopped(), end, next_index)
         return next_index
 
-    listening = _listens(em, s)
+    polls = _listens(em, s)
 
     em.repeated(s.axis, begin, end, emit_block, accumulators=carried(s, em.kernel.accumulators), inside=False)
 
@@ -82,11 +82,11 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
     if s.axis in em.spans and em.spans[s.axis].size == chunk:
         return emit_chunk(begin, end)
 
-    def emit_iteration(first: Value) -> Value:
+    def emit_next_chunk(first: Value) -> Value:
         em.inmost()
         return emit_chunk(first, smaller(end, first + chunk))
 
-    return em.repeated(s.axis, begin, end, emit_iteration, needs=step, accumulators=accumulators, inside=False)
+    return em.repeated(s.axis, begin, end, emit_next_chunk, needs=step, accumulators=accumulators, inside=False)
 
 
 def _emit_plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:

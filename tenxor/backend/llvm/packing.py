@@ -92,29 +92,29 @@ class Panels:
         """Return the packed bytes of the values before number `index`, for a single index and step."""
         return sum(e.dtype.compute.itemsize for e in self.side.values[:index])
 
-    def panel_at(self, index: int, first: Value, panel_begin: Value) -> Value:
+    def panel_at(self, index: int, block_begin: Value, panel_begin: Value) -> Value:
         """Emit the pointer to the panel for value number `index`.
 
-        The panel holds the side's axis from `panel_begin` on, and belongs to a block from `first` on.
+        The panel holds the side's axis from `panel_begin` on, and belongs to a block from `block_begin` on.
         """
         self.em.inmost()
         element = memory_type(self.side.values[index].dtype.compute)
-        return self.start(index).at((panel_begin - first) * self.steps, element)
+        return self.start(index).at((panel_begin - block_begin) * self.steps, element)
 
-    def first_step(self, index: int, first: Value, panel_begin: Value) -> Value:
-        """Emit the pointer to step 0 of the panel from `panel_begin` on, in a block from `first` on, for value number `index`.
+    def first_step(self, index: int, block_begin: Value, panel_begin: Value) -> Value:
+        """Emit the pointer to step 0 of the panel from `panel_begin` on, in a block from `block_begin` on, for value number `index`.
 
         If only later steps are packed, the pointer is in front of the panel; adding the offset of a packed step leads into the panel.
         """
-        pointer = self.panel_at(index, first, panel_begin)
+        pointer = self.panel_at(index, block_begin, panel_begin)
         if self.span is None:
             return pointer
         return pointer.at(self.numbers[0] * -self.panel, memory_type(self.side.values[index].dtype.compute))
 
-    def offset_in_panel(self, first: Value, index: Value) -> Value:
-        """Emit how far `index` is into its panel, in a block from `first` on."""
+    def offset_in_panel(self, block_begin: Value, index: Value) -> Value:
+        """Emit how far `index` is into its panel, in a block from `block_begin` on."""
         self.em.inmost()
-        return self.em.b.binary("srem", index - first, self.panel)
+        return self.em.b.binary("srem", index - block_begin, self.panel)
 
     def over_steps(self, needs: int, body: Callable[[Value, Value], Value], begin: Value | None = None) -> Value:
         """Emit loops over the packed steps of a product; return the index where the innermost loop stops.
@@ -224,7 +224,7 @@ class Panels:
                     em.inmost()
                     for n in range(count):
                         number = k + n
-                        row_target = to.at(number * self.panel, element)
+                        row_target = target.at(number * self.panel, element)
                         x = load_masked(
                             start.at(self.step_to(e, number), element), kind, mask, None if under_mask else row_target.load(kind)
                         )
@@ -239,7 +239,7 @@ class Panels:
                 too_far = larger(panel_offset - (self.panel - width), 0)
                 mask = first_lanes(too_far + length, width) & ~first_lanes(too_far, width)
                 panel_offset, offset = panel_offset - too_far, offset - too_far
-            start, to = base.at(offset, element), into.at(panel_offset, element)
+            start, target = base.at(offset, element), into.at(panel_offset, element)
             k, end_of_steps = steps
             for count in (4, 1):
                 k = em.repeated(self.axis, k, end_of_steps, copy_steps(count), needs=count, inside=False)
@@ -309,18 +309,18 @@ class Panels:
 
     # As tiles read it
 
-    def rows(self, begin: Value, end: Value, mr: int, first: Value, *, whole: bool) -> Row:
-        """Return a function that emits the elements of `mr` rows from `begin` on, in a block from `first` on.
+    def rows(self, begin: Value, end: Value, mr: int, block_begin: Value, *, whole: bool) -> Row:
+        """Return a function that emits the elements of `mr` rows from `begin` on, in a block from `block_begin` on.
 
         All rows of a `whole` tile are before `end`. Otherwise, rows beyond `end` give values without meaning; the reads stay inside the
         memory.
         """
         em = self.em
         if self.side.packed:
-            offset = self.offset_in_panel(first, begin) if mr < self.panel else em.b.constant(I64, 0)
+            offset = self.offset_in_panel(block_begin, begin) if mr < self.panel else em.b.constant(I64, 0)
             em.inmost()
             begin = begin - offset
-            panels = [self.first_step(index, first, begin) for index in range(len(self.side.values))]
+            panels = [self.first_step(index, block_begin, begin) for index in range(len(self.side.values))]
 
             def packed(k: Value, index: int, row: int) -> Value:
                 dtype = self.side.values[index].dtype.compute
@@ -340,15 +340,15 @@ class Panels:
         return loaded
 
     def columns(
-        self, panel: tuple[Value, Value], wide: Columns, masks: Masks, first: Value, steps: tuple[Value, Value]
+        self, panel: tuple[Value, Value], columns: Columns, masks: Masks, block_begin: Value, steps: tuple[Value, Value]
     ) -> Vectors:
-        """Return a function that emits vectors of a panel's columns under `masks`, in a block from `first` on.
+        """Return a function that emits vectors of a panel's columns under `masks`, in a block from `block_begin` on.
 
         `panel` is the begin and the end of the columns, and `steps` the begin and the end of the steps.
         """
-        starts = [self.packed_at(index, panel, wide, first, steps) for index in range(len(self.side.values))]
+        starts = [self.packed_at(index, panel, columns, block_begin, steps) for index in range(len(self.side.values))]
         pointer_lists = [
-            self.first_pointers(e, panel[0], wide) if start is None else []
+            self.first_pointers(e, panel[0], columns) if start is None else []
             for e, start in zip(self.side.values, starts, strict=True)
         ]
 
@@ -358,29 +358,29 @@ class Panels:
             if start is not None:
                 element = memory_type(dtype)
                 row = start.at(k * self.panel, element)
-                return [load(row.at(offset, element), dtype, wide.width) for offset in wide.offsets]
+                return [load(row.at(offset, element), dtype, columns.width) for offset in columns.offsets]
             assert isinstance(e, Load)
             element, step_offset = memory_type(e.dtype), self.step_to(e, k)
             pointers = [pointer.at(step_offset, element) for pointer in pointer_lists[index]]
             return [
-                load(pointer, e.dtype, wide.width) if mask is None else load_under_mask(pointer, e.dtype, wide.width, mask)
+                load(pointer, e.dtype, columns.width) if mask is None else load_under_mask(pointer, e.dtype, columns.width, mask)
                 for pointer, mask in zip(pointers, masks, strict=True)
             ]
 
         return loaded
 
     def packed_at(
-        self, index: int, panel: tuple[Value, Value], wide: Columns, first: Value, steps: tuple[Value, Value]
+        self, index: int, panel: tuple[Value, Value], columns: Columns, block_begin: Value, steps: tuple[Value, Value]
     ) -> Value | None:
         """Emit the pointer to step 0 of a packed panel; return None for a value read in place.
 
         If the elements are in several runs, the emitted code packs the panel for these `steps` alone.
         """
         if self.side.packed:
-            return self.first_step(index, first, panel[0])
+            return self.first_step(index, block_begin, panel[0])
         e = self.side.values[index]
         term = self.table_of(e)
-        if term is None or wide.together:
+        if term is None or columns.together:
             return None
         self.em.inmost()
         element = memory_type(e.dtype)
@@ -401,7 +401,7 @@ class Panels:
                     result &= length.equals(em.width)
         return result
 
-    def first_pointers(self, e: Expr, panel: Value, wide: Columns) -> list[Value]:
+    def first_pointers(self, e: Expr, panel: Value, columns: Columns) -> list[Value]:
         """Emit pointers to the vectors of a panel's columns at the first step. Each vector of a value in runs must be one run."""
         em = self.em
         assert isinstance(e, Load)
@@ -409,10 +409,10 @@ class Panels:
         em.inmost()
         if term is None:
             start = self.where_it_lies(e, panel)
-            return [start.at(offset, element) for offset in wide.offsets]
+            return [start.at(offset, element) for offset in columns.offsets]
         base, table = self.where_it_lies(e, None), table_at(em, term.value)
         em.inmost()
-        return [base.at(table.at(panel + offset, I64).load(I64), element) for offset in wide.offsets]
+        return [base.at(table.at(panel + offset, I64).load(I64), element) for offset in columns.offsets]
 
     def where_it_lies(self, e: Expr, index: Value | None) -> Value:
         """Emit the pointer to the element at `index` of the side's axis, at the first step.
@@ -464,8 +464,8 @@ class Panels:
 def vector_pointers(start: Value, offset: Value | int, dtype: DType, width: int, count: int) -> Parts:
     """Emit pointers to so many vectors, the first `offset` elements behind the start."""
     element = memory_type(dtype)
-    first = start.at(offset, element)
-    return [first.at(u * width, element) for u in range(count)]
+    pointer = start.at(offset, element)
+    return [pointer.at(u * width, element) for u in range(count)]
 
 
 def load_under_mask(pointer: Value, dtype: DType, width: int, mask: Value) -> Value:

@@ -57,32 +57,32 @@ class _ProductEmitter:
         self.accumulator = em.kernel.accumulators[s.accumulator]
         self.width = em.width
         self.tile = em.target.tile(len(self.accumulator.states))
-        self.high, self.wide = self.tile.mr[0], self.tile.nr * self.width
-        self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
-        self.in_one_pass = s.once and self.direct
+        self.tile_height, self.tile_width = self.tile.mr[0], self.tile.nr * self.width
+        self.has_short_epilogue = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
+        self.in_one_pass = s.once and self.has_short_epilogue
         reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
         # Loads with the layout of the results.
         result_loads = [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
         # The accesses to prefetch before the steps of a tile.
-        self.prefetched_accesses: list[Load | Store] = [] if self.direct else [*result_loads]
+        self.prefetched_accesses: list[Load | Store] = [] if self.has_short_epilogue else [*result_loads]
         if s.ahead >= 0:
             self.prefetched_accesses += [store for store in s.body if isinstance(store, Store)]
         half = self.width // 2 if em.target.halves and not s.right.runs else self.width
         # A vector must not begin before its panel if packed elements or waiting states exist for a single panel only. Nor may it if a load
         # has the layout of the results, and so may read memory in which the panel before has put results.
-        alone = s.right.packed or s.right.in_runs or not self.in_one_pass or bool(result_loads)
-        self.limits = Taken(self.tile.nr, self.width, half, alone)
-        self.steps, self.per_outer = self.steps_within(0), self.steps_within(1)
-        self.depth = self.steps  # steps that are packed at a time
+        stays_in_panel = s.right.packed or s.right.in_runs or not self.in_one_pass or bool(result_loads)
+        self.limits = Taken(self.tile.nr, self.width, half, stays_in_panel)
+        self.steps, self.steps_per_outer = self.steps_within(0), self.steps_within(1)
+        self.packed_steps = self.steps  # steps that are packed at a time
         if s.steps_first:
             with em.within(0):
-                self.depth = em.size(s.stretch) * self.per_outer
-        self.states, left, right, offsets = self.scratch()
-        self.of_panel = self.states  # the states of the present panel of columns
+                self.packed_steps = em.size(s.stretch) * self.steps_per_outer
+        self.states, left, right, offsets = self.allocate_scratch()
+        self.panel_states = self.states  # the states of the present panel of columns
         self.symmetric = mirror.are_same(em, s)
-        steps = self.steps, self.depth
-        self.left = packing.Panels(em, s.left, s.summed, self.high, steps, left)
-        self.right = packing.Panels(em, s.right, s.summed, self.wide, steps, right)
+        steps = self.steps, self.packed_steps
+        self.left = packing.Panels(em, s.left, s.summed, self.tile_height, steps, left)
+        self.right = packing.Panels(em, s.right, s.summed, self.tile_width, steps, right)
         for side in (self.left, self.right):
             if (side.side.runs or not side.side.packed) and len(s.summed) > 1:
                 offsets = side.number_steps(offsets)
@@ -96,25 +96,25 @@ class _ProductEmitter:
         with self.em.within(0):
             return reduce(mul, extents) if extents else self.em.b.constant(I64, 1)
 
-    def scratch(self) -> list[Value]:
+    def allocate_scratch(self) -> list[Value]:
         """Emit pointers to the waiting states, the left panels, the right panels and the tables of steps.
 
         The memory is this thread's scratch memory, or the stack if only states are needed.
         """
         em, s = self.em, self.s
-        state = 0 if self.in_one_pass else sum(d.itemsize for d in self.accumulator.states)
+        state_bytes = 0 if self.in_one_pass else sum(d.itemsize for d in self.accumulator.states)
         if not (s.left.packed or s.right.packed or s.steps_first or s.right.in_runs) and len(s.summed) == 1:
-            address = em.on_stack(I8, (em.target.blocks.rows[1] + self.high) * self.wide * state, "states")
+            address = em.on_stack(I8, (em.target.blocks.rows[1] + self.tile_height) * self.tile_width * state_bytes, "states")
             return [address] * 4
         columns, line = em.size(s.right.block), em.target.caches.line
         address = em.scratch()
         with em.within(0):
-            columns = columns + self.wide
-            rows, steps = self.padded(), self.depth + em.target.loops.square
+            columns = columns + self.tile_width
+            rows, steps = self.padded_rows(), self.packed_steps + em.target.loops.square
             sizes = (
-                rows * ((columns if s.steps_first else self.wide) * state),
+                rows * ((columns if s.steps_first else self.tile_width) * state_bytes),
                 rows * steps * (s.left.packed * packing.bytes_of(s.left)),
-                (columns * steps if s.right.packed else s.right.in_runs * self.wide * AT_ONCE) * packing.bytes_of(s.right),
+                (columns * steps if s.right.packed else s.right.in_runs * self.tile_width * AT_ONCE) * packing.bytes_of(s.right),
             )
             pointers = [address.cast("inttoptr", POINTER)]
             for size in sizes:
@@ -129,17 +129,17 @@ class _ProductEmitter:
         em, s = self.em, self.s
         rows, columns = em.range(s.left.axis), em.range(s.right.axis)
         if s.at_once:
-            self.unless_stopped(partial(self.block, rows, columns))
+            self.unless_stopped(partial(self.emit_block, rows, columns))
             return
 
-        def column_block(first: Value, last: Value) -> None:
-            self.unless_stopped(partial(columns_of, first, last))
+        def emit_column_block(first: Value, last: Value) -> None:
+            self.unless_stopped(partial(emit_columns, first, last))
 
-        def columns_of(first: Value, last: Value) -> None:
+        def emit_columns(first: Value, last: Value) -> None:
             if not (s.right.fixed or s.steps_first):
                 self.right.fill(first, last)
 
-            def block(top: Value, bottom: Value) -> None:
+            def emit_row_block(top: Value, bottom: Value) -> None:
                 if s.left.packed and not (s.left.fixed or s.steps_first):
                     # A single block of rows is still packed for the next columns, unless these need more of its rows.
                     em.inmost()
@@ -147,14 +147,14 @@ class _ProductEmitter:
                     if self.symmetric is not None:
                         missing |= self.symmetric
                     em.only_if(missing, lambda: self.left.fill(top, bottom))
-                block_of = self.steps_first if s.steps_first else self.block
-                block_of((top, bottom), (first, last))
+                emit_block = self.emit_steps_first if s.steps_first else self.emit_block
+                emit_block((top, bottom), (first, last))
 
-            self.blocks(s.left.axis, *self.above(rows, last), em.size(s.left.block), block)
+            self.emit_blocks(s.left.axis, *self.rows_to_compute(rows, last), em.size(s.left.block), emit_row_block)
 
-        self.blocks(s.right.axis, *columns, em.size(s.right.block), column_block)
+        self.emit_blocks(s.right.axis, *columns, em.size(s.right.block), emit_column_block)
 
-    def blocks(
+    def emit_blocks(
         self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]
     ) -> None:
         """Emit the code of `body` for blocks of an axis, `step` indices apart."""
@@ -173,9 +173,9 @@ class _ProductEmitter:
         self.em.inmost()
         self.em.only_if(self.em.stopped().equals(0), make)
 
-    def block(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+    def emit_block(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit a block of rows with a block of columns."""
-        s, zero, (first, last) = self.s, self.em.b.constant(I64, 0), columns
+        s, zero, (block_begin, block_end) = self.s, self.em.b.constant(I64, 0), columns
 
         def panel(left: Value, right: Value) -> None:
             if s.at_once:
@@ -184,62 +184,62 @@ class _ProductEmitter:
                 self.unless_stopped(partial(emit_panel, left, right))
 
         def emit_panel(left: Value, right: Value) -> None:
-            def some_steps(begin: Value, end: Value) -> None:
-                self.tiles(rows, (first, left, right), (begin, end))
+            def emit_steps(begin: Value, end: Value) -> None:
+                self.emit_tiles(rows, (block_begin, left, right), (begin, end))
 
             if self.in_one_pass:
-                some_steps(zero, self.steps)
+                emit_steps(zero, self.steps)
             else:
-                self.blocks(s.summed[0], zero, self.steps, AT_ONCE, some_steps)
-            if not self.direct:
-                self.finish(self.above(rows, right), (left, right))
-            self.mirrored(rows, (left, right))
+                self.emit_blocks(s.summed[0], zero, self.steps, AT_ONCE, emit_steps)
+            if not self.has_short_epilogue:
+                self.emit_epilogue(self.rows_to_compute(rows, right), (left, right))
+            self.emit_mirror(rows, (left, right))
 
-        self.blocks(s.right.axis, first, last, self.wide, panel)
+        self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, panel)
 
-    def steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+    def emit_steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit a block of rows with a block of columns; the loop over steps is outside the loop over panels.
 
         A stretch of steps is packed at a time. Within a stretch, some hundred steps are done for every panel before the next steps.
         """
-        em, s, zero, (first, last) = self.em, self.s, self.em.b.constant(I64, 0), columns
+        em, s, zero, (block_begin, block_end) = self.em, self.s, self.em.b.constant(I64, 0), columns
         outer = s.summed[0]
-        row = sum(d.itemsize for d in self.accumulator.states)
+        row_bytes = sum(d.itemsize for d in self.accumulator.states)
 
-        def panels(emit_panel: Callable[[Value, Value], None]) -> None:
+        def over_panels(emit_panel: Callable[[Value, Value], None]) -> None:
             def panel(left: Value, right: Value) -> None:
                 em.inmost()
-                self.of_panel = self.states.at((left - first) * row * self.padded(), I8)
+                self.panel_states = self.states.at((left - block_begin) * row_bytes * self.padded_rows(), I8)
                 emit_panel(left, right)
 
-            self.blocks(s.right.axis, first, last, self.wide, panel)
+            self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, panel)
 
-        def some_steps(*steps: Value) -> None:
-            panels(lambda left, right: self.tiles(rows, (first, left, right), steps))  # type: ignore[arg-type]
+        def emit_steps(*steps: Value) -> None:
+            over_panels(lambda left, right: self.emit_tiles(rows, (block_begin, left, right), steps))  # type: ignore[arg-type]
 
-        def stretch(begin: Value, end: Value) -> None:
-            def steps() -> None:
+        def emit_stretch(begin: Value, end: Value) -> None:
+            def pack_and_emit() -> None:
                 em.inmost()
-                numbers = begin * self.per_outer, end * self.per_outer
+                numbers = begin * self.steps_per_outer, end * self.steps_per_outer
                 for side, side_range in ((self.left, rows), (self.right, columns)):
                     side.span, side.numbers = (begin, end), numbers
                     side.fill(*side_range)
                 em.inmost()
-                self.blocks(outer, *numbers, AT_ONCE, some_steps)
+                self.emit_blocks(outer, *numbers, AT_ONCE, emit_steps)
 
-            self.unless_stopped(steps)
+            self.unless_stopped(pack_and_emit)
 
-        self.blocks(outer, zero, em.extent(outer), em.size(s.stretch), stretch)
-        if not self.direct:
-            panels(lambda left, right: self.finish(self.above(rows, right), (left, right)))
+        self.emit_blocks(outer, zero, em.extent(outer), em.size(s.stretch), emit_stretch)
+        if not self.has_short_epilogue:
+            over_panels(lambda left, right: self.emit_epilogue(self.rows_to_compute(rows, right), (left, right)))
         if self.symmetric is not None:
-            panels(lambda left, right: self.mirrored(rows, (left, right)))
+            over_panels(lambda left, right: self.emit_mirror(rows, (left, right)))
 
-    def padded(self) -> Value:
+    def padded_rows(self) -> Value:
         """Emit the number of rows of a block, plus those of a tile."""
-        return self.em.size(self.s.left.block) + self.high
+        return self.em.size(self.s.left.block) + self.tile_height
 
-    def above(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
+    def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
         """Emit the rows of a block to compute for a panel of columns up to `right`: with symmetric results, only the rows before `right`.
         """
         if self.symmetric is None:
@@ -247,22 +247,22 @@ class _ProductEmitter:
         self.em.inmost()
         return rows[0], select(self.symmetric, smaller(rows[1], right), rows[1])
 
-    def mirrored(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+    def emit_mirror(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit the copy of a block's results in a panel to the other side of the diagonal, to run if the results are symmetric."""
         if self.symmetric is not None:
             self.em.inmost()
-            upper_rows = self.above(rows, columns[1])
+            upper_rows = self.rows_to_compute(rows, columns[1])
             self.em.only_if(self.symmetric, lambda: mirror.copied(self.em, self.s, upper_rows, columns))
 
-    def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
+    def emit_tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Emit the given steps of the tiles in a panel of columns; the last rows take a lower tile.
 
         `columns` are the first column of the block, and the begin and the end of the panel.
         """
-        em, (first, left, right) = self.em, columns
-        rows = top, bottom = self.above(rows, right)
+        em, (block_begin, left, right) = self.em, columns
+        rows = top, bottom = self.rows_to_compute(rows, right)
 
-        def all_rows(columns: Columns) -> None:
+        def emit_all_rows(columns: Columns) -> None:
             em.inmost()
             starts = [left + offset if isinstance(offset, Value) or offset else left for offset in columns.offsets]
             masks: list[Value | None] = [None] * len(starts)
@@ -270,36 +270,36 @@ class _ProductEmitter:
             # stores.
             if not columns.whole:
                 masks[-1:] = lanes_before(right, starts[-1], 1, columns.width)
-            wide = _TileColumns(columns, starts, masks, self.right.columns((left, right), columns, masks, first, steps))
+            tile_columns = _TileColumns(columns, starts, masks, self.right.columns((left, right), columns, masks, block_begin, steps))
             row: Value = top
             for k, mr in enumerate(self.tile.mr):
                 is_last = k + 1 == len(self.tile.mr)
 
-                def tile(i: Value, mr: int = mr, has_all_rows: bool = not is_last) -> Value:
-                    _Tile(self, (mr, has_all_rows), wide, rows, right, i, steps).emit()
+                def emit_tile(i: Value, mr: int = mr, has_all_rows: bool = not is_last) -> Value:
+                    _Tile(self, (mr, has_all_rows), tile_columns, rows, right, i, steps).emit()
                     em.inmost()
                     return i + mr
 
-                row = em.repeated(self.s.left.axis, row, bottom, tile, needs=1 if is_last else mr, inside=False)
+                row = em.repeated(self.s.left.axis, row, bottom, emit_tile, needs=1 if is_last else mr, inside=False)
 
-        for fits, vectors in ways(em, self.right, self.limits, (left, right), first):
-            em.only_if(fits, partial(all_rows, vectors))
+        for fits, vectors in ways(em, self.right, self.limits, (left, right), block_begin):
+            em.only_if(fits, partial(emit_all_rows, vectors))
             em.inmost()
 
-    def state_pointer(self, part_number: int, rows: Value, row: Value) -> Value:
-        """Emit the pointer to part `part_number` of the states of a row; `rows` is the first row of the block."""
+    def state_pointer(self, part_number: int, top: Value, row: Value) -> Value:
+        """Emit the pointer to part `part_number` of the states of a row; `top` is the first row of the block."""
         size = self.accumulator.states[part_number].itemsize
-        bytes_before = self.wide * sum(d.itemsize for d in self.accumulator.states[:part_number])
-        start = self.of_panel
+        bytes_before = self.tile_width * sum(d.itemsize for d in self.accumulator.states[:part_number])
+        start = self.panel_states
         if bytes_before:
-            start = start.at(self.padded() * bytes_before, I8)
-        return start.at((row - rows) * (self.wide * size), I8)
+            start = start.at(self.padded_rows() * bytes_before, I8)
+        return start.at((row - top) * (self.tile_width * size), I8)
 
-    def finish(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+    def emit_epilogue(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit the epilogue for a block of rows in a panel of columns, row by row."""
         em, s = self.em, self.s
         em.spans[s.left.axis] = Span(*rows, 0)
-        em.spans[s.right.axis] = Span(*columns, self.wide)
+        em.spans[s.right.axis] = Span(*columns, self.tile_width)
         em.state_rows[s.accumulator] = self.state_row
         em.statement(For(s.left.axis, (For(s.right.axis, s.body),)))
         del em.spans[s.left.axis], em.spans[s.right.axis], em.state_rows[s.accumulator]
@@ -337,16 +337,16 @@ class _Tile:
     def __init__(
         self,
         product: _ProductEmitter,
-        high: tuple[int, bool],
-        wide: _TileColumns,
+        height: tuple[int, bool],
+        tile_columns: _TileColumns,
         rows: tuple[Value, Value],
         right: Value,
         i: Value,
         steps: tuple[Value, Value],
     ) -> None:
         self.product, self.em, self.s = product, product.em, product.s
-        (self.mr, self.has_all_rows), self.wide = high, wide
-        self.nr, self.width = len(wide.masks), wide.columns.width
+        (self.mr, self.has_all_rows), self.tile_columns = height, tile_columns
+        self.nr, self.width = len(tile_columns.masks), tile_columns.columns.width
         self.i, self.steps, self.right = i, steps, right
         self.top, self.bottom = rows
 
@@ -367,12 +367,12 @@ class _Tile:
         prefetchers = []
         if s.ahead >= 0:
             prefetchers.append(rows_ahead(em, self.product.left, s.ahead, self.i, self.mr))
-            prefetchers.append(columns_ahead(em, self.product.right, s.ahead, self.wide.starts[0], self.nr * self.width))
+            prefetchers.append(columns_ahead(em, self.product.right, s.ahead, self.tile_columns.starts[0], self.nr * self.width))
 
         def step(k: Value) -> Value:
             for emit_prefetch in prefetchers:
                 emit_prefetch(k)
-            of_column: dict[Expr, Parts] = {**fixed, **{f: self.wide.loaded(k, f.index) for f in columns}}
+            of_column: dict[Expr, Parts] = {**fixed, **{f: self.tile_columns.loaded(k, f.index) for f in columns}}
             old = em.states[s.accumulator]
             new: list[Parts] = [[] for _ in s.values]
             for row in range(self.mr):
@@ -393,20 +393,20 @@ class _Tile:
         self.prefetch_accesses()
         em.repeated(s.summed[0], *self.steps, step, accumulators=[s.accumulator], inside=False)
         if self.product.in_one_pass:
-            self.finish()
+            self.emit_epilogue()
         else:
-            pointers = self.join(start)
-            if self.product.direct:
+            pointers = self.combine_states(start)
+            if self.product.has_short_epilogue:
                 em.inmost()
                 has_more_steps = self.steps[1] < self.product.steps
                 em.only_if(has_more_steps, lambda: self.store_states(pointers))
                 em.inmost()
-                em.only_if(~has_more_steps, self.finish)
+                em.only_if(~has_more_steps, self.emit_epilogue)
             else:
                 self.store_states(pointers)
         em.lanes = None
 
-    def finish(self) -> None:
+    def emit_epilogue(self) -> None:
         """Emit the epilogue straight from the registers, vector by vector."""
         em = self.em
         states = em.states[self.s.accumulator]
@@ -415,16 +415,16 @@ class _Tile:
             i = self.i + row if row else self.i
             row_states = [vectors[row * self.nr :][: self.nr] for vectors in states]
             if self.has_all_rows or not row:
-                self.finish_row(i, row_states)
+                self.emit_epilogue_row(i, row_states)
             else:
-                em.only_if(i < self.bottom, partial(self.finish_row, i, row_states))
+                em.only_if(i < self.bottom, partial(self.emit_epilogue_row, i, row_states))
 
-    def finish_row(self, i: Value, states: list[Parts]) -> None:
+    def emit_epilogue_row(self, i: Value, states: list[Parts]) -> None:
         """Emit the epilogue for a row. The reads come before the first write, as vectors may overlap."""
         em, s = self.em, self.s
         writes: list[tuple[Lanes, Callable[[], None]]] = []
         with em.standing(s.left.axis, i):
-            for u, (j, mask) in enumerate(zip(self.wide.starts, self.wide.masks, strict=True)):
+            for u, (j, mask) in enumerate(zip(self.tile_columns.starts, self.tile_columns.masks, strict=True)):
                 with em.standing(s.right.axis, j):
                     em.lanes = Lanes(s.right.axis, self.width, 1)
                     if mask is not None:
@@ -448,7 +448,7 @@ class _Tile:
         """Emit a prefetch of the waiting states, which the steps leave time for."""
         for pointer, dtype in zip(self.state_pointers(), self.product.accumulator.states, strict=True):
             self.em.inmost()
-            prefetch(pointer, self.mr * self.product.wide * dtype.itemsize, I8, to_write=True)
+            prefetch(pointer, self.mr * self.product.tile_width * dtype.itemsize, I8, to_write=True)
 
     def prefetch_accesses(self) -> None:
         """Emit a prefetch of the lines to read or write with the results, row by row.
@@ -459,16 +459,16 @@ class _Tile:
         for row in range(self.mr) if self.product.prefetched_accesses else ():
             em.inmost()
             i = self.i + row if row else self.i
-            with em.standing(s.left.axis, i), em.standing(s.right.axis, self.wide.starts[0]):
+            with em.standing(s.left.axis, i), em.standing(s.right.axis, self.tile_columns.starts[0]):
                 for e in self.product.prefetched_accesses:
                     prefetch_lanes(em, e)
 
-    def join(self, start: list[Parts]) -> list[Parts]:
+    def combine_states(self, start: list[Parts]) -> list[Parts]:
         """Emit the combination of the states with those of earlier steps, if there are any. Return pointers to the earlier states."""
         em, accumulator = self.em, self.product.accumulator
         em.inmost()
         later = (self.steps[0] > 0).splat(self.width)
-        offsets = [(row * self.product.wide, offset) for row in range(self.mr) for offset in self.wide.columns.offsets]
+        offsets = [(row * self.product.tile_width, offset) for row in range(self.mr) for offset in self.tile_columns.columns.offsets]
         pointers = [
             [row_start.at(row, memory_type(dtype)).at(offset, memory_type(dtype)) for row, offset in offsets]
             for row_start, dtype in zip(self.state_pointers(), accumulator.states, strict=True)

@@ -23,12 +23,12 @@ from .tables import look_up, steps_of_halves
 
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
-LOGISTIC_USUAL = -86.0  # from here on, 1 + e**-v and its inverse are normal numbers, in float32
+LOGISTIC_NORMAL_FROM = -86.0  # from here on, 1 + e**-v and its inverse are normal numbers, in float32
 LOGISTIC_SCALE = {32: 2.0**-33, 64: 2.0**-64}  # times e**t, this is in range
 
 # sqrt(8/pi), and its product with 0.044715, each as the sum of two floats.
-SLOPE = {32: (1.5957692, -4.534068e-08), 64: (1.5957691216057308, -9.96930880911092e-17)}
-CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.175149918155315e-19)}
+TANH_SLOPE = {32: (1.5957692, -4.534068e-08), 64: (1.5957691216057308, -9.96930880911092e-17)}
+TANH_CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.175149918155315e-19)}
 
 GELU_IS_0 = {32: 14.5, 64: 38.7}  # gelu(-a) rounds to 0
 GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # divided by this, all gelu(-a) are normal
@@ -41,9 +41,9 @@ POWER_STEP = (-0.50698763, 0.12851824, -0.021721592, 0.0027526885)
 # The powers of 2 by eighths as float32, and by how much of each it is less than the exact power.
 POWERS = tuple(SINGLE.rounded(2.0 ** (k / 8)) for k in range(8))
 RESTS = tuple(2.0 ** (k / 8) / power - 1.0 for k, power in enumerate(POWERS))
-# Magnitudes a fall into 8 intervals of SLOPE_OF_SIZE a + SIZE_0, two to a doubling: a register of AVX2 holds a number for each. The centre
-# of each interval is a float32 whose m is very nearly a float32, too.
-SIZE_0, SLOPE_OF_SIZE = 0.85, 0.879
+# Magnitudes a fall into 8 intervals of INTERVAL_SLOPE a + INTERVAL_OFFSET, two to a doubling: a register of AVX2 holds a number for each.
+# The centre of each interval is a float32 whose m is very nearly a float32, too.
+INTERVAL_OFFSET, INTERVAL_SLOPE = 0.85, 0.879
 CENTRES = (0.15502265, 0.624548, 1.2883059, 2.2300959, 3.5528798, 5.4271073, 8.080947, 11.82323)
 AT_CENTRES = (0.44377586, 0.32432795, 0.2292381, 0.16018936, 0.114626646, 0.087510504, 0.07677246, 0.088989265)
 # (m(centre + d) / m(centre) - 1) / d in terms of d: relative error of m 2**-27.1. The first coefficients are very nearly float32s, too.
@@ -72,9 +72,9 @@ NEAR_CENTRES = (
 )  # fmt: skip
 
 # In float64, with P the normal distribution's cumulative probability: (e**(-a**2/2) / (2 P(-a)) - 1) / a - 1 in terms of
-# (a - CENTRE) / (a + CENTRE), 0 <= a <= GELU_IS_0: relative error of gelu(-a) 2**-58.0.
-CENTRE = 3.5
-BEND = (
+# (a - GELU_CENTRE) / (a + GELU_CENTRE), 0 <= a <= GELU_IS_0: relative error of gelu(-a) 2**-58.0.
+GELU_CENTRE = 3.5
+GELU_BEND = (
     0.05762048767086607, 0.24867741931864118, -0.04249998588690844, -0.023882549274940386,
     0.013778243491436646, 0.0032623656033551884, -0.00432854563384905, -0.00034325954926805064,
     0.0013492414990528385, -1.7795065077962382e-05, -0.00041903186670264107, 2.6777343929231863e-05,
@@ -100,8 +100,8 @@ def silu(x: Value) -> Value:
 
 def gelu_tanh(x: Value) -> Value:
     """Emit x / (1 + e**-v) with v = sqrt(8/pi) (x + 0.044715 x**3), which is x (1 + tanh(v/2)) / 2."""
-    slope, slope_low = SLOPE[x.format.bits]
-    cubic, cubic_low = CUBIC[x.format.bits]
+    slope, slope_low = TANH_SLOPE[x.format.bits]
+    cubic, cubic_low = TANH_CUBIC[x.format.bits]
     lowest, highest = LOGISTIC_RANGE[x.format.bits]
     square, square_low = exact_product(x, x)
     bend, bend_low = exact_product(square, cubic)
@@ -116,7 +116,7 @@ def over_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
     """Emit x / (1 + e**-v); v may be given as the sum of two floats."""
     if v.format.bits == 64:
         return over_any_sum(x, v, v_low)
-    rare, bounded = v < LOGISTIC_USUAL, smaller(v, LOGISTIC_RANGE[32][1])
+    rare, bounded = v < LOGISTIC_NORMAL_FROM, smaller(v, LOGISTIC_RANGE[32][1])
     usual = over_precise_sum(x, *reduce_by_ln2(-bounded, low_part(v, v_low, bounded)))
     (quotient,) = unless_rare(rare, [usual], lambda: [select(rare, over_any_sum(x, v, v_low), usual)])
     return quotient
@@ -181,7 +181,7 @@ def gelu_from_tables(x: Value) -> Value:
     is_nonzero, positive_part = size < GELU_IS_0[32], larger(x, -0.0)
     power, change = power_by_eighths(size, 1 / root_scale)
     power = select(is_nonzero, power, 0.0)  # beyond, its bits mean nothing
-    entry = steps_of_halves(fma(size, SLOPE_OF_SIZE, SIZE_0), SIZE_0)
+    entry = steps_of_halves(fma(size, INTERVAL_SLOPE, INTERVAL_OFFSET), INTERVAL_OFFSET)
     d = size - entry(CENTRES)
     slope, *bends = [entry(table) for table in NEAR_CENTRES]
     bend = polynomial(d, bends) * d
@@ -214,7 +214,7 @@ def gelu_by_division(x: Value) -> Value:
     (r, r_low), shifted = reduce_by_ln2_exactly(*exact_product(minus_half, size))
     dividend = fma(minus_half, r, minus_half)
     dividend_low = fma(minus_half, exp_tail(r) + r_low, fma(minus_half, r, minus_half - dividend))
-    bend = polynomial((size - CENTRE) / (size + CENTRE), BEND)
+    bend = polynomial((size - GELU_CENTRE) / (size + GELU_CENTRE), GELU_BEND)
     slope, slope_low = fast_sum(size.constant(1.0), bend)
     divisor = fma(size, slope, 1.0)
     divisor_low = fma(size, slope_low, fma(size, slope, 1.0 - divisor))
