@@ -143,7 +143,7 @@ def _launch(
         operands.append(flag)
         origins.append(0)
     scalars = [
-        _number(given.scalars[k], imag, dtype) for (k, imag), dtype in zip(arguments.scalars, kernel.scalars, strict=True)
+        _scalar_part(given.scalars[k], imag, dtype) for (k, imag), dtype in zip(arguments.scalars, kernel.scalars, strict=True)
     ]
     run(kernel, operands, [t.offsets for t in arguments.tables], scalars, arguments.sizes, origins)
     if once is not None:
@@ -151,7 +151,7 @@ def _launch(
     return bool(flag[0])
 
 
-def _number(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
+def _scalar_part(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
     """Return the real or imaginary part of a scalar for a kernel: a float64 if `dtype` is a float."""
     component = scalar.value.imag if imag else scalar.value.real
     return float(component) if dtype.is_float else component
@@ -208,15 +208,15 @@ class _Run:
                 self.loop(s)
             elif isinstance(s, Init):
                 accumulator = self.kernel.accumulators[s.accumulator]
-                self.states[self.state(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
+                self.states[self.state_key(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
             elif isinstance(s, Update):
-                self.states[self.state(s.accumulator)] = self.values(s.values)  # every value is computed from the old state
+                self.states[self.state_key(s.accumulator)] = self.values(s.values)  # every value is computed from the old state
             elif isinstance(s, Keep):
                 (self.row_values[s.row, self.loop_index[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Accumulate):
                 self.accumulate(s)
             elif isinstance(s, TileLoad):
-                self.fill(s)
+                self.fill_tile(s)
             elif isinstance(s, Product):
                 self.product(s)
             elif isinstance(s, Prefetch):
@@ -224,7 +224,7 @@ class _Run:
             else:
                 self.store(s, *adjacent)  # type: ignore[arg-type]
 
-    def state(self, accumulator: int) -> tuple[int, int]:
+    def state_key(self, accumulator: int) -> tuple[int, int]:
         """Return the key of a reduction's current state: the accumulator, and the index in a row of states, or 0 without a row."""
         row = self.kernel.accumulators[accumulator].row
         return accumulator, self.loop_index[row] if row >= 0 else 0
@@ -249,17 +249,17 @@ class _Run:
         """Run a product: for every row and every column, the reduction over all steps, and then the statements about the result."""
         accumulator = self.kernel.accumulators[s.accumulator]
         steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed)))
-        left, right = self.side(s.left, s.summed, steps), self.side(s.right, s.summed, steps)
+        left, right = self.side_factors(s.left, s.summed, steps), self.side_factors(s.right, s.summed, steps)
         for row, column in itertools.product(range(len(left)), range(len(right))):
             self.loop_index.update({s.left.axis: row, s.right.axis: column})
-            state = self.state(s.accumulator)
+            state = self.state_key(s.accumulator)
             self.states[state] = self.values(accumulator.reduction.identity(accumulator.states))
             for factors in zip(left[row], right[column], strict=True):
                 self.factors = factors
                 self.states[state] = self.values(s.values)
             self.body(s.body)
 
-    def side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
+    def side_factors(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
         """Return the values of a product's side, for each index of the side's axis and each step."""
         factors: list[list[list[Value]]] = []
         for index in range(self.extent(side.axis)):
@@ -270,7 +270,7 @@ class _Run:
                 factors[-1].append(self.values(side.values))
         return factors
 
-    def fill(self, s: TileLoad) -> None:
+    def fill_tile(self, s: TileLoad) -> None:
         """Fill a tile with an operand's elements over the present blocks of its two axes."""
         dtype = self.kernel.operands[s.operand].dtype
         tile = self.tiles[s.tile] = {}
@@ -307,7 +307,7 @@ class _Run:
         """Return the position of an address in an operand, and check its range. `indices` are the values of the index expressions."""
         loop_index = self.loop_index | {~k: index for k, index in enumerate(indices)} if indices else self.loop_index
         position = self.origins[operand] + self.evaluate_address(address, loop_index)
-        self.check(position, len(self.operands[operand]), f"operand p{operand}")
+        self.check_range(position, len(self.operands[operand]), f"operand p{operand}")
         return position
 
     def evaluate_address(self, address: Address, index: dict[int, int]) -> int:
@@ -317,7 +317,7 @@ class _Run:
             step = index[term.axis]
             if term.how == "table":
                 table = self.tables[term.value]
-                self.check(step, len(table), f"table t{term.value}")
+                self.check_range(step, len(table), f"table t{term.value}")
                 position += int(table[step])
             elif term.how == "stride":
                 position += step * self.sizes[term.value]
@@ -326,13 +326,13 @@ class _Run:
         if address.then is None:
             return position
         sizes = [self.sizes[d] for d in address.digits]
-        self.check(position, math.prod(sizes), f"a view of sizes {tuple(sizes)}")
+        self.check_range(position, math.prod(sizes), f"a view of sizes {tuple(sizes)}")
         digits: dict[int, int] = {}
         for axis in reversed(range(len(sizes))):
             position, digits[axis] = divmod(position, sizes[axis])
         return self.evaluate_address(address.then, digits)
 
-    def check(self, position: int, size: int, domain: str) -> None:
+    def check_range(self, position: int, size: int, domain: str) -> None:
         """Raise IndexOutOfRange unless `position` is in `domain`, which has `size` elements."""
         if not 0 <= position < size:
             raise IndexOutOfRange(f"{self.kernel.name}: position {position} in {domain} of {size} elements")
@@ -343,13 +343,13 @@ class _Run:
         """Return the present values of expressions, given the values of their `Arg`s; a shared subexpression is computed once."""
         program = self.programs.get(expressions)
         if program is None:
-            program = self.programs[expressions] = self.program(expressions, len(arg_values))
+            program = self.programs[expressions] = self.make_program(expressions, len(arg_values))
         results = [*arg_values, *program.constants]
         for function, operands in program.steps:
             results.append(function(*[results[k] for k in operands]))
         return [results[k] for k in program.result_positions]
 
-    def program(self, expressions: tuple[Expr, ...], arg_count: int) -> Program:
+    def make_program(self, expressions: tuple[Expr, ...], arg_count: int) -> Program:
         """Return the steps to compute expressions from so many given values, with composite operations replaced by formulas."""
         order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
@@ -369,10 +369,10 @@ class _Run:
                 position_of[e] = position_of[formula]
             elif e not in position_of:
                 position_of[e] = arg_count + len(constants) + len(steps)
-                steps.append((self.step(e), tuple(position_of[a] for a in e.args)))
+                steps.append((self.make_step(e), tuple(position_of[a] for a in e.args)))
         return Program(constants, steps, [position_of[e] for e in expressions])
 
-    def step(self, e: Expr) -> Callable[..., Value]:
+    def make_step(self, e: Expr) -> Callable[..., Value]:
         """Return a function from the values of an expression's operands to the value of the expression."""
         if isinstance(e, Call):
             return meaning(e)
@@ -389,7 +389,7 @@ class _Run:
         if isinstance(e, Position):
             return lambda: cast(self.evaluate_address(e.address, self.loop_index), e.dtype)
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
-        return lambda: self.states[self.state(e.accumulator)][e.part]
+        return lambda: self.states[self.state_key(e.accumulator)][e.part]
 
     def load(self, e: Load, *indices: Value) -> Value:
         """Return an operand's element, or a part of a complex element, given the values of the load's index expressions."""

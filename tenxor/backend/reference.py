@@ -68,7 +68,7 @@ def cast(value: Any, dtype: DType) -> Value:
     if dtype is boolean:
         return bool(value != 0)
     if dtype.is_integer:
-        return wrapped(int(value), dtype) if isinstance(value, int) else saturated(float(value), dtype)
+        return wrapped(int(value), dtype) if isinstance(value, int) else saturate(float(value), dtype)
     if dtype is bfloat16:
         return to_bfloat16(value)
     if isinstance(value, int):  # NumPy rounds its own 64-bit integers once, but Python integers twice
@@ -77,7 +77,7 @@ def cast(value: Any, dtype: DType) -> Value:
     return np.float32(rounded) if dtype is float16 else rounded
 
 
-def saturated(value: float, dtype: DType) -> int:
+def saturate(value: float, dtype: DType) -> int:
     """Truncate a float to an integer, limited to the range of an integer dtype; 0 for NaN."""
     if math.isnan(value):
         return 0
@@ -107,7 +107,7 @@ def _round_to_odd(value: int | float) -> np.float32:
 # --- the meaning of the primitives --------------------------------------------------------------------------
 
 
-def _of_floats(function: Callable[[Any], Any]) -> Callable[[Value], Any]:
+def _on_floats(function: Callable[[Any], Any]) -> Callable[[Value], Any]:
     """Return the rounding `function`, with integers left unchanged."""
     return lambda x: x if isinstance(x, int) else function(x)
 
@@ -262,10 +262,10 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     "minimum": _smaller,
     "where": lambda condition, x, y: x if condition else y,
     # rounding and parts
-    "floor": _of_floats(np.floor),
-    "ceil": _of_floats(np.ceil),
-    "trunc": _of_floats(np.trunc),
-    "round": _of_floats(np.rint),
+    "floor": _on_floats(np.floor),
+    "ceil": _on_floats(np.ceil),
+    "trunc": _on_floats(np.trunc),
+    "round": _on_floats(np.rint),
     "copysign": np.copysign,
     "float_to_bits": lambda x: int(x.view(f"u{x.itemsize}")),
     "signbit": np.signbit,

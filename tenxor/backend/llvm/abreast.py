@@ -49,7 +49,7 @@ def _interleave(body: tuple[Statement, ...], iterations: list[_Iteration]) -> tu
         if isinstance(s, For):
             interleaved.append(s._replace(body=_interleave(s.body, iterations)))
         else:
-            interleaved += [s, *(iteration.statement(s) for iteration in iterations)]
+            interleaved += [s, *(iteration.rewrite_statement(s) for iteration in iterations)]
     return tuple(interleaved)
 
 
@@ -63,34 +63,34 @@ class _Iteration:
     def __init__(self, replaced_axis: int, axis: int, accumulators: dict[int, int]) -> None:
         self.replaced_axis, self.axis, self.accumulators = replaced_axis, axis, accumulators
 
-    def statement(self, s: Statement) -> Statement:
+    def rewrite_statement(self, s: Statement) -> Statement:
         """Return a statement with the axis and the accumulators of this iteration."""
         if isinstance(s, Init):
             return Init(self.accumulators[s.accumulator])
         if isinstance(s, Update):
-            return Update(self.accumulators[s.accumulator], tuple(map(self.expr, s.values)))
+            return Update(self.accumulators[s.accumulator], tuple(map(self.rewrite_expr, s.values)))
         if isinstance(s, Keep):
-            return s._replace(axis=self.axis, value=self.expr(s.value))
+            return s._replace(axis=self.axis, value=self.rewrite_expr(s.value))
         assert isinstance(s, Store)
-        return s._replace(address=self.address(s.address)).with_values([self.expr(v) for v in s.values])
+        return s._replace(address=self.rewrite_address(s.address)).with_values([self.rewrite_expr(v) for v in s.values])
 
-    def address(self, a: Address) -> Address:
+    def rewrite_address(self, a: Address) -> Address:
         """Return an address with the axis of this iteration.
 
         Later views of a view chain do not change: their terms refer to digits, not to axes.
         """
         return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.replaced_axis else t for t in a.terms]))
 
-    def expr(self, e: Expr) -> Expr:
+    def rewrite_expr(self, e: Expr) -> Expr:
         """Return an expression with the axis and the accumulators of this iteration."""
-        return rebuild(e, self.leaf)
+        return rebuild(e, self.rewrite_leaf)
 
-    def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+    def rewrite_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
         """Return a leaf with the axis and the accumulators of this iteration. `args` are the leaf's arguments in this iteration."""
         if isinstance(e, Load):
-            return Load(e.operand, self.address(e.address), e.dtype, args, e.part)
+            return Load(e.operand, self.rewrite_address(e.address), e.dtype, args, e.part)
         if isinstance(e, Position):
-            return Position(self.address(e.address), e.dtype)
+            return Position(self.rewrite_address(e.address), e.dtype)
         if isinstance(e, (Result, State)) and e.accumulator in self.accumulators:
             return type(e)(self.accumulators[e.accumulator], e.part, e.dtype)
         return e.with_args(args)

@@ -80,18 +80,18 @@ def _ask_cpuid() -> frozenset[str]:
     ask = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(address)
     words = (ctypes.c_uint32 * 4)()
 
-    def leaf(number: int) -> list[int]:
+    def read_leaf(number: int) -> list[int]:
         ask(number, 0, words)
         return list(words)
 
-    def named(bits: dict[str, int], word: int) -> set[str]:
+    def names_of_bits(bits: dict[str, int], word: int) -> set[str]:
         return {name for name, bit in bits.items() if word >> bit & 1}
 
-    present = named(_LEAF_1_ECX, leaf(1)[2])
-    if leaf(0)[0] >= 7:
-        present |= named(_LEAF_7_EBX, leaf(7)[1])
-    if leaf(0x80000000)[0] >= 0x80000001:
-        present |= named(_EXTENDED_ECX, leaf(0x80000001)[2])
+    present = names_of_bits(_LEAF_1_ECX, read_leaf(1)[2])
+    if read_leaf(0)[0] >= 7:
+        present |= names_of_bits(_LEAF_7_EBX, read_leaf(7)[1])
+    if read_leaf(0x80000000)[0] >= 0x80000001:
+        present |= names_of_bits(_EXTENDED_ECX, read_leaf(0x80000001)[2])
     saved = ctypes.CFUNCTYPE(ctypes.c_uint64)(address + 64)() if "osxsave" in present else 0
     if saved & _SAVED_REGISTERS["avx"] != _SAVED_REGISTERS["avx"]:
         present -= {"avx", "avx2", "fma", "f16c"} | _AVX512_FEATURES

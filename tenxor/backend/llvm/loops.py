@@ -26,10 +26,10 @@ ITERATIONS_PER_POLL = 1 << 12  # iterations of an innermost loop between two rea
 
 def loop(em: Emitter, s: For) -> None:
     """Emit a loop over the present part of its axis."""
-    _emit_between(em, s, *em.range(s.axis))
+    _emit_range(em, s, *em.range(s.axis))
 
 
-def _emit_between(em: Emitter, s: For, begin: Value, end: Value) -> None:
+def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
     """Emit a loop from `begin` to `end`, in a suitable way: over blocks, with lanes, with iterations side by side, or plain."""
     axis = em.kernel.axes[s.axis]
     if s.block:
@@ -37,7 +37,7 @@ def _emit_between(em: Emitter, s: For, begin: Value, end: Value) -> None:
     elif axis.vector and em.width > 1:
         _emit_with_lanes(em, s, begin, end)
     elif s.abreast > 1:
-        _emit_between(em, s._replace(abreast=1), abreast.abreast(em, s, begin, end), end)
+        _emit_range(em, s._replace(abreast=1), abreast.abreast(em, s, begin, end), end)
     elif em.lanes is None and em.width > 1 and (lanes := reductions.lanes_inside(em, s)) is not None:
         _emit_across_lanes(em, lanes, carried(s, em.kernel.accumulators), lambda: _emit_in_chunks(em, s, begin, end, 1))
     else:
@@ -68,13 +68,13 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
     accumulators = carried(s, em.kernel.accumulators)
     chunk = reductions.chunk(em, s, accumulators) * step
     if not chunk:
-        return _emit_plain(em, s, begin, end, step)
+        return _emit_stoppable(em, s, begin, end, step)
 
     def emit_chunk(first: Value, last: Value) -> Value:
         old_states = {f: em.states[f] for f in accumulators}
         for f in accumulators:
             reductions.start(em, f)
-        stop = _emit_plain(em, s, first, last, step)
+        stop = _emit_stoppable(em, s, first, last, step)
         for f, states in old_states.items():
             em.states[f] = reductions.combined(em, f, states, em.states[f])
         return stop
@@ -89,7 +89,7 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
     return em.repeated(s.axis, begin, end, emit_next_chunk, needs=step, accumulators=accumulators, inside=False)
 
 
-def _emit_plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
     """Emit a loop in whole steps from `begin` on, and return the index where it stops.
 
     Under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop ends, and its index is `end`.
@@ -169,7 +169,7 @@ def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
     width = em.width if outer_lanes is None else outer_lanes.width
     if not accumulators and widths.is_written_once(s, em.target):
         em.lanes = Lanes(s.axis, width, 1, masked=True, either=True)
-        _emit_plain(em, s, begin, end, width)
+        _emit_stoppable(em, s, begin, end, width)
         em.lanes = outer_lanes
         return
     short = bool(changed) and em.spans[s.axis].size <= em.target.loops.short_rows
@@ -185,7 +185,7 @@ def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
     further_vectors = {f: [vectors[1:] for vectors in em.states[f]] for f in accumulators}
     for f in accumulators:
         em.states[f] = [vectors[:1] for vectors in em.states[f]]
-    _emit_plain(em, s, begin, end, width)
+    _emit_stoppable(em, s, begin, end, width)
     for f, set_aside in further_vectors.items():
         em.states[f] = [used + unused for used, unused in zip(em.states[f], set_aside, strict=True)]
     em.lanes = outer_lanes

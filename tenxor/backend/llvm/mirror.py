@@ -53,7 +53,7 @@ def copied(em: Emitter, s: Product, rows: tuple[Value, Value], columns: tuple[Va
     kind = vector(element, side)
     column = columns[0]
 
-    def row(i: Value) -> Value:
+    def row_pointer(i: Value) -> Value:
         return start.at(scaled(em, terms[s.left.axis], i), element)
 
     def copy_band(width: int, column: Value) -> Value:
@@ -61,23 +61,23 @@ def copied(em: Emitter, s: Product, rows: tuple[Value, Value], columns: tuple[Va
         em.inmost()
         first, end = rows[0], smaller(rows[1], column + width)
 
-        def square(i: Value) -> Value:
+        def copy_square(i: Value) -> Value:
             em.inmost()
-            vectors = [row(i + k).at(column, element).load(kind) for k in range(side)]
+            vectors = [row_pointer(i + k).at(column, element).load(kind) for k in range(side)]
             for k, x in enumerate(transposed(vectors)):
-                row(column + k).at(i, element).store(x)
+                row_pointer(column + k).at(i, element).store(x)
             return i + side
 
-        def single(i: Value) -> Value:
+        def copy_row(i: Value) -> Value:
             em.inmost()
-            source = row(i).at(column, element)
+            source = row_pointer(i).at(column, element)
             for k in range(width):
-                row(column + k).at(i, element).store(source.at(k, element).load(element))
+                row_pointer(column + k).at(i, element).store(source.at(k, element).load(element))
             return i + 1
 
         if width == side:
-            first = em.repeated(s.left.axis, first, end, square, needs=side, inside=False)
-        em.repeated(s.left.axis, first, end, single, inside=False)
+            first = em.repeated(s.left.axis, first, end, copy_square, needs=side, inside=False)
+        em.repeated(s.left.axis, first, end, copy_row, inside=False)
         em.inmost()
         return column + width
 

@@ -73,12 +73,12 @@ class Panels:
                 term = self.table_of(e)
                 if term is not None:
                     self.fill_runs(index, e, term, first, last)
-                elif self.lies_along_steps(e):
+                elif self.is_step_major(e):
                     self.fill_transposed(index, e, first, last)
                 else:
                     self.fill_straight(index, e, first, last)
 
-    def lies_along_steps(self, e: Expr) -> bool:
+    def is_step_major(self, e: Expr) -> bool:
         """Return whether more of the loads of a value are contiguous along the steps than along the side's axis."""
         units = [t.axis for load in surface(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
         return units.count(self.summed[-1]) > units.count(self.axis)
@@ -125,7 +125,7 @@ class Panels:
         em, zero = self.em, self.em.b.constant(I64, 0)
         stopped: list[Value] = []
 
-        def nested(axes: Sequence[int], number: Value | None) -> None:
+        def emit_nested(axes: Sequence[int], number: Value | None) -> None:
             axis, *inner = axes
             start, end = self.span if number is None and self.span is not None else (zero, em.extent(axis))
             em.inmost()
@@ -136,14 +136,14 @@ class Panels:
                 step_number = base + k
                 if not inner:
                     return body(k, step_number)
-                nested(inner, step_number)
+                emit_nested(inner, step_number)
                 em.inmost()
                 return k + 1
 
             from_on = start if inner or begin is None else begin
             stopped.append(em.repeated(axis, from_on, end, emit_iteration, needs=1 if inner else needs))
 
-        nested(self.summed, None)
+        emit_nested(self.summed, None)
         return stopped[0]
 
     def fill_straight(self, index: int, e: Expr, first: Value, last: Value) -> None:
@@ -152,7 +152,7 @@ class Panels:
         width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel % w == 0 and w <= em.width)
 
         def pack(panels: list[Value], offset: Value | int) -> None:
-            def step(k: Value, number: Value) -> Value:
+            def pack_step(k: Value, number: Value) -> Value:
                 vectors = em.in_lanes(e)
                 em.inmost()
                 position = number * self.panel + offset
@@ -161,7 +161,7 @@ class Panels:
                     stored(vector_pointers(panel, position, dtype, width, per_panel), dtype, vectors[n * per_panel : (n + 1) * per_panel])
                 return k + 1
 
-            self.over_steps(1, step)
+            self.over_steps(1, pack_step)
             em.lanes = None
 
         next_index = first
@@ -197,14 +197,14 @@ class Panels:
     def fill_runs(self, index: int, e: Expr, term: Term, first: Value, last: Value) -> None:
         """Emit the packing of a value with indices in runs: each run is copied as a whole, panel by panel."""
 
-        def panel(panel_begin: Value) -> Value:
+        def pack_panel(panel_begin: Value) -> Value:
             self.em.inmost()
             next_panel = panel_begin + self.panel
             end = smaller(last, next_panel)
             self.copy_runs(e, term, (panel_begin, end), self.first_step(index, first, panel_begin), self.numbers)
             return next_panel
 
-        self.em.repeated(self.axis, first, last, panel, inside=False)
+        self.em.repeated(self.axis, first, last, pack_panel, inside=False)
 
     def copy_runs(self, e: Expr, term: Term, indices: tuple[Value, Value], into: Value, steps: tuple[Value, Value]) -> None:
         """Emit the copy of the runs of a panel, for a range of steps.
@@ -216,8 +216,8 @@ class Panels:
         element, under_mask = memory_type(e.dtype), em.target.stores_under_masks
         kind, base = vector(element, width), self.where_it_lies(e, None)
 
-        def run(j: Value) -> Value:
-            offset, mask, length = self.run(term, j, end)
+        def copy_run(j: Value) -> Value:
+            offset, mask, length = self.find_run(term, j, end)
 
             def copy_steps(count: int) -> Callable[[Value], Value]:
                 def emit_iteration(k: Value) -> Value:
@@ -246,9 +246,9 @@ class Panels:
             em.inmost()
             return j + length
 
-        em.repeated(self.axis, begin, end, run, inside=False)
+        em.repeated(self.axis, begin, end, copy_run, inside=False)
 
-    def run(self, term: Term, j: Value, end: Value) -> tuple[Value, Value, Value]:
+    def find_run(self, term: Term, j: Value, end: Value) -> tuple[Value, Value, Value]:
         """Emit the run from index `j` on, up to a vector long and up to `end`: the offset of the first element, a mask, and the length."""
         em, width = self.em, self.em.width
         table = table_at(em, term.value)
@@ -270,18 +270,18 @@ class Panels:
         max_side = min(em.target.loops.square, em.target.lanes(dtype.itemsize))
         side = next(n for n in (8, 4, 2, 1) if self.panel % n == 0 and n <= max_side)
 
-        def band(begin: Value) -> Value:
+        def pack_band(begin: Value) -> Value:
             """Emit the packing of as many rows as a square has."""
             offset = self.offset_in_panel(first, begin)
             into = self.panel_at(index, first, begin - offset)
             final = last - 1
             rows = [smaller(final, row) for row in [begin + r for r in range(side)]]
 
-            def square(k: Value, number: Value) -> Value:
+            def pack_square(k: Value, number: Value) -> Value:
                 if em.lanes is not None and em.lanes.masked:
                     alone = self.span if len(self.summed) == 1 else None
                     mask_idle_lanes(em, k, em.extent(self.summed[-1]) if alone is None else alone[1])
-                vectors = [to_memory(dtype, self.at_row(e, row)) for row in rows]
+                vectors = [to_memory(dtype, self.value_at_row(e, row)) for row in rows]
                 em.inmost()
                 to = number * self.panel + offset
                 for column, x in enumerate(transposed(vectors)):
@@ -292,16 +292,16 @@ class Panels:
             stopped = None
             if len(self.summed) == 1:
                 em.lanes = Lanes(self.summed[-1], side, 1)
-                stopped = self.over_steps(side, square)
+                stopped = self.over_steps(side, pack_square)
             em.lanes = Lanes(self.summed[-1], side, 1, masked=True)
-            self.over_steps(1, square, stopped)
+            self.over_steps(1, pack_square, stopped)
             em.lanes = None
             em.inmost()
             return begin + side
 
-        em.repeated(self.axis, first, last, band, inside=False)
+        em.repeated(self.axis, first, last, pack_band, inside=False)
 
-    def at_row(self, e: Expr, row: Value) -> Value:
+    def value_at_row(self, e: Expr, row: Value) -> Value:
         """Emit a value at the present lanes, for a given index of the side's axis."""
         with self.em.standing(self.axis, row):
             (value,) = self.em.in_lanes(e)
@@ -322,22 +322,22 @@ class Panels:
             begin = begin - offset
             panels = [self.first_step(index, block_begin, begin) for index in range(len(self.side.values))]
 
-            def packed(k: Value, index: int, row: int) -> Value:
+            def load_packed(k: Value, index: int, row: int) -> Value:
                 dtype = self.side.values[index].dtype.compute
                 return load(panels[index].at(k * self.panel + (offset + row), memory_type(dtype)), dtype)
 
-            return packed
+            return load_packed
         em.inmost()
         final = end - 1
         indices = [begin, *(begin + row if whole else smaller(final, begin + row) for row in range(1, mr))]
         starts = [[self.where_it_lies(e, i) for i in indices] for e in self.side.values]
 
-        def loaded(k: Value, index: int, row: int) -> Value:
+        def load_stored(k: Value, index: int, row: int) -> Value:
             e = self.side.values[index]
             assert isinstance(e, Load)
             return load(starts[index][row].at(self.step_to(e, k), memory_type(e.dtype)), e.dtype)
 
-        return loaded
+        return load_stored
 
     def columns(
         self, panel: tuple[Value, Value], columns: Columns, masks: Masks, block_begin: Value, steps: tuple[Value, Value]
@@ -352,7 +352,7 @@ class Panels:
             for e, start in zip(self.side.values, starts, strict=True)
         ]
 
-        def loaded(k: Value, index: int) -> Parts:
+        def load_vectors(k: Value, index: int) -> Parts:
             e, start = self.side.values[index], starts[index]
             dtype = e.dtype.compute
             if start is not None:
@@ -367,7 +367,7 @@ class Panels:
                 for pointer, mask in zip(pointers, masks, strict=True)
             ]
 
-        return loaded
+        return load_vectors
 
     def packed_at(
         self, index: int, panel: tuple[Value, Value], columns: Columns, block_begin: Value, steps: tuple[Value, Value]
@@ -396,7 +396,7 @@ class Panels:
             if (term := self.table_of(e)) is not None:
                 for u in range(count):
                     em.inmost()
-                    *_, length = self.run(term, begin + u * em.width, end)
+                    *_, length = self.find_run(term, begin + u * em.width, end)
                     em.inmost()
                     result &= length.equals(em.width)
         return result
@@ -441,14 +441,14 @@ class Panels:
             terms = [t for t in e.address.terms if t.axis in self.summed]
             self.offsets[e] = start = memory
 
-            def step(k: Value, number: Value, terms: list[Term] = terms, start: Value = start) -> Value:
+            def store_offset(k: Value, number: Value, terms: list[Term] = terms, start: Value = start) -> Value:
                 offset = scalar_sum(em, Address(tuple(terms)), terms)
                 em.inmost()
                 start.at(number, I64).store(offset)
                 return k + 1
 
             with em.outside():
-                self.over_steps(1, step)
+                self.over_steps(1, store_offset)
             with em.within(0):
                 memory = memory.at(self.all_steps, I64)
         return memory

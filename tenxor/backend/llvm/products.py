@@ -72,7 +72,7 @@ class _ProductEmitter:
         # has the layout of the results, and so may read memory in which the panel before has put results.
         stays_in_panel = s.right.packed or s.right.in_runs or not self.in_one_pass or bool(result_loads)
         self.limits = Taken(self.tile.nr, self.width, half, stays_in_panel)
-        self.steps, self.steps_per_outer = self.steps_within(0), self.steps_within(1)
+        self.steps, self.steps_per_outer = self.count_steps(0), self.count_steps(1)
         self.packed_steps = self.steps  # steps that are packed at a time
         if s.steps_first:
             with em.within(0):
@@ -90,7 +90,7 @@ class _ProductEmitter:
                 with em.outside():
                     side.fill(*em.range(side.axis))
 
-    def steps_within(self, outer: int) -> Value:
+    def count_steps(self, outer: int) -> Value:
         """Emit the number of steps at each index of the first `outer` summed axes; all steps (K) for 0 axes."""
         extents = [self.em.extent(axis) for axis in self.s.summed[outer:]]
         with self.em.within(0):
@@ -129,11 +129,11 @@ class _ProductEmitter:
         em, s = self.em, self.s
         rows, columns = em.range(s.left.axis), em.range(s.right.axis)
         if s.at_once:
-            self.unless_stopped(partial(self.emit_block, rows, columns))
+            self.emit_unless_stopped(partial(self.emit_block, rows, columns))
             return
 
         def emit_column_block(first: Value, last: Value) -> None:
-            self.unless_stopped(partial(emit_columns, first, last))
+            self.emit_unless_stopped(partial(emit_columns, first, last))
 
         def emit_columns(first: Value, last: Value) -> None:
             if not (s.right.fixed or s.steps_first):
@@ -168,7 +168,7 @@ class _ProductEmitter:
 
         em.repeated(axis, begin, end, emit_block, inside=False)
 
-    def unless_stopped(self, make: Callable[[], object]) -> None:
+    def emit_unless_stopped(self, make: Callable[[], object]) -> None:
         """Emit the code of `make`, to run unless the kernel must stop."""
         self.em.inmost()
         self.em.only_if(self.em.stopped().equals(0), make)
@@ -177,11 +177,11 @@ class _ProductEmitter:
         """Emit a block of rows with a block of columns."""
         s, zero, (block_begin, block_end) = self.s, self.em.b.constant(I64, 0), columns
 
-        def panel(left: Value, right: Value) -> None:
+        def emit_stoppable_panel(left: Value, right: Value) -> None:
             if s.at_once:
                 emit_panel(left, right)
             else:
-                self.unless_stopped(partial(emit_panel, left, right))
+                self.emit_unless_stopped(partial(emit_panel, left, right))
 
         def emit_panel(left: Value, right: Value) -> None:
             def emit_steps(begin: Value, end: Value) -> None:
@@ -195,7 +195,7 @@ class _ProductEmitter:
                 self.emit_epilogue(self.rows_to_compute(rows, right), (left, right))
             self.emit_mirror(rows, (left, right))
 
-        self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, panel)
+        self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, emit_stoppable_panel)
 
     def emit_steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit a block of rows with a block of columns; the loop over steps is outside the loop over panels.
@@ -207,12 +207,12 @@ class _ProductEmitter:
         row_bytes = sum(d.itemsize for d in self.accumulator.states)
 
         def over_panels(emit_panel: Callable[[Value, Value], None]) -> None:
-            def panel(left: Value, right: Value) -> None:
+            def emit_for_panel(left: Value, right: Value) -> None:
                 em.inmost()
                 self.panel_states = self.states.at((left - block_begin) * row_bytes * self.padded_rows(), I8)
                 emit_panel(left, right)
 
-            self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, panel)
+            self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, emit_for_panel)
 
         def emit_steps(*steps: Value) -> None:
             over_panels(lambda left, right: self.emit_tiles(rows, (block_begin, left, right), steps))  # type: ignore[arg-type]
@@ -227,7 +227,7 @@ class _ProductEmitter:
                 em.inmost()
                 self.emit_blocks(outer, *numbers, AT_ONCE, emit_steps)
 
-            self.unless_stopped(pack_and_emit)
+            self.emit_unless_stopped(pack_and_emit)
 
         self.emit_blocks(outer, zero, em.extent(outer), em.size(s.stretch), emit_stretch)
         if not self.has_short_epilogue:
@@ -300,11 +300,11 @@ class _ProductEmitter:
         em, s = self.em, self.s
         em.spans[s.left.axis] = Span(*rows, 0)
         em.spans[s.right.axis] = Span(*columns, self.tile_width)
-        em.state_rows[s.accumulator] = self.state_row
+        em.state_rows[s.accumulator] = self.state_row_pointers
         em.statement(For(s.left.axis, (For(s.right.axis, s.body),)))
         del em.spans[s.left.axis], em.spans[s.right.axis], em.state_rows[s.accumulator]
 
-    def state_row(self) -> list[Value]:
+    def state_row_pointers(self) -> list[Value]:
         """Emit pointers to the states of the loop's present row, part by part."""
         em, axis = self.em, self.s.left.axis
         top, row = em.spans[axis].begin, em.index(axis)
@@ -369,7 +369,7 @@ class _Tile:
             prefetchers.append(rows_ahead(em, self.product.left, s.ahead, self.i, self.mr))
             prefetchers.append(columns_ahead(em, self.product.right, s.ahead, self.tile_columns.starts[0], self.nr * self.width))
 
-        def step(k: Value) -> Value:
+        def emit_step(k: Value) -> Value:
             for emit_prefetch in prefetchers:
                 emit_prefetch(k)
             of_column: dict[Expr, Parts] = {**fixed, **{f: self.tile_columns.loaded(k, f.index) for f in columns}}
@@ -391,7 +391,7 @@ class _Tile:
         if not self.product.in_one_pass:
             self.prefetch_states()
         self.prefetch_accesses()
-        em.repeated(s.summed[0], *self.steps, step, accumulators=[s.accumulator], inside=False)
+        em.repeated(s.summed[0], *self.steps, emit_step, accumulators=[s.accumulator], inside=False)
         if self.product.in_one_pass:
             self.emit_epilogue()
         else:

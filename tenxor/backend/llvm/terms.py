@@ -13,7 +13,7 @@ MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state 
 
 def next_state(em: Emitter, value: Expr, values: dict[Expr, Parts]) -> Parts:
     """Emit the next state. If products are added to the state, or subtracted, each is rounded once, by a fused multiply-add."""
-    products = _added_products(value)
+    products = _match_product_sum(value)
     if products is None:
         return em.inline(value, values)
     totals = values[products[0]]
@@ -27,7 +27,7 @@ def next_state(em: Emitter, value: Expr, values: dict[Expr, Parts]) -> Parts:
 Products = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the product is subtracted
 
 
-def _added_products(value: Expr) -> tuple[State, Products] | None:
+def _match_product_sum(value: Expr) -> tuple[State, Products] | None:
     """Return the state and the products of floats with `value` as their sum; None for another value."""
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None

@@ -16,7 +16,7 @@ from .types import Type, array, vector
 from .values import from_memory, memory_type
 
 
-def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
+def tile_pointer(em: Emitter, tile: int, element: Type, side: int) -> Value:
     """Return the pointer to a tile on the stack."""
     return em.once(0, ("tile", tile), lambda: em.on_stack(element, side * side, f"tile{tile}"))
 
@@ -27,19 +27,19 @@ def fill(em: Emitter, s: TileLoad) -> None:
     width = min(em.target.loops.square, em.target.lanes(max(4, source.element.bytes)))
     (top, bottom, _), (left, right, _) = em.spans[s.along], em.spans[s.last]
 
-    def row_of_squares(i: Value) -> Value:
-        def square(j: Value) -> Value:
+    def copy_squares(i: Value) -> Value:
+        def copy_square(j: Value) -> Value:
             source.copy_square(i, j, width)
             em.inmost()
             return j + width
 
         em.inmost()
         below = i + width
-        stop = em.repeated(s.last, left, right, square, needs=width, inside=False)
+        stop = em.repeated(s.last, left, right, copy_square, needs=width, inside=False)
         source.copy_singly((i, below), (stop, right))
         return below
 
-    stop = em.repeated(s.along, top, bottom, row_of_squares, needs=width, inside=False)
+    stop = em.repeated(s.along, top, bottom, copy_squares, needs=width, inside=False)
     source.copy_singly((stop, bottom), (left, right))
 
 
@@ -49,7 +49,7 @@ class _Source:
     def __init__(self, em: Emitter, s: TileLoad) -> None:
         self.em, self.stage = em, s
         self.element = memory_type(em.kernel.operands[s.operand].dtype)
-        self.tile = memory(em, s.tile, self.element, s.side)
+        self.tile = tile_pointer(em, s.tile, self.element, s.side)
         self.pointer = pointer_to(em, s.operand)
         self.start = scalar_sum(em, s.address, [t for t in s.address.terms if t.axis not in (s.along, s.last)])
         self.stride = em.size(next(t.value for t in s.address.terms if t.axis == s.last))
@@ -75,7 +75,7 @@ class _Source:
         """Emit the copy of a rectangle, element by element."""
         em, s = self.em, self.stage
 
-        def row(i: Value) -> Value:
+        def copy_row(i: Value) -> Value:
             def copy_element(j: Value) -> Value:
                 em.inmost()
                 source, target = self.pointers(i, j)
@@ -86,14 +86,14 @@ class _Source:
             em.inmost()
             return i + 1
 
-        em.repeated(s.along, *rows, row, inside=False)
+        em.repeated(s.along, *rows, copy_row, inside=False)
 
 
 def load(em: Emitter, e: TileElement) -> Parts:
     """Emit the load of a tile's elements for the present lanes."""
     component_type = memory_type(e.dtype)
     element = component_type if e.part is None else array(component_type, 2)
-    tile, lanes = memory(em, e.tile, element, e.side), em.lanes
+    tile, lanes = tile_pointer(em, e.tile, element, e.side), em.lanes
 
     def row_start() -> Value:
         return tile.at((em.index(e.along) - em.spans[e.along].begin) * e.side, element)

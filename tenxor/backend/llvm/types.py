@@ -61,13 +61,13 @@ class Type:
 def _float_literal(bits: int, number: float) -> str:
     """Return the bits of the nearest number of a format. A single is written as an equal double."""
     if bits == 16:
-        return f"0xH{struct.unpack('<H', _packed('<e', number))[0]:04X}"
+        return f"0xH{struct.unpack('<H', _pack_float('<e', number))[0]:04X}"
     if bits == 32:
-        (number,) = struct.unpack("<f", _packed("<f", number))
+        (number,) = struct.unpack("<f", _pack_float("<f", number))
     return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
 
 
-def _packed(code: str, number: float) -> bytes:
+def _pack_float(code: str, number: float) -> bytes:
     try:
         return struct.pack(code, number)
     except OverflowError:  # numbers beyond the largest round to infinity

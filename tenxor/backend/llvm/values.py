@@ -42,7 +42,7 @@ def from_memory(dtype: DType, raw: Value) -> Value:
     if dtype is boolean:
         return raw.differs(0)
     if dtype is float16:
-        return _widened(raw)
+        return _widen_half(raw)
     if dtype is bfloat16:
         return (raw.cast("zext", I32) << 16).as_float()
     return raw
@@ -53,20 +53,20 @@ def to_memory(dtype: DType, value: Value) -> Value:
     if dtype is boolean:
         return value.cast("zext", I8)
     if dtype is float16:
-        return _narrowed(value)
+        return _narrow_to_half(value)
     if dtype is bfloat16:
         return value.as_bits().shifted_right(16).cast("trunc", I16)
     return value
 
 
-def _widened(half: Value) -> Value:
+def _widen_half(half: Value) -> Value:
     """Emit the register form of a float16, by an instruction of the processor if possible."""
     if halves.lacks_conversions(half.b.module.target):
         return halves.widened(half.cast("bitcast", I16))
     return half.cast("fpext", FLOAT)
 
 
-def _narrowed(value: Value) -> Value:
+def _narrow_to_half(value: Value) -> Value:
     """Emit floats rounded to float16, in memory form."""
     if halves.lacks_conversions(value.b.module.target):
         return halves.narrowed(value).cast("bitcast", HALF)
@@ -106,7 +106,7 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 def rounded(dtype: DType, value: Value) -> Value:
     """Emit a float rounded to a narrow dtype, still in a float register; floats of a wide dtype are unchanged."""
     if dtype is float16:
-        return _widened(_narrowed(value))
+        return _widen_half(_narrow_to_half(value))
     if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
         bits = value.as_bits()
         odd = bits.shifted_right(16) & 1

@@ -146,7 +146,7 @@ def over_precise_sum(x: Value, r: Value, shifted: Value, unit: float = 1.0) -> V
     scale, tail = scale_of(shifted, unit), exp_tail(r)
     divisor = sum_of_products(fast_sum(scale, scale.constant(unit)), scale, r, tail)
     inverse = 1.0 / divisor.high
-    return corrected(x * inverse, x, divisor, inverse)
+    return correct_quotient(x * inverse, x, divisor, inverse)
 
 
 def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
@@ -155,7 +155,7 @@ def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
     return Pair(high, fma(y, z_low, fma(y, z, x.high - high)) + x.low)
 
 
-def corrected(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
+def correct_quotient(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
     """Emit x / divisor, or (x + x_low) / divisor, given the quotient and 1 / divisor within a few units in the last place."""
     remainder = fma(-quotient, divisor.high, x)
     if x_low is not None:
@@ -219,7 +219,7 @@ def gelu_by_division(x: Value) -> Value:
     divisor = fma(size, slope, 1.0)
     divisor_low = fma(size, slope_low, fma(size, slope, 1.0 - divisor))
     inverse = 1.0 / divisor
-    tail = corrected(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low)
+    tail = correct_quotient(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low)
     return fma(tail * scale_of(shifted, 1 / scale), scale, larger(x, 0.0)).with_sign_of(x)
 
 

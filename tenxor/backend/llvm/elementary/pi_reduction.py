@@ -46,7 +46,7 @@ def reduce_by_half_pi(x: Value) -> Quadrant:
     is_large = x.abs() > CODY_WAITE_LIMIT[x.format.bits]
 
     def reduce_large() -> list[Value]:
-        return [select(is_large, a, b) for a, b in zip(each_lane_reduced(x), moderate, strict=True)]
+        return [select(is_large, a, b) for a, b in zip(reduce_each_lane(x), moderate, strict=True)]
 
     return Quadrant(*unless_rare(is_large, moderate, reduce_large))
 
@@ -67,10 +67,10 @@ def cody_waite(x: Value) -> Quadrant:
     return Quadrant(quarters, high, low + fma(n, -low_part, error))
 
 
-def each_lane_reduced(x: Value) -> Quadrant:
+def reduce_each_lane(x: Value) -> Quadrant:
     """Emit large x as quarter turns and a remainder, in a loop over the lanes."""
     if not x.lanes:
-        return reduced_lane(x)
+        return reduce_lane(x)
     b, start = x.b, x.b.cursor.block
     loop_block, done_block = b.block("each_large_angle"), b.block("large_angles_done")
     b.branch(loop_block)
@@ -80,7 +80,7 @@ def each_lane_reduced(x: Value) -> Quadrant:
     lane.comes(b.constant(I64, 0), start)
     collected = [b.phi(vector(kind, x.lanes)) for kind in (int_type(x.format.bits), x.type.scalar, x.type.scalar)]
     results = []
-    for phi, component in zip(collected, reduced_lane(x.lane(lane)), strict=True):
+    for phi, component in zip(collected, reduce_lane(x.lane(lane)), strict=True):
         phi.comes(b.undefined(phi.type), start)
         results.append(phi.with_lane(lane, component))
         phi.comes(results[-1], loop_block)
@@ -92,11 +92,11 @@ def each_lane_reduced(x: Value) -> Quadrant:
     return Quadrant(*results)
 
 
-def reduced_lane(x: Value) -> Quadrant:
+def reduce_lane(x: Value) -> Quadrant:
     """Emit a single large x as quarter turns and a remainder, by a call of the helper function."""
     b = x.b
     single = x.format.bits == 32
-    result = b.call(helper(b.module), REDUCED_TYPE, [x.to_double() if single else x])
+    result = b.call(helper_name(b.module), REDUCED_TYPE, [x.to_double() if single else x])
     quarters, high, low = (
         b.define(kind, f"extractvalue {result!r}, {k}") for k, kind in enumerate((I64, DOUBLE, DOUBLE))
     )
@@ -106,7 +106,7 @@ def reduced_lane(x: Value) -> Quadrant:
     return Quadrant(quarters.cast("trunc", I32), nearest, (high - nearest.to_double()).to_single())
 
 
-def helper(module: Module) -> str:
+def helper_name(module: Module) -> str:
     """Return the name of the function that reduces a single large float64; the first call in a module emits the function."""
     if HELPER_NAME not in module.functions:
         b = Builder(module, HELPER_NAME, [("x", DOUBLE)], REDUCED_TYPE)
@@ -128,7 +128,7 @@ def payne_hanek(x: Value) -> Quadrant:
     quarters = (product.high + (1 << 61)).shifted_right(62)
     remainder = Wide(product.high - (quarters << 62), product.low)
     remainder_negative = remainder.high < 0
-    turns = [select(remainder_negative, negative_word, word) for negative_word, word in zip(negated(remainder), remainder, strict=True)]
+    turns = [select(remainder_negative, negative_word, word) for negative_word, word in zip(negate(remainder), remainder, strict=True)]
     high, low = quarter_turns_to_radians(Wide(*turns), remainder_negative ^ negative)
     quarters = select(negative, -quarters, quarters)
     # Adding x - x makes the result NaN where x is infinite or NaN.
@@ -142,7 +142,7 @@ class Wide(NamedTuple):
     low: Value
 
 
-def negated(x: Wide) -> Wide:
+def negate(x: Wide) -> Wide:
     """Emit the negative of a 128-bit integer."""
     return Wide(~x.high + x.low.equals(0).cast("zext", I64), -x.low)
 
@@ -152,7 +152,7 @@ def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
     # x = significand * 2**(exponent - 1075); digits of 2/pi that weigh 4 or more in the product drop out.
     position = exponent - (1075 - 62)
     position = select(position < 0, 0, position)
-    first_word = table(significand.b).at(position.shifted_right(6), I64)
+    first_word = table_pointer(significand.b).at(position.shifted_right(6), I64)
     words = [first_word.at(k, I64).load(I64) for k in range(4)]
     shift = position & 63
     top, middle, bottom = (intrinsic("fshl", words[k], words[k + 1], shift) for k in range(3))
@@ -181,7 +181,7 @@ def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
     return fast_sum(product, fma(high, half_pi_low, fma(low, half_pi, error)))
 
 
-def table(b: Builder) -> Value:
+def table_pointer(b: Builder) -> Value:
     """Return the pointer to the digits of 2/pi, a constant of the module."""
     kind = array(I64, len(TWO_OVER_PI_BITS))
     b.module.global_constant(TABLE_NAME, kind, kind.literals(TWO_OVER_PI_BITS))

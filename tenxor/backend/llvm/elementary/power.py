@@ -23,12 +23,12 @@ FIRST_BITS = {
 }
 
 
-def digits(value: Decimal, count: int) -> float:
+def round_to_digits(value: Decimal, count: int) -> float:
     """Return `value` with `count` binary digits after the point."""
     return int((value * (1 << count)).to_integral_value()) / (1 << count)
 
 
-def edges(number: int) -> tuple[float, float]:
+def interval_edges(number: int) -> tuple[float, float]:
     """Return the begin and the end of interval number `number`, as floats."""
     begin_bits = FIRST_BITS[32] + (number << STEP_BITS[32])
     return SINGLE.from_bits(begin_bits), SINGLE.from_bits(begin_bits + (1 << STEP_BITS[32]))
@@ -52,7 +52,7 @@ def low_parts_of(values: list[Decimal], high_parts: list[float]) -> list[float]:
     return [float(value - Decimal(high)) for value, high in zip(values, high_parts, strict=True)]
 
 
-INVERSES = tuple(short_inverse(*edges(k)) for k in range(INTERVALS))
+INVERSES = tuple(short_inverse(*interval_edges(k)) for k in range(INTERVALS))
 
 # Sums of two floats: log 2, the logarithms of the inverses, negated, and 2**(k/32). The first parts of the logarithms have
 # so few digits that those of products with exponents can be added up exactly.
@@ -60,9 +60,9 @@ with localcontext(prec=50):
     LOG_2 = Decimal(2).ln()
     LOGS = [-Decimal(inverse).ln() for inverse in INVERSES]
     POWERS = [(LOG_2 * k / INTERVALS).exp() for k in range(INTERVALS)]
-    LN2_HIGH = {32: digits(LOG_2, 11), 64: digits(LOG_2, 36)}
+    LN2_HIGH = {32: round_to_digits(LOG_2, 11), 64: round_to_digits(LOG_2, 36)}
     LN2_LOW = {bits: float(LOG_2 - Decimal(high)) for bits, high in LN2_HIGH.items()}
-    LOG_HIGH = {32: [digits(log, 16) for log in LOGS], 64: [digits(log, 42) for log in LOGS]}
+    LOG_HIGH = {32: [round_to_digits(log, 16) for log in LOGS], 64: [round_to_digits(log, 42) for log in LOGS]}
     LOG_LOW = {bits: low_parts_of(LOGS, high) for bits, high in LOG_HIGH.items()}
     ROOTS = {format.bits: [format.rounded(float(power)) for power in POWERS] for format in (SINGLE, DOUBLE)}
     ROOTS_LOW = {bits: low_parts_of(POWERS, high) for bits, high in ROOTS.items()}

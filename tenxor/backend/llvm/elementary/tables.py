@@ -53,17 +53,17 @@ def look_up(table: Sequence[float], indices: Value) -> Value:
     bits, vector_bits = indices.format.bits, indices.type.bits
     target = indices.b.module.target
     if (vector_bits == 512 and target.has("avx512f")) or (vector_bits == 256 and bits == 32 and target.has("avx2")):
-        return permuted(table, indices)
-    return gathered(table, indices & len(table) - 1)
+        return permute(table, indices)
+    return gather(table, indices & len(table) - 1)
 
 
-def permuted(table: Sequence[float], indices: Value) -> Value:
+def permute(table: Sequence[float], indices: Value) -> Value:
     """Emit the entries of a table in registers. The instructions ignore the higher bits of an index."""
     b, lanes = indices.b, indices.lanes
     wide, letter = indices.type.bits == 512, "s" if indices.format.bits == 32 else "d"
     if len(table) > (2 * lanes if wide else lanes):
         half = len(table) // 2
-        low, high = (permuted(half_table, indices) for half_table in (table[:half], table[half:]))
+        low, high = (permute(half_table, indices) for half_table in (table[:half], table[half:]))
         return select((indices & half).differs(0), high, low)
     table = [*table] * max(1, lanes // len(table))
     kind = vector(FLOAT if letter == "s" else DOUBLE, lanes)
@@ -75,7 +75,7 @@ def permuted(table: Sequence[float], indices: Value) -> Value:
     return b.call(name, kind, [first_register, indices, *second_register])
 
 
-def gathered(table: Sequence[float], indices: Value) -> Value:
+def gather(table: Sequence[float], indices: Value) -> Value:
     """Emit the entries of a table in memory."""
     element = FLOAT if indices.format.bits == 32 else DOUBLE
     start = in_memory(indices, table)
