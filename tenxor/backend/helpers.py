@@ -92,15 +92,15 @@ class _Pool:
         """
         now = monotonic()
         if now - self.last_used > SLEEP_AFTER_S and len(self.helpers) <= MAX_PLACED_WORKERS:
-            self.place.wake_apart([helper.native_id for helper in self.helpers if helper.native_id is not None])
+            self.place.wake_apart([worker.native_id for worker in self.helpers if worker.native_id is not None])
         self.last_used = now
 
     def stop(self) -> None:
         """End the worker threads, and wait until they have ended."""
         self.place.close(len(self.helpers))
-        for helper in self.helpers:
+        for worker in self.helpers:
             with suppress(RuntimeError):  # the start of this thread was interrupted; if it still begins, it finds the queue closed
-                helper.join()
+                worker.join()
 
 
 _warned = False

@@ -349,9 +349,9 @@ class Emitter:
         formula = expand(e)
         if formula is not None:
             return self.inline(formula, dict(zip(e.args, args, strict=True)))
-        source, name = e.args[0].dtype, e.op.name
+        source_dtype, name = e.args[0].dtype, e.op.name
         if name == "cast":
-            return [converted(v, source, e.dtype, by_halves=self.target.takes_longs_apart) for v in args[0]]
-        operand, emit = e.args[-1].dtype, PRIMITIVES[name]  # of `where`, the dtype of its values
-        results = [emit(operand, *operands) for operands in zip(*args, strict=True)]
+            return [converted(v, source_dtype, e.dtype, by_halves=self.target.takes_longs_apart) for v in args[0]]
+        operand_dtype, emit = e.args[-1].dtype, PRIMITIVES[name]  # of `where`, the dtype of its values
+        results = [emit(operand_dtype, *operands) for operands in zip(*args, strict=True)]
         return results if name in EXACT else [rounded(e.dtype, v) for v in results]
