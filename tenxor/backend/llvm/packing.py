@@ -69,47 +69,48 @@ class Panels:
     def fill(self, first: Value, last: Value) -> None:
         """Emit the packing of the indices `first..last`, unless the side is read in place."""
         if self.side.packed:
-            for index, e in enumerate(self.side.values):
+            for value_number, e in enumerate(self.side.values):
                 term = self.table_of(e)
                 if term is not None:
-                    self.fill_runs(index, e, term, first, last)
+                    self.fill_runs(value_number, e, term, first, last)
                 elif self.is_step_major(e):
-                    self.fill_transposed(index, e, first, last)
+                    self.fill_transposed(value_number, e, first, last)
                 else:
-                    self.fill_straight(index, e, first, last)
+                    self.fill_straight(value_number, e, first, last)
 
     def is_step_major(self, e: Expr) -> bool:
         """Return whether more of the loads of a value are contiguous along the steps than along the side's axis."""
         units = [t.axis for load in surface(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
         return units.count(self.summed[-1]) > units.count(self.axis)
 
-    def start(self, index: int) -> Value:
-        """Emit the pointer to the panels of value number `index`."""
+    def start(self, value_number: int) -> Value:
+        """Emit the pointer to the panels of the value with number `value_number`."""
         padded = self.em.size(self.side.block) + self.panel
-        return self.memory.at(padded * (self.steps + self.em.target.loops.square) * self.bytes_before(index), I8)
+        return self.memory.at(padded * (self.steps + self.em.target.loops.square) * self.bytes_before(value_number), I8)
 
-    def bytes_before(self, index: int) -> int:
-        """Return the packed bytes of the values before number `index`, for a single index and step."""
-        return sum(e.dtype.compute.itemsize for e in self.side.values[:index])
+    def bytes_before(self, value_number: int) -> int:
+        """Return the packed bytes of the values before `value_number`, for a single index and step."""
+        return sum(e.dtype.compute.itemsize for e in self.side.values[:value_number])
 
-    def panel_at(self, index: int, block_begin: Value, panel_begin: Value) -> Value:
-        """Emit the pointer to the panel for value number `index`.
+    def panel_at(self, value_number: int, block_begin: Value, panel_begin: Value) -> Value:
+        """Emit the pointer to the panel for the value with number `value_number`.
 
         The panel holds the side's axis from `panel_begin` on, and belongs to a block from `block_begin` on.
         """
         self.em.inmost()
-        element = memory_type(self.side.values[index].dtype.compute)
-        return self.start(index).at((panel_begin - block_begin) * self.steps, element)
+        element = memory_type(self.side.values[value_number].dtype.compute)
+        return self.start(value_number).at((panel_begin - block_begin) * self.steps, element)
 
-    def first_step(self, index: int, block_begin: Value, panel_begin: Value) -> Value:
-        """Emit the pointer to step 0 of the panel from `panel_begin` on, in a block from `block_begin` on, for value number `index`.
+    def first_step(self, value_number: int, block_begin: Value, panel_begin: Value) -> Value:
+        """Emit the pointer to step 0 of the panel for the value with number `value_number`.
 
-        If only later steps are packed, the pointer is in front of the panel; adding the offset of a packed step leads into the panel.
+        The panel holds the side's axis from `panel_begin` on, and belongs to a block from `block_begin` on. If only later steps are packed,
+        the pointer is in front of the panel; adding the offset of a packed step leads into the panel.
         """
-        pointer = self.panel_at(index, block_begin, panel_begin)
+        pointer = self.panel_at(value_number, block_begin, panel_begin)
         if self.span is None:
             return pointer
-        return pointer.at(self.numbers[0] * -self.panel, memory_type(self.side.values[index].dtype.compute))
+        return pointer.at(self.numbers[0] * -self.panel, memory_type(self.side.values[value_number].dtype.compute))
 
     def offset_in_panel(self, block_begin: Value, index: Value) -> Value:
         """Emit how far `index` is into its panel, in a block from `block_begin` on."""
@@ -146,7 +147,7 @@ class Panels:
         emit_nested(self.summed, None)
         return stopped[0]
 
-    def fill_straight(self, index: int, e: Expr, first: Value, last: Value) -> None:
+    def fill_straight(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
         """Emit the packing of a value with lanes along the panel."""
         em, dtype = self.em, e.dtype.compute
         width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel % w == 0 and w <= em.width)
@@ -171,7 +172,7 @@ class Panels:
                 em.lanes = Lanes(self.axis, width, panel_count * self.panel // width)
                 em.inmost()
                 starts = [begin + n * self.panel for n in range(panel_count)]
-                pack([self.panel_at(index, first, start) for start in starts], 0)
+                pack([self.panel_at(value_number, first, start) for start in starts], 0)
                 em.inmost()
                 return begin + panel_count * self.panel
 
@@ -180,7 +181,7 @@ class Panels:
         def pack_rest(begin: Value) -> Value:
             em.lanes = Lanes(self.axis, width, 1, masked=True)
             mask_idle_lanes(em, begin, last)
-            panel = self.panel_at(index, first, next_index)
+            panel = self.panel_at(value_number, first, next_index)
             pack([panel], begin - next_index)
             em.inmost()
             return begin + width
@@ -194,14 +195,14 @@ class Panels:
         assert isinstance(e, Load)
         return next((t for t in e.address.terms if t.axis == self.axis and t.how == "table"), None)
 
-    def fill_runs(self, index: int, e: Expr, term: Term, first: Value, last: Value) -> None:
+    def fill_runs(self, value_number: int, e: Expr, term: Term, first: Value, last: Value) -> None:
         """Emit the packing of a value with indices in runs: each run is copied as a whole, panel by panel."""
 
         def pack_panel(panel_begin: Value) -> Value:
             self.em.inmost()
             next_panel = panel_begin + self.panel
             end = smaller(last, next_panel)
-            self.copy_runs(e, term, (panel_begin, end), self.first_step(index, first, panel_begin), self.numbers)
+            self.copy_runs(e, term, (panel_begin, end), self.first_step(value_number, first, panel_begin), self.numbers)
             return next_panel
 
         self.em.repeated(self.axis, first, last, pack_panel, inside=False)
@@ -264,7 +265,7 @@ class Panels:
         length = bits if width == 64 else bits.cast("zext", I64)  # the mask of 64 lanes is a word
         return offset, first_lanes(length, width), length
 
-    def fill_transposed(self, index: int, e: Expr, first: Value, last: Value) -> None:
+    def fill_transposed(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
         """Emit the packing of a value with lanes along the steps: squares are loaded, transposed and stored."""
         em, dtype = self.em, e.dtype.compute
         max_side = min(em.target.loops.square, em.target.lanes(dtype.itemsize))
@@ -273,7 +274,7 @@ class Panels:
         def pack_band(begin: Value) -> Value:
             """Emit the packing of as many rows as a square has."""
             offset = self.offset_in_panel(first, begin)
-            into = self.panel_at(index, first, begin - offset)
+            into = self.panel_at(value_number, first, begin - offset)
             final = last - 1
             rows = [smaller(final, row) for row in [begin + r for r in range(side)]]
 
@@ -320,11 +321,11 @@ class Panels:
             offset = self.offset_in_panel(block_begin, begin) if mr < self.panel else em.b.constant(I64, 0)
             em.inmost()
             begin = begin - offset
-            panels = [self.first_step(index, block_begin, begin) for index in range(len(self.side.values))]
+            panels = [self.first_step(value_number, block_begin, begin) for value_number in range(len(self.side.values))]
 
-            def load_packed(k: Value, index: int, row: int) -> Value:
-                dtype = self.side.values[index].dtype.compute
-                return load(panels[index].at(k * self.panel + (offset + row), memory_type(dtype)), dtype)
+            def load_packed(k: Value, value_number: int, row: int) -> Value:
+                dtype = self.side.values[value_number].dtype.compute
+                return load(panels[value_number].at(k * self.panel + (offset + row), memory_type(dtype)), dtype)
 
             return load_packed
         em.inmost()
@@ -332,10 +333,10 @@ class Panels:
         indices = [begin, *(begin + row if whole else smaller(final, begin + row) for row in range(1, mr))]
         starts = [[self.where_it_lies(e, i) for i in indices] for e in self.side.values]
 
-        def load_stored(k: Value, index: int, row: int) -> Value:
-            e = self.side.values[index]
+        def load_stored(k: Value, value_number: int, row: int) -> Value:
+            e = self.side.values[value_number]
             assert isinstance(e, Load)
-            return load(starts[index][row].at(self.step_to(e, k), memory_type(e.dtype)), e.dtype)
+            return load(starts[value_number][row].at(self.step_to(e, k), memory_type(e.dtype)), e.dtype)
 
         return load_stored
 
@@ -346,14 +347,14 @@ class Panels:
 
         `panel` is the begin and the end of the columns, and `steps` the begin and the end of the steps.
         """
-        starts = [self.packed_at(index, panel, columns, block_begin, steps) for index in range(len(self.side.values))]
+        starts = [self.packed_at(value_number, panel, columns, block_begin, steps) for value_number in range(len(self.side.values))]
         pointer_lists = [
             self.first_pointers(e, panel[0], columns) if start is None else []
             for e, start in zip(self.side.values, starts, strict=True)
         ]
 
-        def load_vectors(k: Value, index: int) -> Parts:
-            e, start = self.side.values[index], starts[index]
+        def load_vectors(k: Value, value_number: int) -> Parts:
+            e, start = self.side.values[value_number], starts[value_number]
             dtype = e.dtype.compute
             if start is not None:
                 element = memory_type(dtype)
@@ -361,7 +362,7 @@ class Panels:
                 return [load(row.at(offset, element), dtype, columns.width) for offset in columns.offsets]
             assert isinstance(e, Load)
             element, step_offset = memory_type(e.dtype), self.step_to(e, k)
-            pointers = [pointer.at(step_offset, element) for pointer in pointer_lists[index]]
+            pointers = [pointer.at(step_offset, element) for pointer in pointer_lists[value_number]]
             return [
                 load(pointer, e.dtype, columns.width) if mask is None else load_under_mask(pointer, e.dtype, columns.width, mask)
                 for pointer, mask in zip(pointers, masks, strict=True)
@@ -370,21 +371,21 @@ class Panels:
         return load_vectors
 
     def packed_at(
-        self, index: int, panel: tuple[Value, Value], columns: Columns, block_begin: Value, steps: tuple[Value, Value]
+        self, value_number: int, panel: tuple[Value, Value], columns: Columns, block_begin: Value, steps: tuple[Value, Value]
     ) -> Value | None:
         """Emit the pointer to step 0 of a packed panel; return None for a value read in place.
 
         If the elements are in several runs, the emitted code packs the panel for these `steps` alone.
         """
         if self.side.packed:
-            return self.first_step(index, block_begin, panel[0])
-        e = self.side.values[index]
+            return self.first_step(value_number, block_begin, panel[0])
+        e = self.side.values[value_number]
         term = self.table_of(e)
         if term is None or columns.together:
             return None
         self.em.inmost()
         element = memory_type(e.dtype)
-        into = self.memory.at(self.bytes_before(index) * self.panel * AT_ONCE, I8).at(steps[0] * -self.panel, element)
+        into = self.memory.at(self.bytes_before(value_number) * self.panel * AT_ONCE, I8).at(steps[0] * -self.panel, element)
         self.copy_runs(e, term, panel, into, steps)
         return into
 
