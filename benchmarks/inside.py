@@ -45,7 +45,7 @@ def _parts(run: Run, rounds: int, seconds: float, hosted: bool) -> tuple[float, 
     before = [(each.call, each.call_free) for each in here]
     for each in here:
         each.call, each.call_free = _watched(each.call, spans), _watched(each.call_free, spans)
-    pool = helpers._helped() if tx.num_threads() > 1 else None
+    pool = helpers._get_pool() if tx.num_threads() > 1 else None
     if pool is not None:
         share = pool.place.share
         pool.place.share = _watched(share, spans)

@@ -27,7 +27,7 @@ def use(monkeypatch: pytest.MonkeyPatch, target: Target, unlike: str = "") -> No
     made = Compiler(target)
     made.identity += unlike
     monkeypatch.setattr(compilers, "_compiler", made)
-    monkeypatch.setattr(interpreter, "_ANY", target)
+    monkeypatch.setattr(interpreter, "_PLANNING_TARGET", target)
     realize = sys.modules["tenxor.realize"]
     plans = Remembered[Any](realize.MAX_PLANS, realize.MAX_BYTES)
     monkeypatch.setattr(realize, "_plans", plans)

@@ -34,7 +34,7 @@ READERS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], st
 }
 ERRORS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], str]] = {
     "TENXOR_MEMORY_LIMIT": (_limit_named, ("",), ("0", "-5", "3 GB", "1e9", "9" * 5000), "it must be a positive integer"),
-    "TENXOR_BACKEND": (backend._named, ("", "llvm", "interpreter"), ("cuda", "LLVM"), "choose one of llvm, interpreter"),
+    "TENXOR_BACKEND": (backend._select_name, ("", "llvm", "interpreter"), ("cuda", "LLVM"), "choose one of llvm, interpreter"),
 }
 USED = [(name, value) for name, (_, used, _, _) in (READERS | ERRORS).items() for value in used]
 

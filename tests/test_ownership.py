@@ -350,7 +350,7 @@ def test_a_write_that_is_broken_off_anywhere_is_done_or_not(k: int) -> None:
             stopped, kept = True, error if step % 2 else None  # with all its frames, or gone
         finally:
             sys.settrace(trace)
-        for taken in (realize_module.lock, helpers._meeting):
+        for taken in (realize_module.lock, helpers._pool_lock):
             while taken._is_owned():  # type: ignore[attr-defined]
                 taken.release()  # no signal comes between taking a lock and knowing that one has it
         for name, t in tensors.items():

@@ -89,7 +89,7 @@ class Parts:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed, self.number, self.act = 0, 0, lambda: None
-        met = helpers._met
+        met = helpers._run_range
 
         def counted(*args: Any, **named: Any) -> None:
             self.passed += 1
@@ -99,7 +99,7 @@ class Parts:
                 self.act()
             met(*args, **named)
 
-        monkeypatch.setattr(helpers, "_met", counted)
+        monkeypatch.setattr(helpers, "_run_range", counted)
 
     def before(self, number: int, act: Callable[[], None]) -> None:
         self.passed, self.number, self.act = 0, number, act

@@ -36,7 +36,7 @@ def main() -> None:
         return compile_text(self, text)
 
     Compiler._image = compile_and_write  # type: ignore[method-assign]
-    Compiler._found = lambda *arguments, **keywords: None  # type: ignore[method-assign]  # a module found on disk is not emitted
+    Compiler._find_stored = lambda *arguments, **keywords: None  # type: ignore[method-assign]  # a module found on disk is not emitted
     status = pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", *(sys.argv[2:] or TESTS)])
     names = sorted(path.name for path in folder.iterdir())
     print(f"{len(names)} texts, digest {hashlib.sha256(' '.join(names).encode()).hexdigest()[:16]}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAMES = ("llvm", "interpreter")
 
 
-def _named() -> str:
+def _select_name() -> str:
     """Return the name of the back end that `TENXOR_BACKEND` selects; raise ArgumentError for an unknown name."""
     name = os.environ.get("TENXOR_BACKEND") or NAMES[0]
     if name not in NAMES:
@@ -25,7 +25,7 @@ def _named() -> str:
     return name
 
 
-NAME = _named()
+NAME = _select_name()
 _backend: Backend | None = None
 
 
@@ -37,8 +37,8 @@ def backend() -> Backend:
             from .llvm.launch import Native as Chosen
         else:
             from .interpreter import Interpreter as Chosen  # type: ignore[assignment]
-        made = Chosen()
+        new_backend = Chosen()
         # Another thread may have been faster. No thread switch happens between this test and the assignment.
         if _backend is None:
-            _backend = made
+            _backend = new_backend
     return _backend

@@ -32,45 +32,46 @@ if TYPE_CHECKING:
     from .llvm.compiler import Block, MachineCode
 
 
-PATIENCE = 10.0  # seconds that a new thread may take to begin
-ASLEEP, FEW = 0.001, 8  # seconds without work after which workers sleep; the most workers that are worth a system call each
+START_TIMEOUT_S = 10.0  # seconds that a new thread may take to begin
+# Workers without work for so many seconds sleep; only up to so many workers are worth a system call each.
+SLEEP_AFTER_S, MAX_PLACED_WORKERS = 0.001, 8
 
 
-class _Begun(threading.Event):
+class _StartEvent(threading.Event):
     """The event awaited by `Thread.start`, with a time limit: a thread without memory for its first steps never sets the event."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event, and return whether it is set.
 
-        Wait at most `timeout` seconds. Without `timeout`, wait for `PATIENCE` seconds, and raise RuntimeError if the event is not set by
-        then.
+        Wait at most `timeout` seconds. Without `timeout`, wait for `START_TIMEOUT_S` seconds, and raise RuntimeError if the event is not
+        set by then.
         """
-        found = super().wait(PATIENCE if timeout is None else timeout)
-        if timeout is None and not found:
+        has_begun = super().wait(START_TIMEOUT_S if timeout is None else timeout)
+        if timeout is None and not has_begun:
             raise RuntimeError("one did not begin")
-        return found
+        return has_begun
 
 
-class _Helper(threading.Thread):
-    """A worker thread; `start` waits at most `PATIENCE` seconds for it to begin."""
+class _Worker(threading.Thread):
+    """A worker thread; `start` waits at most `START_TIMEOUT_S` seconds for it to begin."""
 
     def __init__(self, serve: Callable[[int], None], worker: int) -> None:
         super().__init__(target=serve, args=(worker,), daemon=True, name=f"tenxor-{worker}")
-        self._started = _Begun()  # the event that `Thread.start` waits for, in all versions of CPython since 3.3
+        self._started = _StartEvent()  # the event that `Thread.start` waits for, in all versions of CPython since 3.3
 
 
 class _Pool:
-    """The worker threads and their work queue. The caller that uses a pool holds the lock `_meeting` meanwhile."""
+    """The worker threads and their work queue. The caller that uses a pool holds the lock `_pool_lock` meanwhile."""
 
     def __init__(self, count: int) -> None:
         self.helpers: list[threading.Thread] = []
         from .places import place  # imported with the first loop that is shared
 
-        self.met = 0.0  # when the workers last had work, by `monotonic()`
+        self.last_used = 0.0  # when the workers last had work, by `monotonic()`
         self.place = place()
         try:
             for k in range(1, count):
-                self.helpers.append(_Helper(self.place.serve, k))
+                self.helpers.append(_Worker(self.place.serve, k))
                 start_untraced(self.helpers[-1])
         except RuntimeError as error:  # the system starts no more threads
             self.helpers.pop()
@@ -86,35 +87,36 @@ class _Pool:
     def wake(self) -> None:
         """Keep sleeping workers from waking up on the caller's CPU.
 
-        This is done only if the workers may sleep, and are `FEW` or fewer: of many workers some wake up on other CPUs anyway.
+        This is done only if the workers may sleep, and are `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs
+        anyway.
         """
         now = monotonic()
-        if now - self.met > ASLEEP and len(self.helpers) <= FEW:
-            self.place.wake_apart([helper.native_id for helper in self.helpers if helper.native_id is not None])
-        self.met = now
+        if now - self.last_used > SLEEP_AFTER_S and len(self.helpers) <= MAX_PLACED_WORKERS:
+            self.place.wake_apart([worker.native_id for worker in self.helpers if worker.native_id is not None])
+        self.last_used = now
 
     def stop(self) -> None:
         """End the worker threads, and wait until they have ended."""
         self.place.close(len(self.helpers))
-        for helper in self.helpers:
+        for worker in self.helpers:
             with suppress(RuntimeError):  # the start of this thread was interrupted; if it still begins, it finds the queue closed
-                helper.join()
+                worker.join()
 
 
 _warned = False
 
 
-def _warn_once(found: int, wanted: int, error: Exception) -> None:
-    """Warn, once in a process, that only `found` of the `wanted` threads share large work."""
+def _warn_once(running: int, requested: int, error: Exception) -> None:
+    """Warn, once in a process, that only `running` of the `requested` threads share large work."""
     global _warned
     if not _warned:
         _warned = True
-        message = f"tenxor: large work is shared by {found} of {wanted} threads, as the system starts no more ({error})"
+        message = f"tenxor: large work is shared by {running} of {requested} threads, as the system starts no more ({error})"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 _pool: _Pool | None = None
-_meeting = reentrant()  # held by the caller who uses the workers, or ends them
+_pool_lock = reentrant()  # held by the caller who uses the workers, or ends them
 
 
 class Left:
@@ -154,54 +156,56 @@ def share(
 
     With `left`, the loop must not run twice. After an interrupt, a later call with the same `left` runs the rest.
     """
-    moment = code.moment or sharing.first
+    slice_work = code.moment or sharing.first
     # The least number of iterations in a slice gives each thread a grain.
-    least = grain if alone else grain * num_threads()
-    done = left or Left()
-    while done.begin < extent:  # a signal handler that runs between two slices may have advanced `done.begin`
-        begin = done.begin
-        end, started = min(extent, begin + max(1, extent * moment // max(1, work * least)) * least), monotonic()
-        run = partial(_met, code, args, begin, end, grain, sharing, done, alone=alone, once=left is not None, threads=threads)
+    min_slice = grain if alone else grain * num_threads()
+    progress = left or Left()
+    while progress.begin < extent:  # a signal handler that runs between two slices may have advanced `progress.begin`
+        begin = progress.begin
+        end, started = min(extent, begin + max(1, extent * slice_work // max(1, work * min_slice)) * min_slice), monotonic()
+        run = partial(
+            _run_range, code, args, begin, end, grain, sharing, progress, alone=alone, runs_once=left is not None, threads=threads
+        )
         if stop is not None and work * (end - begin) > sharing.first * extent:
             stoppable(run, stop)
         else:
             run()
-        took = max(monotonic() - started, 1e-6)
-        moment = int(min(moment * sharing.growth, work * (end - begin) / extent * sharing.moment / took)) + 1
+        seconds = max(monotonic() - started, 1e-6)
+        slice_work = int(min(slice_work * sharing.growth, work * (end - begin) / extent * sharing.moment / seconds)) + 1
     if work:
-        code.moment = moment
+        code.moment = slice_work
 
 
-def _met(
+def _run_range(
     code: MachineCode,
     args: Block,
     begin: int,
     end: int,
     grain: int,
     sharing: Sharing,
-    done: Left,
+    progress: Left,
     *,
     alone: bool,
-    once: bool,
+    runs_once: bool,
     threads: int,
 ) -> None:
-    """Run a kernel for `begin..end`, and then set `done.begin` to `end`.
+    """Run a kernel for `begin..end`, and then set `progress.begin` to `end`.
 
     The workers take part unless `alone` is set, the range is no longer than `grain`, or there are more threads than `threads` (if not 0).
-    With `once`, they take part only if the loop is a single C call. The lock `_meeting` is held meanwhile, so no other caller uses the
-    workers.
+    With `runs_once`, they take part only if the loop is a single C call. The lock `_pool_lock` is held meanwhile, so no other caller uses
+    the workers.
     """
-    with _meeting:
+    with _pool_lock:
         run: Callable[[], object] = partial(code.call_free, args, begin, end, 0)
         if not alone and num_threads() > 1 and end - begin > grain:
-            pool = _helped()
+            pool = _get_pool()
             pool.wake()
-            if (pool.place.in_c or not once) and not 0 < threads <= len(pool.helpers):
+            if (pool.place.in_c or not runs_once) and not 0 < threads <= len(pool.helpers):
                 run = pool.place.loop(code, args, begin, end, piece_of(end - begin, grain, sharing), len(pool.helpers))
-        ready = in_one_go(run, partial(setattr, done, "begin", end))
+        calls = in_one_go(run, partial(setattr, progress, "begin", end))
         # Otherwise a signal handler has run these iterations. From this test on, no handler runs before both calls are made.
-        if done.begin == begin:
-            list(ready)
+        if progress.begin == begin:
+            list(calls)
 
 
 class Helpers(NamedTuple):
@@ -215,7 +219,7 @@ class Helpers(NamedTuple):
     many: int
 
 
-NOBODY = Helpers(0, 0, 0)
+NO_WORKERS = Helpers(0, 0, 0)
 
 
 @contextmanager
@@ -224,10 +228,10 @@ def helpers() -> Iterator[Helpers | None]:
 
     The context's value tells machine code how to reach the workers. It is None without workers, or with a work queue in Python.
     """
-    with _meeting:
-        pool = _helped()
+    with _pool_lock:
+        pool = _get_pool()
         pool.wake()
-        yield _reached(pool)
+        yield _describe_pool(pool)
 
 
 def piece_of(extent: int, grain: int, sharing: Sharing) -> int:
@@ -235,21 +239,21 @@ def piece_of(extent: int, grain: int, sharing: Sharing) -> int:
     return -(-extent // (num_threads() * sharing.pieces * grain)) * grain
 
 
-def _helped() -> _Pool:
+def _get_pool() -> _Pool:
     """Return the pool of this process. The first call starts its threads, and tells machine code how to reach them (`threads.meeting`)."""
     global _pool
     if _pool is None:
         _pool = _Pool(num_threads())
-        meeting[:] = list(_reached(_pool) or NOBODY)
+        meeting[:] = list(_describe_pool(_pool) or NO_WORKERS)
     return _pool
 
 
-def _reached(pool: _Pool) -> Helpers | None:
+def _describe_pool(pool: _Pool) -> Helpers | None:
     """Return how machine code reaches the workers of a pool; None without workers, or with a work queue in Python."""
     from .places import MachinePlace
 
-    place = pool.place
-    return Helpers(place.entry, place.address, len(pool.helpers)) if isinstance(place, MachinePlace) and pool.helpers else None
+    queue = pool.place
+    return Helpers(queue.entry, queue.address, len(pool.helpers)) if isinstance(queue, MachinePlace) and pool.helpers else None
 
 
 @atexit.register
@@ -257,8 +261,8 @@ def _stop_pool() -> None:
     """End the worker threads: at exit, and before the number of threads changes."""
     global _pool
     # The thread does not hold the lock of computations here. So no user code may run while it holds this lock, as user code may compute.
-    with undisturbed(), _meeting:
-        meeting[:] = list(NOBODY)
+    with undisturbed(), _pool_lock:
+        meeting[:] = list(NO_WORKERS)
         pool, _pool = _pool, None  # cleared first, as the wait may be interrupted
         if pool is not None:
             pool.stop()
@@ -268,9 +272,9 @@ changing.append(_stop_pool)
 
 
 def _forget_pool() -> None:
-    global _pool, _meeting
-    meeting[:] = list(NOBODY)
-    _pool, _meeting = None, reentrant()  # a forked child has none of its parent's threads
+    global _pool, _pool_lock
+    meeting[:] = list(NO_WORKERS)
+    _pool, _pool_lock = None, reentrant()  # a forked child has none of its parent's threads
 
 
 if hasattr(os, "register_at_fork"):

@@ -69,9 +69,9 @@ class Place(NamedTuple):
     starts: Array
     nbytes: int
 
-    def window(self, turn: int) -> Buffer:
-        """Return the memory of the value in iteration number `turn`, as a buffer."""
-        return window(self.buffer, int(self.starts[turn % len(self.starts)]), self.nbytes)
+    def window(self, iteration: int) -> Buffer:
+        """Return the memory of the value in iteration number `iteration`, as a buffer."""
+        return window(self.buffer, int(self.starts[iteration % len(self.starts)]), self.nbytes)
 
 
 class Held(NamedTuple):
@@ -198,10 +198,10 @@ class Backend(ABC):
         """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
     @abstractmethod
-    def hurry(self, soon: bool) -> None:
+    def hurry(self, may_decline: bool) -> None:
         """Set whether `compile` may raise `NotAtHand` from now on instead of compiling.
 
-        With `soon`, `compile` declines a kernel without compiled code, if the caller may compute by other kernels.
+        With `may_decline`, `compile` declines a kernel without compiled code, if the caller may compute by other kernels.
         """
 
     def facts(self, compiled: Compiled) -> Facts | None:
@@ -266,13 +266,13 @@ class OnHost(Backend):
         self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
     ) -> None:
         """Launch a sequence of kernels `turns` times, each launch by a call from Python; see `Backend.repeat`."""
-        for turn in range(turns):
-            held = [Held(None if place is None else place.window(turn)) for place in places]
-            given = Turn(held, scalars, offsets)
+        for iteration in range(turns):
+            values = [Held(None if memory is None else memory.window(iteration)) for memory in places]
+            iteration_values = Turn(values, scalars, offsets)
             for launch, out in launches:
-                buffer = held[out].buffer
+                buffer = values[out].buffer
                 assert buffer is not None
-                launch(buffer, given)
+                launch(buffer, iteration_values)
 
     def synchronise(self) -> None:
         """Do nothing: every launch is complete when it returns."""
@@ -283,6 +283,6 @@ def only_once(run: Callable[[], object], once: Once) -> None:
 
     No signal handler runs between the test and the end of both calls.
     """
-    ready = apart.in_one_go(run, once.done)
+    calls = apart.in_one_go(run, once.done)
     if not once.is_done:  # no signal handler runs from here on
-        list(ready)
+        list(calls)

@@ -18,7 +18,7 @@ C = TypeVar("C", bound=Compiled)
 RECENT = 512
 
 
-class _Made(ref[C]):
+class _WeakEntry(ref[C]):
     """A weak reference to a compiled kernel, with the kernel as its key."""
 
     __slots__ = ("kernel",)
@@ -33,22 +33,22 @@ class Kernels(Generic[C]):
     would be a danger: a signal handler could raise an error there, and Python would swallow the error.
     """
 
-    __slots__ = ("_dead", "_known", "_make", "_recent")
+    __slots__ = ("_dead", "_entries", "_make", "_recent")
 
     def __init__(self, make: Callable[[Any], C]) -> None:
         self._make = make
-        self._known: dict[Any, _Made[C]] = {}
-        self._dead: deque[_Made[C]] = deque()
+        self._entries: dict[Any, _WeakEntry[C]] = {}
+        self._dead: deque[_WeakEntry[C]] = deque()
         self._recent: OrderedDict[C, None] = OrderedDict()  # the most recently requested kernels, oldest first
 
     @property
     def alive(self) -> dict[Any, C]:
         """The kernels in memory now, each with a compiled form."""
-        return {kernel: found for kernel, made in list(self._known.items()) if (found := made()) is not None}
+        return {kernel: compiled for kernel, entry in list(self._entries.items()) if (compiled := entry()) is not None}
 
     def __len__(self) -> int:
         """Return the number of entries; kernels deallocated since the last `get` still count."""
-        return len(self._known)
+        return len(self._entries)
 
     def get(self, kernel: Any) -> C:
         """Return the compiled form of a kernel, from memory or new.
@@ -56,33 +56,33 @@ class Kernels(Generic[C]):
         No lock is held: user code may run while a kernel is compiled, and may want a lock of another thread that waits here. Each step on
         the tables is a single C call. Two threads with requests for the same kernel at the same time may both compile it.
         """
-        self._bury()
-        found = self._alive(kernel)
-        if found is None:
+        self._remove_dead()
+        compiled = self._find(kernel)
+        if compiled is None:
             new = self._make(kernel)
-            found = self._alive(kernel)  # another thread, or a signal handler, may have been faster
-            if found is None:
-                found, made = new, _Made(new, self._dead.append)
-                made.kernel = kernel
-                self._known[kernel] = made
+            compiled = self._find(kernel)  # another thread, or a signal handler, may have been faster
+            if compiled is None:
+                compiled, entry = new, _WeakEntry(new, self._dead.append)
+                entry.kernel = kernel
+                self._entries[kernel] = entry
         with suppress(KeyError):  # another thread removed this entry, or the oldest
-            self._recent[found] = None
-            self._recent.move_to_end(found)
+            self._recent[compiled] = None
+            self._recent.move_to_end(compiled)
             while len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
-        return found
+        return compiled
 
-    def _alive(self, kernel: Any) -> C | None:
-        known = self._known.get(kernel)
-        return None if known is None else known()
+    def _find(self, kernel: Any) -> C | None:
+        entry = self._entries.get(kernel)
+        return None if entry is None else entry()
 
-    def _bury(self) -> None:
+    def _remove_dead(self) -> None:
         """Remove the entries of deallocated values."""
         with suppress(IndexError):  # another thread took the last item
             while self._dead:
                 dead = self._dead.popleft()
-                if self._known.get(dead.kernel) is dead:  # the entry may have been replaced since
-                    self._known.pop(dead.kernel, None)
+                if self._entries.get(dead.kernel) is dead:  # the entry may have been replaced since
+                    self._entries.pop(dead.kernel, None)
 
     def forget(self) -> None:
         """Drop the references to the most recently requested kernels, so that kernels without other references are deallocated."""

@@ -21,15 +21,15 @@ class Place(Protocol):
 
     in_c: bool
 
-    def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
-        """Return a function that runs a kernel for all of `begin..end`, in chunks of `piece` iterations, with so many `helpers`.
+    def loop(self, code: MachineCode, args: Block, begin: int, end: int, chunk_size: int, worker_count: int) -> Callable[[], object]:
+        """Return a function that runs a kernel for all of `begin..end`, in chunks of `chunk_size` iterations, with `worker_count` workers.
 
         When the function returns, no worker is still running the kernel.
         """
         ...
 
-    def wake_apart(self, helpers: Iterable[int]) -> None:
-        """Make sleeping workers, given by their native thread ids, wake up on other CPUs than the caller's."""
+    def wake_apart(self, thread_ids: Iterable[int]) -> None:
+        """Make the sleeping workers with the native `thread_ids` wake up on other CPUs than the caller's."""
         ...
 
     def serve(self, worker: int) -> None:
@@ -39,8 +39,8 @@ class Place(Protocol):
         """
         ...
 
-    def close(self, helpers: int) -> None:
-        """Close the queue, and wake so many `helpers`, so that they end; a worker that comes later ends at once."""
+    def close(self, worker_count: int) -> None:
+        """Close the queue, and wake `worker_count` workers, so that they end; a worker that comes later ends at once."""
         ...
 
 
@@ -74,22 +74,22 @@ class MachinePlace:
         cpus = sum([1 << cpu for cpu in self._allowed]).to_bytes(CPU_BYTES, sys.byteorder)
         ctypes.memmove(self.address + CPUS, cpus, CPU_BYTES)
 
-    def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
+    def loop(self, code: MachineCode, args: Block, begin: int, end: int, chunk_size: int, worker_count: int) -> Callable[[], object]:
         """Return a C call that runs a kernel for all of `begin..end`; see `Place.loop`."""
-        return partial(self.share, self.address, code.address, args, begin, end, piece, helpers)
+        return partial(self.share, self.address, code.address, args, begin, end, chunk_size, worker_count)
 
-    def wake_apart(self, helpers: Iterable[int]) -> None:
+    def wake_apart(self, thread_ids: Iterable[int]) -> None:
         """Keep sleeping workers away from the caller's CPU until they are awake."""
-        place_apart(helpers, self._allowed)
+        place_apart(thread_ids, self._allowed)
         self._placed.value += 1  # counted before the workers wake up; each of them then removes its restriction
 
     def serve(self, worker: int) -> None:
         """Run the loop of a worker thread, in machine code, until the queue is closed."""
         self._serve(self.address, worker)
 
-    def close(self, helpers: int) -> None:
-        """Close the queue, and wake so many `helpers`, so that they end."""
-        self._stop(self.address, helpers)
+    def close(self, worker_count: int) -> None:
+        """Close the queue, and wake `worker_count` workers, so that they end."""
+        self._stop(self.address, worker_count)
 
 
 class _Job(NamedTuple):
@@ -98,7 +98,7 @@ class _Job(NamedTuple):
     code: MachineCode
     args: Block
     begins: list[int]  # where the chunks begin, the last chunk first
-    piece: int
+    chunk_size: int
     end: int
 
     def work(self, worker: int) -> None:
@@ -109,7 +109,7 @@ class _Job(NamedTuple):
                 begin = begins.pop()
             except IndexError:
                 break
-            self.code.call_free(self.args, begin, min(begin + self.piece, self.end), worker)
+            self.code.call_free(self.args, begin, min(begin + self.chunk_size, self.end), worker)
 
 
 class PlainPlace:
@@ -121,41 +121,41 @@ class PlainPlace:
         self.tokens = threading.Semaphore(0)
         self.changed = threading.Condition()
         self.job: _Job | None = None
-        self.inside, self.open = 0, True
+        self.workers_inside, self.open = 0, True
 
-    def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
+    def loop(self, code: MachineCode, args: Block, begin: int, end: int, chunk_size: int, worker_count: int) -> Callable[[], object]:
         """Return a function that runs a kernel for all of `begin..end`; see `Place.loop`. Signal handlers may run in between."""
-        return partial(self.share, _Job(code, args, list(range(begin, end, piece))[::-1], piece, end), helpers)
+        return partial(self.share, _Job(code, args, list(range(begin, end, chunk_size))[::-1], chunk_size, end), worker_count)
 
-    def share(self, job: _Job, helpers: int) -> None:
-        """Run a job together with so many `helpers`.
+    def share(self, job: _Job, worker_count: int) -> None:
+        """Run a job together with `worker_count` workers.
 
         If an error interrupts the caller, no new chunk begins, and the workers are still waited for.
         """
         try:
             self.job = job
-            if helpers:
-                self.tokens.release(helpers)
+            if worker_count:
+                self.tokens.release(worker_count)
             job.work(0)
         finally:
             self.leave(job)
 
     def leave(self, job: _Job) -> None:
         """Wait until no worker is running the job, however often the wait is interrupted; then raise the last error of an interrupt."""
-        broken: BaseException | None = None
+        last_error: BaseException | None = None
         while True:
             try:
                 job.begins.clear()
                 with self.changed:
                     self.job = None
-                    self.changed.wait_for(lambda: self.inside == 0)
+                    self.changed.wait_for(lambda: self.workers_inside == 0)
                 break
             except BaseException as error:
-                broken = error
-        if broken is not None:
-            raise broken
+                last_error = error
+        if last_error is not None:
+            raise last_error
 
-    def wake_apart(self, helpers: Iterable[int]) -> None:
+    def wake_apart(self, thread_ids: Iterable[int]) -> None:
         """Do nothing: on these systems threads cannot be placed on CPUs."""
 
     def serve(self, worker: int) -> None:
@@ -166,16 +166,16 @@ class PlainPlace:
                 if not self.open:
                     return
                 job = self.job
-                self.inside += job is not None
+                self.workers_inside += job is not None
             if job is not None:
                 try:
                     job.work(worker)
                 finally:
                     with self.changed:
-                        self.inside -= 1
+                        self.workers_inside -= 1
                         self.changed.notify_all()
 
-    def close(self, helpers: int) -> None:
-        """Close the queue, and wake so many `helpers`, but at least one, so that they end."""
+    def close(self, worker_count: int) -> None:
+        """Close the queue, and wake `worker_count` workers, but at least one, so that they end."""
         self.open = False
-        self.tokens.release(max(helpers, 1))
+        self.tokens.release(max(worker_count, 1))

@@ -28,8 +28,8 @@ def meaning(e: Call) -> Callable[..., Value]:
     if dtype is boolean:
         return lambda *args: bool(exact(*args))
     if dtype.is_integer:
-        lowest, many = int(dtype.lowest), 1 << dtype.bits
-        return lambda *args: (int(exact(*args)) - lowest) % many + lowest
+        lowest, modulus = int(dtype.lowest), 1 << dtype.bits
+        return lambda *args: (int(exact(*args)) - lowest) % modulus + lowest
     element = dtype.compute.numpy.type
     if dtype.compute is dtype:
         return lambda *args: element(exact(*args))
@@ -63,12 +63,12 @@ def wrapped(value: int, dtype: DType) -> int:
 def cast(value: Any, dtype: DType) -> Value:
     """Return a number as a value of `dtype`. Integers wrap; floats to integers truncate and saturate, and NaN gives 0."""
     if dtype.compute is dtype and type(value) is dtype.numpy.type:
-        same: Float = value
-        return same
+        unchanged: Float = value
+        return unchanged
     if dtype is boolean:
         return bool(value != 0)
     if dtype.is_integer:
-        return wrapped(int(value), dtype) if isinstance(value, int) else saturated(float(value), dtype)
+        return wrapped(int(value), dtype) if isinstance(value, int) else saturate(float(value), dtype)
     if dtype is bfloat16:
         return to_bfloat16(value)
     if isinstance(value, int):  # NumPy rounds its own 64-bit integers once, but Python integers twice
@@ -77,7 +77,7 @@ def cast(value: Any, dtype: DType) -> Value:
     return np.float32(rounded) if dtype is float16 else rounded
 
 
-def saturated(value: float, dtype: DType) -> int:
+def saturate(value: float, dtype: DType) -> int:
     """Truncate a float to an integer, limited to the range of an integer dtype; 0 for NaN."""
     if math.isnan(value):
         return 0
@@ -88,26 +88,26 @@ def saturated(value: float, dtype: DType) -> int:
 
 def to_bfloat16(value: Any) -> Value:
     """Return the bfloat16 nearest to a number, ties to even, as a float32."""
-    single = value if isinstance(value, np.float32) else _to_odd(value)
+    single = value if isinstance(value, np.float32) else _round_to_odd(value)
     if np.isnan(single):
         return single
     bits = int(single.view(np.uint32))
     return np.uint32(bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000).view(np.float32)
 
 
-def _to_odd(value: int | float) -> np.float32:
+def _round_to_odd(value: int | float) -> np.float32:
     """Round to float32, with the last bit set where the result is inexact (round to odd), so that a second rounding is right."""
-    near = np.float32(value)
-    if math.isnan(near) or float(near) == value:
-        return near
-    cut = near if abs(float(near)) < abs(value) else np.nextafter(near, np.float32(0))
-    return np.uint32(cut.view(np.uint32) | 1).view(np.float32)
+    nearest = np.float32(value)
+    if math.isnan(nearest) or float(nearest) == value:
+        return nearest
+    truncated = nearest if abs(float(nearest)) < abs(value) else np.nextafter(nearest, np.float32(0))
+    return np.uint32(truncated.view(np.uint32) | 1).view(np.float32)
 
 
 # --- the meaning of the primitives --------------------------------------------------------------------------
 
 
-def _of_floats(function: Callable[[Any], Any]) -> Callable[[Value], Any]:
+def _on_floats(function: Callable[[Any], Any]) -> Callable[[Value], Any]:
     """Return the rounding `function`, with integers left unchanged."""
     return lambda x: x if isinstance(x, int) else function(x)
 
@@ -130,18 +130,18 @@ def _erfinv(x: Any) -> Any:
     """Return the inverse error function by Newton's method on the C library's erf, or erfc where 1 - x is exact."""
     from statistics import NormalDist
 
-    size = abs(float(x))
-    if not size < 1:
-        return math.copysign(math.inf, x) if size == 1 else math.nan
-    if size < 0.5:
-        found = size
+    magnitude = abs(float(x))
+    if not magnitude < 1:
+        return math.copysign(math.inf, x) if magnitude == 1 else math.nan
+    if magnitude < 0.5:
+        root = magnitude
         for _ in range(7):
-            found -= (math.erf(found) - size) * math.exp(found * found) * math.sqrt(math.pi) / 2
+            root -= (math.erf(root) - magnitude) * math.exp(root * root) * math.sqrt(math.pi) / 2
     else:
-        rest = 1 - size
-        found = -NormalDist().inv_cdf(rest / 2) / math.sqrt(2)
-        found += (math.erfc(found) - rest) * math.exp(found * found) * math.sqrt(math.pi) / 2
-    return math.copysign(found, x)
+        complement = 1 - magnitude
+        root = -NormalDist().inv_cdf(complement / 2) / math.sqrt(2)
+        root += (math.erfc(root) - complement) * math.exp(root * root) * math.sqrt(math.pi) / 2
+    return math.copysign(root, x)
 
 
 def _pow(x: Any, y: Any) -> Any:
@@ -171,11 +171,11 @@ def _gelu(x: Any) -> Any:
     y = float(x) * -math.sqrt(0.5)
     if 26.5 <= y < 30:
         return _gelu_tail(float(x))
-    found = np.float64(math.erfc(y))
+    erfc = np.float64(math.erfc(y))
     if 1 < y < 26.5:
         exact = Fraction(float(x)) * (Fraction(4.833646656726458e-17) - Fraction(math.sqrt(0.5)))
-        found -= float(exact - Fraction(y)) * math.exp(-y * y) * 2 / math.sqrt(math.pi)
-    return x * 0.5 * found
+        erfc -= float(exact - Fraction(y)) * math.exp(-y * y) * 2 / math.sqrt(math.pi)
+    return x * 0.5 * erfc
 
 
 def _gelu_tail(x: float) -> Any:
@@ -196,8 +196,8 @@ def _gelu_tail(x: float) -> Any:
 def _gelu_tanh(x: Any) -> Any:
     if not -24 < x < 24:
         return _over_one_plus_exp(np.float64(x), np.copysign(np.inf, -x))
-    wide = Fraction(float(x))
-    t = -(Fraction(1.5957691216057308) - Fraction(9.96930880911092e-17)) * (wide + Fraction("0.044715") * wide**3)
+    exact_x = Fraction(float(x))
+    t = -(Fraction(1.5957691216057308) - Fraction(9.96930880911092e-17)) * (exact_x + Fraction("0.044715") * exact_x**3)
     rounded = float(t)
     return _over_one_plus_exp(np.float64(x), np.float64(rounded), float(t - Fraction(rounded)))
 
@@ -214,10 +214,10 @@ def _floor_divide(x: Any, y: Any) -> Any:
 def _remainder(x: Any, y: Any) -> Any:
     if isinstance(x, int):
         return x % y if y else 0
-    rest = np.fmod(x, y)
-    if rest == 0:
-        return np.copysign(rest, y)
-    return rest + y if (rest < 0) != (y < 0) else rest
+    remainder = np.fmod(x, y)
+    if remainder == 0:
+        return np.copysign(remainder, y)
+    return remainder + y if (remainder < 0) != (y < 0) else remainder
 
 
 def _larger(x: Any, y: Any) -> Any:
@@ -237,10 +237,10 @@ def _next_after(dtype: DType, x: Any, y: Any) -> Any:
         return y
     if dtype is float16:
         return np.nextafter(np.float16(x), np.float16(y))
-    near = np.nextafter(x, y)
-    if dtype is not bfloat16 or np.isnan(near) or near == x:
-        return near
-    bits = int(near.view(np.uint32)) + (0xFFFF if abs(near) > abs(x) else 0)  # on to the next bfloat16
+    neighbour = np.nextafter(x, y)
+    if dtype is not bfloat16 or np.isnan(neighbour) or neighbour == x:
+        return neighbour
+    bits = int(neighbour.view(np.uint32)) + (0xFFFF if abs(neighbour) > abs(x) else 0)  # on to the next bfloat16
     return np.uint32(bits & 0xFFFF0000).view(np.float32)
 
 
@@ -262,10 +262,10 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     "minimum": _smaller,
     "where": lambda condition, x, y: x if condition else y,
     # rounding and parts
-    "floor": _of_floats(np.floor),
-    "ceil": _of_floats(np.ceil),
-    "trunc": _of_floats(np.trunc),
-    "round": _of_floats(np.rint),
+    "floor": _on_floats(np.floor),
+    "ceil": _on_floats(np.ceil),
+    "trunc": _on_floats(np.trunc),
+    "round": _on_floats(np.rint),
     "copysign": np.copysign,
     "float_to_bits": lambda x: int(x.view(f"u{x.itemsize}")),
     "signbit": np.signbit,

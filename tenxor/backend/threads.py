@@ -29,15 +29,15 @@ def max_threads() -> int:
 
 def _default_count() -> int:
     """Return the number of threads for a program that does not set it: `TENXOR_NUM_THREADS`, or the number without this variable."""
-    otherwise = _count_without_setting()
-    return environment.count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {otherwise}") or otherwise
+    default = _count_without_setting()
+    return environment.count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {default}") or default
 
 
 def _count_without_setting() -> int:
     """Return the number of threads without `TENXOR_NUM_THREADS`."""
-    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    if first.isdecimal() and int(first) > 0:
-        return min(int(first), max_threads())
+    omp_setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if omp_setting.isdecimal() and int(omp_setting) > 0:
+        return min(int(omp_setting), max_threads())
     # `multiprocessing` is loaded in the processes that it starts. In other processes it may be missing, or half initialized during an
     # import by user code.
     parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
@@ -45,7 +45,7 @@ def _count_without_setting() -> int:
 
 
 _count = 0  # the number of threads; 0 until this process has determined it
-_chosen = False  # whether `set_num_threads` chose the number
+_is_chosen = False  # whether `set_num_threads` chose the number
 # For machine code: the address of the function that shares a loop, the address of the work queue, and the number of workers. The number is
 # 0 if no worker may be used.
 SHARE, PLACE, MANY = range(3)
@@ -61,10 +61,10 @@ def num_threads() -> int:
     >>> tx.num_threads() >= 1
     True
     """
-    return _count or _counted()
+    return _count or _determine_count()
 
 
-def _counted() -> int:
+def _determine_count() -> int:
     """Determine the number of threads of this process, and return it."""
     global _count
     _count = _default_count()
@@ -76,7 +76,7 @@ def set_num_threads(count: int) -> None:
 
     Raise ArgumentError for a count below 1, or above both 64 and 8 for each CPU of the machine: more threads only take memory.
     """
-    global _chosen
+    global _is_chosen
     try:
         count = as_int(count)
     except TypeError:
@@ -89,7 +89,7 @@ def set_num_threads(count: int) -> None:
             f" {max_threads()}; give the number of its CPUs, {os.cpu_count()}, or fewer"
         )
     use_threads(count)
-    _chosen = True
+    _is_chosen = True
 
 
 def use_threads(count: int) -> None:
@@ -101,13 +101,13 @@ def use_threads(count: int) -> None:
             stop()
     _count = count
     if is_new:
-        for tell in changed:
-            tell()
+        for callback in changed:
+            callback()
 
 
 def _forget_count() -> None:
     global _count
-    if not _chosen:
+    if not _is_chosen:
         _count = 0
 
 

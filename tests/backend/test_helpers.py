@@ -75,7 +75,7 @@ def test_one_that_never_begins_is_not_waited_for_without_end(monkeypatch: pytest
             real(thread)
 
     monkeypatch.setattr(threading.Thread, "_bootstrap", bootstrap)
-    monkeypatch.setattr(helpers, "PATIENCE", 0.2)
+    monkeypatch.setattr(helpers, "START_TIMEOUT_S", 0.2)
     tx.set_num_threads(4)
     with pytest.warns(RuntimeWarning, match="shared by 2 of 4 threads.*did not begin"):
         assert product()

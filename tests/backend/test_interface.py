@@ -138,7 +138,7 @@ def test_the_interpreter_leaves_nothing_half_done(monkeypatch: pytest.MonkeyPatc
     elements[:] = range(50, 55)
 
     def interrupted(self: interpreter._Run, s: interpreter.Store) -> None:
-        if self.at[0] == 3:
+        if self.loop_index[0] == 3:
             raise KeyboardInterrupt
         stored(self, s)
 

@@ -128,7 +128,7 @@ def test_helpers_wake_up_apart_from_the_caller_and_are_free_then(monkeypatch: py
         end = time.monotonic() + 20
         ids = [helper.native_id for helper in helpers._pool.helpers]  # type: ignore[union-attr]
         while any(os.sched_getaffinity(k or 0) != mine for k in ids) and time.monotonic() < end:
-            monkeypatch.setattr(helpers, "ASLEEP", 100.0)  # nobody is placed any more; who was, and still sleeps, is woken up
+            monkeypatch.setattr(helpers, "SLEEP_AFTER_S", 100.0)  # nobody is placed any more; who was, and still sleeps, is woken up
             assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
         assert [os.sched_getaffinity(k or 0) for k in ids] == [mine, mine]
     finally:
@@ -147,7 +147,7 @@ def test_it_says_who_sleeps() -> None:
         a = np.random.default_rng(1).integers(-9, 9, (300, 300)).astype(np.float64)
         for _ in range(3):
             assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
-            place = helpers._helped().place
+            place = helpers._get_pool().place
             assert isinstance(place, places.MachinePlace) and word(place, sharing.TAKEN) == 0
             end = time.monotonic() + 20
             while word(place, sharing.ASLEEP) < 2 and time.monotonic() < end:

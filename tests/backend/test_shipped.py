@@ -243,7 +243,7 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
         monkeypatch.setenv("TENXOR_SHIPPED", str(made))
         assert Compiler().shipped is not None
         assert Compiler(machines.SSE).shipped is None
-        monkeypatch.setattr(levels, "_told", lambda: frozenset())
+        monkeypatch.setattr(levels, "_ask_cpuid", lambda: frozenset())
         with pytest.warns(RuntimeWarning, match=r"TENXOR_SHIPPED .* has nothing for this machine and version"):
             assert Compiler().shipped is None
 
@@ -279,7 +279,7 @@ class TestLevels:
             assert levels.features() == frozenset() and levels.level() is None
             return
         theirs = binding.get_host_cpu_features()
-        names = {*levels._FIRST, *levels._SEVENTH, *levels._EXTENDED} - {"osxsave"}
+        names = {*levels._LEAF_1_ECX, *levels._LEAF_7_EBX, *levels._EXTENDED_ECX} - {"osxsave"}
         assert names & set(theirs) == names, "each is a name of LLVM's"
         assert levels.features() - {"osxsave"} == {name for name in names if theirs[name]}
 
@@ -295,7 +295,7 @@ class TestLevels:
         ],
     )
     def test_need_all_that_they_have(self, without: set[str], expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        every = frozenset({*levels._FIRST, *levels._SEVENTH, *levels._EXTENDED})
+        every = frozenset({*levels._LEAF_1_ECX, *levels._LEAF_7_EBX, *levels._EXTENDED_ECX})
         monkeypatch.setattr(levels, "features", lambda: every - without)
         level = levels.level()
         assert (level and level.name) == expected

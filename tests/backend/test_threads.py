@@ -173,7 +173,7 @@ class TestSharing:
     def test_a_helper_that_wakes_up_late_holds_nobody_up(self) -> None:
         tx.set_num_threads(2)
         caller, started, release = threading.get_ident(), threading.Event(), threading.Event()
-        helpers._helped()
+        helpers._get_pool()
 
         def first(begin: int, end: int) -> None:
             if threading.get_ident() != caller:

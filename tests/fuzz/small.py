@@ -41,5 +41,5 @@ def _set(least: tuple[int, int, int], in_place: int) -> None:
     else:
         from tenxor.backend import interpreter
 
-        interpreter._ANY = tuned(interpreter._ANY, sharing={"in_place": in_place})
+        interpreter._PLANNING_TARGET = tuned(interpreter._PLANNING_TARGET, sharing={"in_place": in_place})
     plans.forget()  # they were made by other rules

@@ -37,17 +37,17 @@ def parts(seed: int) -> list[Any]:
 
 def test_what_is_left_of_a_write_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few elements of much work, broken off: machine code of the short way does not take what goes on with it for a number."""
-    met = helpers._met
+    met = helpers._run_range
 
     def stopped(*args: Any, **named: Any) -> None:
-        monkeypatch.setattr(helpers, "_met", met)
+        monkeypatch.setattr(helpers, "_run_range", met)
         raise KeyboardInterrupt
 
     places, ones = tx.zeros(200_000, dtype=tx.int64).realize(), tx.ones(200_000).realize()
     for read in (lambda x: x.tolist()[:2], lambda x: (x[:2] * 1.0).tolist(), lambda x: [x[0].item(), x[1].item()]):
         for _ in range(3):
             x = tx.zeros(1000).realize()
-            monkeypatch.setattr(helpers, "_met", stopped)
+            monkeypatch.setattr(helpers, "_run_range", stopped)
             with pytest.raises(KeyboardInterrupt):
                 x.index_add_(0, places, ones)
             assert x.node.op is UNFINISHED

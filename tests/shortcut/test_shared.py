@@ -57,7 +57,7 @@ class Place:
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    helpers._helped()  # who would tell of themselves when they are first needed
+    helpers._get_pool()  # who would tell of themselves when they are first needed
     before, found = list(meeting), Place()
     meeting[SHARE] = ctypes.cast(found.share, ctypes.c_void_p).value or 0
     meeting[PLACE], meeting[MANY] = ctypes.addressof(found.memory), 1

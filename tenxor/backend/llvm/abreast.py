@@ -18,79 +18,79 @@ def abreast(em: Emitter, s: For, begin: Value, end: Value) -> Value:
     """Emit a loop in steps of `s.abreast` iterations, and return the index where it stops, with fewer iterations left before `end`."""
     kernel, spans = em.kernel, em.spans
     started = [inner.accumulator for inner in statements(s.body) if isinstance(inner, Init)]
-    axes, accumulators, turns = [*kernel.axes], [*kernel.accumulators], []
+    axes, accumulators, iterations = [*kernel.axes], [*kernel.accumulators], []
     for _ in range(1, s.abreast):
-        turns.append(_Turn(s.axis, len(axes), {f: len(accumulators) + k for k, f in enumerate(started)}))
+        iterations.append(_Iteration(s.axis, len(axes), {f: len(accumulators) + k for k, f in enumerate(started)}))
         axes.append(kernel.axes[s.axis])
         accumulators += [kernel.accumulators[f] for f in started]
-    body = _together(s.body, turns)
+    body = _interleave(s.body, iterations)
     em.kernel = kernel._replace(axes=tuple(axes), accumulators=tuple(accumulators))
     if s.axis in spans:
-        em.spans = spans | {turn.axis: spans[s.axis] for turn in turns}
+        em.spans = spans | {iteration.axis: spans[s.axis] for iteration in iterations}
 
-    def turn(index: Value) -> Value:
-        with ExitStack() as standing:
-            for further, other in enumerate(turns, start=1):
+    def emit_step(index: Value) -> Value:
+        with ExitStack() as contexts:
+            for offset, iteration in enumerate(iterations, start=1):
                 em.inmost()
-                standing.enter_context(em.standing(other.axis, index + further))
+                contexts.enter_context(em.standing(iteration.axis, index + offset))
             em.body(body)
         em.inmost()
         return index + s.abreast
 
-    stopped = em.repeated(s.axis, begin, end, turn, needs=s.abreast)
+    stop_index = em.repeated(s.axis, begin, end, emit_step, needs=s.abreast)
     em.kernel, em.spans = kernel, spans
-    return stopped
+    return stop_index
 
 
-def _together(body: tuple[Statement, ...], turns: list[_Turn]) -> tuple[Statement, ...]:
-    """Return a body with each statement repeated for the further iterations `turns`, before the next statement. A loop stays a single loop.
-    """
-    found: list[Statement] = []
+def _interleave(body: tuple[Statement, ...], iterations: list[_Iteration]) -> tuple[Statement, ...]:
+    """Return a body with each statement repeated for the additional `iterations`, before the next statement. A loop stays a single loop."""
+    interleaved: list[Statement] = []
     for s in body:
         if isinstance(s, For):
-            found.append(s._replace(body=_together(s.body, turns)))
+            interleaved.append(s._replace(body=_interleave(s.body, iterations)))
         else:
-            found += [s, *(turn.statement(s) for turn in turns)]
-    return tuple(found)
+            interleaved += [s, *(iteration.rewrite_statement(s) for iteration in iterations)]
+    return tuple(interleaved)
 
 
-class _Turn:
+class _Iteration:
     """One of the further iterations that run side by side with the first one of a step.
 
-    The `axis` takes the place of the loop's axis `instead`, and `accumulators` maps the loop's accumulators to those of this iteration.
+    The `axis` takes the place of the loop's axis, `replaced_axis`, and `accumulators` maps the loop's accumulators to those of this
+    iteration.
     """
 
-    def __init__(self, instead: int, axis: int, accumulators: dict[int, int]) -> None:
-        self.instead, self.axis, self.accumulators = instead, axis, accumulators
+    def __init__(self, replaced_axis: int, axis: int, accumulators: dict[int, int]) -> None:
+        self.replaced_axis, self.axis, self.accumulators = replaced_axis, axis, accumulators
 
-    def statement(self, s: Statement) -> Statement:
+    def rewrite_statement(self, s: Statement) -> Statement:
         """Return a statement with the axis and the accumulators of this iteration."""
         if isinstance(s, Init):
             return Init(self.accumulators[s.accumulator])
         if isinstance(s, Update):
-            return Update(self.accumulators[s.accumulator], tuple(map(self.expr, s.values)))
+            return Update(self.accumulators[s.accumulator], tuple(map(self.rewrite_expr, s.values)))
         if isinstance(s, Keep):
-            return s._replace(axis=self.axis, value=self.expr(s.value))
+            return s._replace(axis=self.axis, value=self.rewrite_expr(s.value))
         assert isinstance(s, Store)
-        return s._replace(address=self.address(s.address)).with_values([self.expr(v) for v in s.values])
+        return s._replace(address=self.rewrite_address(s.address)).with_values([self.rewrite_expr(v) for v in s.values])
 
-    def address(self, a: Address) -> Address:
+    def rewrite_address(self, a: Address) -> Address:
         """Return an address with the axis of this iteration.
 
         Later views of a view chain do not change: their terms refer to digits, not to axes.
         """
-        return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.instead else t for t in a.terms]))
+        return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.replaced_axis else t for t in a.terms]))
 
-    def expr(self, e: Expr) -> Expr:
+    def rewrite_expr(self, e: Expr) -> Expr:
         """Return an expression with the axis and the accumulators of this iteration."""
-        return rebuild(e, self.leaf)
+        return rebuild(e, self.rewrite_leaf)
 
-    def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+    def rewrite_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
         """Return a leaf with the axis and the accumulators of this iteration. `args` are the leaf's arguments in this iteration."""
         if isinstance(e, Load):
-            return Load(e.operand, self.address(e.address), e.dtype, args, e.part)
+            return Load(e.operand, self.rewrite_address(e.address), e.dtype, args, e.part)
         if isinstance(e, Position):
-            return Position(self.address(e.address), e.dtype)
+            return Position(self.rewrite_address(e.address), e.dtype)
         if isinstance(e, (Result, State)) and e.accumulator in self.accumulators:
             return type(e)(self.accumulators[e.accumulator], e.part, e.dtype)
         return e.with_args(args)

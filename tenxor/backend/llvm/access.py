@@ -37,33 +37,33 @@ def load(em: Emitter, e: Load) -> Parts:
     Complex elements are loaded with both parts at once; the result is the part `e.part`.
     """
     if e.part is None:
-        return [from_memory(e.dtype, v) for v in _loaded(em, e)]
+        return [from_memory(e.dtype, v) for v in _load_components(em, e)]
     key = ("both parts", e.operand, e.address, *e.args)
-    both = em.once(em.depth_of(e), key, lambda: _loaded(em, e))
+    both = em.once(em.depth_of(e), key, lambda: _load_components(em, e))
     half = len(both) // 2
     return both[half:] if e.part else both[:half]
 
 
-def _loaded(em: Emitter, e: Load) -> Parts:
+def _load_components(em: Emitter, e: Load) -> Parts:
     """Emit the load of elements as memory holds them. Return the vectors of the first parts, then those of the second parts, if any."""
     lanes, term = em.lanes, moves_along_lanes(e.address, em.lanes)
     element, pointer = memory_type(em.kernel.operands[e.operand].dtype), pointer_to(em, e.operand)
-    parts = parts_of(element)
-    differing = any(differ(em, t, e.args) for t in e.address.terms)
-    if lanes is not None and term is not None and e.address.then is None and not differing:
-        row = partial(unit_place, em, e.address, term, pointer, element, e.args)
-        if term.how == "unit" and (parts == 1 or lanes.mask is not None or lanes.left is not None):
-            place, index = row()
-            return apart([load_vector(em, place, index, u, element) for u in range(lanes.unroll)], parts)
+    component_count = parts_of(element)
+    indices_differ = any(differ(em, t, e.args) for t in e.address.terms)
+    if lanes is not None and term is not None and e.address.then is None and not indices_differ:
+        emit_row = partial(unit_place, em, e.address, term, pointer, element, e.args)
+        if term.how == "unit" and (component_count == 1 or lanes.mask is not None or lanes.left is not None):
+            row_start, index = emit_row()
+            return apart([load_vector(em, row_start, index, u, element) for u in range(lanes.unroll)], component_count)
         masked = lanes.working is not None and element.element.bytes >= em.target.loops.masked
         if term.how in ("unit", "near") and (lanes.mask is None or masked):
-            return load_near(em, *row(), 1 if term.how == "unit" else term.value, element)
+            return load_near(em, *emit_row(), 1 if term.how == "unit" else term.value, element)
         if term.how == "stride" and lanes.mask is None:
-            return load_singly(em, *row(), em.size(term.value), element)
+            return load_singly(em, *emit_row(), em.size(term.value), element)
     offsets = position(em, e.address, e.args)
-    if parts == 1 and differing and (lanes is None or lanes.mask is None):
+    if component_count == 1 and indices_differ and (lanes is None or lanes.mask is None):
         return [load_each(pointer, o, element) for o in offsets]
-    starts = [pointer.at(k, element.element) if k else pointer for k in range(parts)]
+    starts = [pointer.at(k, element.element) if k else pointer for k in range(component_count)]
     return [gathered(em, start, o, element, element.element) for start in starts for o in offsets]
 
 
@@ -75,11 +75,11 @@ def store(em: Emitter, s: Store) -> None:
     if s.changes is None:
         ready(em, s)()
         return
-    first, *others = em.value(s.changes)
+    predicate, *masks = em.value(s.changes)
     em.inmost()
-    for other in others:
-        first = first | other
-    em.only_if(any_lane(first), lambda: ready(em, s)(), here=True)
+    for mask in masks:
+        predicate = predicate | mask
+    em.only_if(any_lane(predicate), lambda: ready(em, s)(), here=True)
 
 
 def ready(em: Emitter, s: Store) -> Callable[[], None]:
@@ -89,36 +89,36 @@ def ready(em: Emitter, s: Store) -> Callable[[], None]:
     """
     em.inmost()
     term = moves_along_lanes(s.address, em.lanes)
-    known = [em.value(e) for e in s.values]
-    values = [x[:1] if term is None else em.widened(x, e) for x, e in zip(known, s.values, strict=True)]
+    raw_values = [em.value(e) for e in s.values]
+    values = [x[:1] if term is None else em.widened(x, e) for x, e in zip(raw_values, s.values, strict=True)]
     dtype = em.kernel.operands[s.operand].dtype
     element, pointer = memory_type(dtype), pointer_to(em, s.operand)
-    near = term is not None and term.how == "near" and dtype.part.itemsize >= em.target.loops.masked and em.target.stores_under_masks
-    if term is not None and s.address.then is None and (near or term.how == "unit"):
-        place, index = unit_place(em, s.address, term, pointer, element)
-        vectors = [[to_memory(dtype, x) for x in parts] for parts in zip(*values, strict=True)]
+    is_near = term is not None and term.how == "near" and dtype.part.itemsize >= em.target.loops.masked and em.target.stores_under_masks
+    if term is not None and s.address.then is None and (is_near or term.how == "unit"):
+        row_start, index = unit_place(em, s.address, term, pointer, element)
+        vectors = [[to_memory(dtype, x) for x in components] for components in zip(*values, strict=True)]
 
-        def side_by_side() -> None:
-            for u, its in enumerate(vectors):
-                if near:
-                    store_near(em, place, index, u, element, its, term.value)
+        def write_vectors() -> None:
+            for u, vector_components in enumerate(vectors):
+                if is_near:
+                    store_near(em, row_start, index, u, element, vector_components, term.value)
                 else:
-                    store_vector(em, place, index, u, element, its, s.streamed)
+                    store_vector(em, row_start, index, u, element, vector_components, s.streamed)
 
-        return side_by_side
+        return write_vectors
     offsets = position(em, s.address)
     starts = [pointer.at(k, element.element) if k else pointer for k in range(len(values))]
 
-    def anywhere() -> None:
-        for start, its in zip(starts, values, strict=True):
-            for offset, x in zip(offsets, its, strict=True):
+    def write_elements() -> None:
+        for start, component in zip(starts, values, strict=True):
+            for offset, x in zip(offsets, component, strict=True):
                 if term is not None:
                     scattered(em, start, offset, element, to_memory(dtype, x))
                 else:
-                    one = to_memory(dtype, x.lane(0) if x.lanes else x)
-                    start.at(offset, element).store(one)
+                    element_value = to_memory(dtype, x.lane(0) if x.lanes else x)
+                    start.at(offset, element).store(element_value)
 
-    return anywhere
+    return write_elements
 
 
 def prefetch_row(em: Emitter, s: Prefetch) -> None:
@@ -131,16 +131,16 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
     if lanes is None or lanes.masked or term is None:
         return
     element = memory_type(em.kernel.operands[s.operand].dtype)
-    ahead = next(t for t in s.address.terms if t.axis == s.axis)
-    place, index = unit_place(em, s.address, term, pointer_to(em, s.operand), element)
+    axis_term = next(t for t in s.address.terms if t.axis == s.axis)
+    row_start, index = unit_place(em, s.address, term, pointer_to(em, s.operand), element)
     if s.by_reading:
         em.inmost()
         for u in range(lanes.unroll):
-            place.at(index + u * lanes.width, element).load(vector(element, lanes.width), volatile=True)
+            row_start.at(index + u * lanes.width, element).load(vector(element, lanes.width), volatile=True)
         return
-    further = em.size(ahead.value)
+    distance = em.size(axis_term.value)
     em.inmost()
-    prefetch(place.at(index + further, element), lanes.width * lanes.unroll, element)
+    prefetch(row_start.at(index + distance, element), lanes.width * lanes.unroll, element)
 
 
 def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
@@ -149,9 +149,9 @@ def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
     if lanes is not None and term is not None and term.how == "unit" and e.address.then is None:
         element = memory_type(em.kernel.operands[e.operand].dtype)
         indices = e.args if isinstance(e, Load) else ()
-        place, index = unit_place(em, e.address, term, pointer_to(em, e.operand), element, indices)
+        row_start, index = unit_place(em, e.address, term, pointer_to(em, e.operand), element, indices)
         em.inmost()
-        prefetch(place.at(index, element), lanes.width * lanes.unroll, element, to_write=isinstance(e, Store))
+        prefetch(row_start.at(index, element), lanes.width * lanes.unroll, element, to_write=isinstance(e, Store))
 
 
 def prefetch(start: Value, count: int, element: Type, to_write: bool = False, level: int = 1) -> None:
@@ -162,6 +162,6 @@ def prefetch(start: Value, count: int, element: Type, to_write: bool = False, le
     target = start.b.module.target
     if not target.processor.prefetches:
         return
-    how = [start.b.constant(I32, n) for n in (to_write, 4 - level, 1)]  # write access, locality, data cache
-    for at in range(0, count, target.caches.line // element.bytes):
-        intrinsic("prefetch", start.at(at, element), *how, result=VOID, suffix="p0")
+    hints = [start.b.constant(I32, n) for n in (to_write, 4 - level, 1)]  # write access, locality, data cache
+    for offset in range(0, count, target.caches.line // element.bytes):
+        intrinsic("prefetch", start.at(offset, element), *hints, result=VOID, suffix="p0")

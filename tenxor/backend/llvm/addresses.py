@@ -73,15 +73,15 @@ def _depth(em: Emitter, term: Term, indices: Indices) -> int:
 
 def scalar_sum(em: Emitter, address: Address, terms: Sequence[Term], indices: Indices = ()) -> Value:
     """Emit the sum of the address's offset and the scalar `terms`. Each term is added in the outermost scope that knows its index."""
-    inward = sorted(terms, key=lambda t: _depth(em, t, indices))
+    sorted_terms = sorted(terms, key=lambda t: _depth(em, t, indices))
     total = None if address.offset is None else em.size(address.offset)
-    for k, term in enumerate(inward):
+    for k, term in enumerate(sorted_terms):
 
-        def added(before: Value | None = total, term: Term = term) -> Value:
+        def add_term(partial_sum: Value | None = total, term: Term = term) -> Value:
             step = scaled(em, term, em.index(term.axis) if term.axis >= 0 else em.value(indices[~term.axis])[0])
-            return step if before is None else before + step
+            return step if partial_sum is None else partial_sum + step
 
-        total = em.once(_depth(em, term, indices), ("sum", address.offset, *inward[: k + 1], *indices), added)
+        total = em.once(_depth(em, term, indices), ("sum", address.offset, *sorted_terms[: k + 1], *indices), add_term)
     return em.b.constant(I64, 0) if total is None else total
 
 
@@ -100,12 +100,12 @@ def unit_place(
     em: Emitter, address: Address, term: Term, pointer: Value, element: Type, indices: Indices = ()
 ) -> tuple[Value, Value]:
     """Emit the pointer to the start of the row along the axis of `term`. Return the pointer, and the row index of the first lane."""
-    rest = [t for t in address.terms if t is not term]
+    fixed_terms = [t for t in address.terms if t is not term]
     index = em.index(term.axis)
-    if not rest and address.offset is None:
+    if not fixed_terms and address.offset is None:
         return pointer, index
-    start = scalar_sum(em, address, rest, indices)
-    depth = max((_depth(em, t, indices) for t in rest), default=0)
+    start = scalar_sum(em, address, fixed_terms, indices)
+    depth = max((_depth(em, t, indices) for t in fixed_terms), default=0)
     return em.once(depth, ("row", pointer.text, address, *indices), lambda: pointer.at(start, element)), index
 
 
@@ -121,24 +121,24 @@ def position_of(em: Emitter, e: Position) -> Parts:
     if e.dtype.bits == 64 or lanes is None or term is None or term.how != "unit" or address.then is not None:
         return [converted(v, int64, e.dtype) for v in position(em, address)]
     kind, start = register_type(e.dtype), scalar_sum(em, address, [t for t in address.terms if t is not term])
-    return _counting_on(em, lanes, (start + em.index(term.axis)).cast("trunc", kind))
+    return _count_from(em, lanes, (start + em.index(term.axis)).cast("trunc", kind))
 
 
 def position(em: Emitter, address: Address, indices: Indices = ()) -> Parts:
     """Emit an address as a number of elements: a scalar, or vectors with a number for each lane."""
     term = moves_along_lanes(address, em.lanes)
-    differing = [t for t in address.terms if differ(em, t, indices)]
-    scalar = scalar_sum(em, address, [t for t in address.terms if t is not term and t not in differing], indices)
-    moving = [_lane_offsets(em, term)] if term is not None else []
-    moving += [_scaled_lanes(em, t, em.value(indices[~t.axis])) for t in differing]
-    numbers: Parts = [scalar]
-    if moving:
-        offsets = moving[0]
-        for more in moving[1:]:
-            offsets = [o + m for o, m in zip(offsets, more, strict=True)]
+    gathered_terms = [t for t in address.terms if differ(em, t, indices)]
+    scalar = scalar_sum(em, address, [t for t in address.terms if t is not term and t not in gathered_terms], indices)
+    vector_offsets = [_lane_offsets(em, term)] if term is not None else []
+    vector_offsets += [_scaled_lanes(em, t, em.value(indices[~t.axis])) for t in gathered_terms]
+    positions: Parts = [scalar]
+    if vector_offsets:
+        offsets = vector_offsets[0]
+        for term_offsets in vector_offsets[1:]:
+            offsets = [o + m for o, m in zip(offsets, term_offsets, strict=True)]
         wide = scalar.splat(offsets[0].lanes)
-        numbers = [wide + o for o in offsets]
-    return numbers if address.then is None else _through(em, address, address.then, numbers)
+        positions = [wide + o for o in offsets]
+    return positions if address.then is None else _emit_next_view(em, address, address.then, positions)
 
 
 def _lane_offsets(em: Emitter, term: Term) -> Parts:
@@ -149,13 +149,13 @@ def _lane_offsets(em: Emitter, term: Term) -> Parts:
     if term.how == "table" and term.axis >= 0:
         table = table_at(em, term.value)
         return [load_vector(em, table, index, u, I64) for u in range(lanes.unroll)]
-    return _scaled_lanes(em, term, _counting_on(em, lanes, index))
+    return _scaled_lanes(em, term, _count_from(em, lanes, index))
 
 
-def _counting_on(em: Emitter, lanes: Lanes, start: Value) -> Parts:
+def _count_from(em: Emitter, lanes: Lanes, start: Value) -> Parts:
     """Emit vectors with `start` in the first lane, and 1 more in each next lane."""
-    first = start.splat(lanes.width) + em.b.counting(start.type, lanes.width)
-    return [first + u * lanes.width if u else first for u in range(lanes.unroll)]
+    lowest = start.splat(lanes.width) + em.b.counting(start.type, lanes.width)
+    return [lowest + u * lanes.width if u else lowest for u in range(lanes.unroll)]
 
 
 def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
@@ -172,33 +172,33 @@ def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
     return [i * wide for i in indices]
 
 
-def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Parts:
-    """Emit the next view of a view chain, for addresses `numbers` of the view before.
+def _emit_next_view(em: Emitter, outer: Address, inner: Address, positions: Parts) -> Parts:
+    """Emit the next view of a view chain, for addresses `positions` of the view before.
 
     The code divides the numbers into digits, in row-major order of the sizes `outer.digits`, and computes the address `inner` from the
     digits.
     """
     sizes = [em.size(s) for s in outer.digits]
-    found: list[list[Value]] = []
-    for n in numbers:
+    digit_lists: list[list[Value]] = []
+    for n in positions:
         digits: list[Value] = []
         for k in range(len(sizes) - 1, -1, -1):
-            size = _like(sizes[k], n)
+            size = _match_lanes(sizes[k], n)
             digits.append(n.b.binary("urem", n, size) if k else n)
             n = n.b.binary("udiv", n, size) if k else n
-        found.append(digits[::-1])
-    offset = numbers[0].b.constant(I64, 0) if inner.offset is None else em.size(inner.offset)
+        digit_lists.append(digits[::-1])
+    offset = positions[0].b.constant(I64, 0) if inner.offset is None else em.size(inner.offset)
     steps = {t: table_at(em, t.value) if t.how == "table" else em.size(t.value) for t in inner.terms}
     totals: Parts = []
-    for digits in found:
-        total = _like(offset, digits[0]) if digits else offset
+    for digits in digit_lists:
+        total = _match_lanes(offset, digits[0]) if digits else offset
         for t, step in steps.items():
             d = digits[t.axis]
-            total = total + (gathered(em, step, d, I64) if t.how == "table" else d * _like(step, d))
+            total = total + (gathered(em, step, d, I64) if t.how == "table" else d * _match_lanes(step, d))
         totals.append(total)
-    return totals if inner.then is None else _through(em, inner, inner.then, totals)
+    return totals if inner.then is None else _emit_next_view(em, inner, inner.then, totals)
 
 
-def _like(scalar: Value, value: Value) -> Value:
+def _match_lanes(scalar: Value, value: Value) -> Value:
     """Return a scalar in as many lanes as a value has."""
     return scalar.splat(value.lanes) if value.lanes else scalar

@@ -13,55 +13,57 @@ from .packing import Panels
 from .types import I64
 from .values import memory_type
 
-Ask = Callable[[Value], None]
+EmitPrefetch = Callable[[Value], None]
 
 
-def rows_ahead(em: Emitter, side: Panels, axis: int, at: Value, rows: int) -> Ask:
+def rows_ahead(em: Emitter, side: Panels, axis: int, index: Value, rows: int) -> EmitPrefetch:
     """Return a function that emits, for a step of this product, a prefetch of rows of the next product.
 
-    The next product is at the next index of `axis`. Over all steps, the prefetches cover `rows` rows from index `at` on, if rows follow one
+    The next product is at the next index of `axis`. Over all steps, the prefetches cover `rows` rows from `index` on, if rows follow one
     another in memory.
     """
     line = em.target.caches.line
 
-    def ask(e: Load, start: Value, k: Value) -> None:
+    def prefetch_load(e: Load, start: Value, k: Value) -> None:
         element = memory_type(e.dtype)
-        each = -(-rows * element.bytes // line) * line // element.bytes
-        prefetch(start.at(k * each, element), each, element, level=2)
+        elements_per_step = -(-rows * element.bytes // line) * line // element.bytes
+        prefetch(start.at(k * elements_per_step, element), elements_per_step, element, level=2)
 
-    return _asking(em, side, axis, at, ask)
+    return _make_prefetcher(em, side, axis, index, prefetch_load)
 
 
-def columns_ahead(em: Emitter, side: Panels, axis: int, at: Value, columns: int) -> Ask:
+def columns_ahead(em: Emitter, side: Panels, axis: int, index: Value, columns: int) -> EmitPrefetch:
     """Return a function that emits, for a step of this product, a prefetch of columns of the next product at the same step.
 
-    The next product is at the next index of `axis`. A prefetch covers `columns` columns from index `at` on.
+    The next product is at the next index of `axis`. A prefetch covers `columns` columns from `index` on.
     """
 
-    def ask(e: Load, start: Value, k: Value) -> None:
+    def prefetch_load(e: Load, start: Value, k: Value) -> None:
         element = memory_type(e.dtype)
         prefetch(start.at(side.step_to(e, k), element), columns, element, level=2)
 
-    return _asking(em, side, axis, at, ask)
+    return _make_prefetcher(em, side, axis, index, prefetch_load)
 
 
-def _asking(em: Emitter, side: Panels, axis: int, at: Value, ask: Callable[[Load, Value, Value], None]) -> Ask:
-    """Return a function that calls `ask(load, start, step)` for each value of a side that moves along `axis`, but not by a table.
+def _make_prefetcher(
+    em: Emitter, side: Panels, axis: int, index: Value, prefetch_load: Callable[[Load, Value, Value], None]
+) -> EmitPrefetch:
+    """Return a function that calls `prefetch_load(load, start, step)` for each value of a side that moves along `axis`, but not by a table.
 
-    `start` points to the element at index `at` and the first step, at the next index of `axis`.
+    `start` points to the element at `index` and the first step, at the next index of `axis`.
     """
     starts: dict[Load, Value] = {}
     for e in side.side.values:
         assert isinstance(e, Load)
         term = next((t for t in e.address.terms if t.axis == axis), None)
         if term is not None and term.how != "table":
-            start = side.where_it_lies(e, at)
+            start = side.where_it_lies(e, index)
             em.inmost()
             starts[e] = start.at(scaled(em, term, em.b.constant(I64, 1)), memory_type(e.dtype))
 
-    def each(k: Value) -> None:
+    def prefetch_step(k: Value) -> None:
         em.inmost()
         for e, start in starts.items():
-            ask(e, start, k)
+            prefetch_load(e, start, k)
 
-    return each
+    return prefetch_step

@@ -29,21 +29,21 @@ def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
 
     Such a reduction is updated in the loop, but not started there, and its states are no row along this loop or an inner loop.
     """
-    found: list[int] = []
+    updated: list[int] = []
     for s in loop.body:
         if isinstance(s, Update):
-            found.append(s.accumulator)
+            updated.append(s.accumulator)
         elif isinstance(s, For):
-            found += carried(s, accumulators)
+            updated += carried(s, accumulators)
     started = {s.accumulator for s in loop.body if isinstance(s, Init)}
-    return [f for f in found if f not in started and accumulators[f].row != loop.axis]
+    return [f for f in updated if f not in started and accumulators[f].row != loop.axis]
 
 
 def touched(loop: For) -> tuple[set[int], set[int]]:
     """Return two sets of reductions: those started or updated in a loop, and those with a state or a result read in the loop."""
     changed = {s.accumulator for s in statements((loop,)) if isinstance(s, (Init, Update))}
-    looked_at = {e.accumulator for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
-    return changed, looked_at
+    read = {e.accumulator for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
+    return changed, read
 
 
 def stores(body: tuple[Statement, ...]) -> bool:
@@ -57,30 +57,30 @@ def runs_along(s: Statement, axis: int) -> bool:
 
 
 Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, reductions with a result that is read, whether a running state is read
-_NOTHING: Needs = (frozenset(), frozenset(), False)
+_NO_NEEDS: Needs = (frozenset(), frozenset(), False)
 
 
-def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
+def dependencies(e: Expr, memo: dict[Expr, Needs]) -> Needs:
     """Return the axes and the reductions behind an expression, and whether the expression reads a running state.
 
-    `known` holds the answers for subexpressions, and is extended.
+    `memo` holds the answers for subexpressions, and is extended.
     """
-    if e in known:
-        return known[e]
-    for part in missing(e, known):
-        if isinstance(part, Kept):
-            known[part] = (frozenset((part.axis,)), frozenset(), False)
-        elif isinstance(part, TileElement):
-            known[part] = (frozenset((part.along, part.last)), frozenset(), False)
-        elif isinstance(part, Result):
-            known[part] = (frozenset(), frozenset((part.accumulator,)), False)
-        elif isinstance(part, State):
-            known[part] = (frozenset(), frozenset(), True)
+    if e in memo:
+        return memo[e]
+    for subexpr in missing(e, memo):
+        if isinstance(subexpr, Kept):
+            memo[subexpr] = (frozenset((subexpr.axis,)), frozenset(), False)
+        elif isinstance(subexpr, TileElement):
+            memo[subexpr] = (frozenset((subexpr.along, subexpr.last)), frozenset(), False)
+        elif isinstance(subexpr, Result):
+            memo[subexpr] = (frozenset(), frozenset((subexpr.accumulator,)), False)
+        elif isinstance(subexpr, State):
+            memo[subexpr] = (frozenset(), frozenset(), True)
         else:
-            found = _NOTHING
-            if isinstance(part, (Load, Position)):
-                found = (part.address.axes(), frozenset(), False)
-            for axes, accumulators, running in [known[a] for a in part.args]:
-                found = (found[0] | axes, found[1] | accumulators, found[2] or running)
-            known[part] = found
-    return known[e]
+            needs = _NO_NEEDS
+            if isinstance(subexpr, (Load, Position)):
+                needs = (subexpr.address.axes(), frozenset(), False)
+            for axes, accumulators, running in [memo[a] for a in subexpr.args]:
+                needs = (needs[0] | axes, needs[1] | accumulators, needs[2] or running)
+            memo[subexpr] = needs
+    return memo[e]

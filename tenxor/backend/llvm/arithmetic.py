@@ -40,7 +40,7 @@ def _intrinsic(name: str) -> Emit:
     return lambda dtype, *args: intrinsic(name, *args) if dtype.kind == "float" else args[0]
 
 
-def _extreme(end: str) -> Emit:
+def _extremum(end: str) -> Emit:
     """Return an emitter of the larger ("max") or smaller ("min") of two values; NaN if either is NaN."""
     names = {"float": f"{end}imum", "int": f"s{end}", "uint": f"u{end}"}
 
@@ -86,8 +86,8 @@ def _floor_divide(dtype: DType, x: Value, y: Value) -> Value:
     if dtype.kind == "uint":
         return select(is_zero, 0, x.b.binary("udiv", x, safe))
     quotient = x.b.binary("sdiv", x, safe)
-    rest = x - quotient * safe
-    floored = select(rest.differs(0) & ((rest ^ safe) < 0), quotient - 1, quotient)
+    remainder = x - quotient * safe
+    floored = select(remainder.differs(0) & ((remainder ^ safe) < 0), quotient - 1, quotient)
     return select(is_zero, 0, floored)
 
 
@@ -97,27 +97,27 @@ def _remainder(dtype: DType, x: Value, y: Value) -> Value:
     is_zero, safe = _safe_divisor(dtype, x, y)
     if dtype.kind == "uint":
         return select(is_zero, 0, x.b.binary("urem", x, safe))
-    rest = x.b.binary("srem", x, safe)
-    wrong_side = rest.differs(0) & ((rest ^ safe) < 0)
-    return select(is_zero, 0, select(wrong_side, rest + safe, rest))
+    remainder = x.b.binary("srem", x, safe)
+    wrong_side = remainder.differs(0) & ((remainder ^ safe) < 0)
+    return select(is_zero, 0, select(wrong_side, remainder + safe, remainder))
 
 
 def _remainder_floats(x: Value, y: Value) -> Value:
     """Emit the exact remainder with the divisor's sign: `fmod`, plus the divisor where the signs differ."""
-    rest = x.b.binary("frem", x, y)
-    wrong = _signs_differ(rest, y) & rest.compare("one", 0)
-    moved = select(wrong, rest + y, rest)
-    return select(rest.equals(0), x.constant(0).with_sign_of(y), moved)
+    remainder = x.b.binary("frem", x, y)
+    wrong = _signs_differ(remainder, y) & remainder.compare("one", 0)
+    moved = select(wrong, remainder + y, remainder)
+    return select(remainder.equals(0), x.constant(0).with_sign_of(y), moved)
 
 
 def _floor_divide_floats(x: Value, y: Value) -> Value:
     """Emit floor(x / y), minus 1 where the quotient was rounded up to an integer: there the remainder and `y` have different signs."""
-    whole = (x / y).floor()
-    rest = fma(-whole, y, x)
+    floored = (x / y).floor()
+    remainder = fma(-floored, y, x)
     exact_below = 2.0 ** (x.format.fraction_bits + 1)
-    small = whole.abs() < exact_below
-    rounded_up = small & (rest.compare("one", 0) & _signs_differ(rest, y))
-    return select(rounded_up, whole - 1, whole)
+    small = floored.abs() < exact_below
+    rounded_up = small & (remainder.compare("one", 0) & _signs_differ(remainder, y))
+    return select(rounded_up, floored - 1, floored)
 
 
 def _signs_differ(x: Value, y: Value) -> Value:
@@ -169,9 +169,9 @@ def _nextafter(dtype: DType, x: Value, y: Value) -> Value:
     away = (x < y).equals(x > 0)
     stepped = from_bits(dtype, select(away, bits + 1, bits - 1))
     smallest = x.constant(_SMALLEST[dtype.name]).with_sign_of(y)
-    found = select(x.equals(0), smallest, stepped)
-    found = select(x.equals(y), y, found)
-    return select(x.compare("uno", y), x + y, found)
+    neighbour = select(x.equals(0), smallest, stepped)
+    neighbour = select(x.equals(y), y, neighbour)
+    return select(x.compare("uno", y), x + y, neighbour)
 
 
 def _signbit(dtype: DType, x: Value) -> Value:
@@ -197,7 +197,7 @@ def _elementary(name: str) -> Emit:
     return lambda dtype, *args: FUNCTIONS[name](*args)
 
 
-def _size_compared(predicate: str) -> Emit:
+def _hypot_comparison(predicate: str) -> Emit:
     return lambda dtype, *args: hypot_compared(predicate, *args)
 
 
@@ -214,8 +214,8 @@ PRIMITIVES: dict[str, Emit] = {
     "abs": _abs,
     "sign": _sign,
     "sqrt": _intrinsic("sqrt"),
-    "maximum": _extreme("max"),
-    "minimum": _extreme("min"),
+    "maximum": _extremum("max"),
+    "minimum": _extremum("min"),
     "where": lambda dtype, c, x, y: select(c, x, y),
     "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"),
@@ -247,7 +247,7 @@ PRIMITIVES: dict[str, Emit] = {
     "bitwise_right_shift": _shift_right,
     "multiply_high": _multiply_high,
     **{name: _elementary(name) for name in FUNCTIONS if name != "pow"},
-    **{name: _size_compared(predicate) for name, predicate in PREDICATES.items()},
+    **{name: _hypot_comparison(predicate) for name, predicate in PREDICATES.items()},
 }
 
 # Operations that give a narrow float for narrow floats, so the result is not rounded.

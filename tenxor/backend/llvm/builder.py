@@ -15,7 +15,7 @@ from .formats import Format
 from .types import DOUBLE, FLOAT, I1, I32, VOID, Type, int_type, vector
 
 Number = float | int
-Makes = Callable[[], Sequence["Value"]]
+EmitValues = Callable[[], Sequence["Value"]]
 
 
 class Value:
@@ -84,16 +84,16 @@ class Value:
     def __invert__(self) -> Value:
         return self.b.binary("xor", self, -1)
 
-    def __lshift__(self, other: Value | Number) -> Value:
-        return self.b.binary("shl", self, other)
+    def __lshift__(self, count: Value | Number) -> Value:
+        return self.b.binary("shl", self, count)
 
-    def __rshift__(self, other: Value | Number) -> Value:
+    def __rshift__(self, count: Value | Number) -> Value:
         """Emit a shift of integers to the right that copies the sign."""
-        return self.b.binary("ashr", self, other)
+        return self.b.binary("ashr", self, count)
 
-    def shifted_right(self, other: Value | Number) -> Value:
+    def shifted_right(self, count: Value | Number) -> Value:
         """Emit a shift of integers to the right that brings in zeros."""
-        return self.b.binary("lshr", self, other)
+        return self.b.binary("lshr", self, count)
 
     def abs(self) -> Value:
         """Emit the absolute value of a float."""
@@ -107,23 +107,23 @@ class Value:
         """Emit the largest integer not above a float, as a float."""
         return intrinsic("floor", self)
 
-    def with_sign_of(self, other: Value) -> Value:
+    def with_sign_of(self, sign_source: Value) -> Value:
         """Emit a float with the sign of another.
 
         A single is made of bits: LLVM might see that the other was rounded from a double, and that the result is rounded to float16. LLVM
         would then round the double to float16 directly, by a function that a process may lack.
         """
         if self.type.scalar.bits == 32:
-            return ((self.as_bits() & 0x7FFFFFFF) | (other.as_bits() & -0x80000000)).as_float()
-        return intrinsic("copysign", self, other)
+            return ((self.as_bits() & 0x7FFFFFFF) | (sign_source.as_bits() & -0x80000000)).as_float()
+        return intrinsic("copysign", self, sign_source)
 
     # Comparison
 
-    def compare(self, predicate: str, other: Value | Number) -> Value:
+    def compare(self, predicate: str, right: Value | Number) -> Value:
         """Emit a comparison by an LLVM predicate ("ult", "une", ...)."""
         kind = "fcmp" if self.type.is_float else "icmp"
-        right = other.text if isinstance(other, Value) else self.type.literal(other)
-        return self.b.define(vector(I1, self.lanes), f"{kind} {predicate} {self.type.text} {self.text}, {right}")
+        right_text = right.text if isinstance(right, Value) else self.type.literal(right)
+        return self.b.define(vector(I1, self.lanes), f"{kind} {predicate} {self.type.text} {self.text}, {right_text}")
 
     def __lt__(self, other: Value | Number) -> Value:
         return self.compare("olt" if self.type.is_float else "slt", other)
@@ -137,13 +137,13 @@ class Value:
     def __ge__(self, other: Value | Number) -> Value:
         return self.compare("oge" if self.type.is_float else "sge", other)
 
-    def equals(self, other: Value | Number) -> Value:
+    def equals(self, right: Value | Number) -> Value:
         """Emit whether both are equal."""
-        return self.compare("oeq" if self.type.is_float else "eq", other)
+        return self.compare("oeq" if self.type.is_float else "eq", right)
 
-    def differs(self, other: Value | Number) -> Value:
+    def differs(self, right: Value | Number) -> Value:
         """Emit whether both differ or either is NaN."""
-        return self.compare("une" if self.type.is_float else "ne", other)
+        return self.compare("une" if self.type.is_float else "ne", right)
 
     def is_nan(self) -> Value:
         """Emit whether a float is NaN."""
@@ -190,29 +190,29 @@ class Value:
     def splat(self, lanes: int) -> Value:
         """Emit a vector with a scalar in every lane."""
         kind = vector(self.type, lanes)
-        first = self.b.undefined(kind).with_lane(0, self)
-        return first.b.define(
-            kind, f"shufflevector {kind.text} {first.text}, {kind.text} undef, <{lanes} x i32> zeroinitializer"
+        lane_zero = self.b.undefined(kind).with_lane(0, self)
+        return lane_zero.b.define(
+            kind, f"shufflevector {kind.text} {lane_zero.text}, {kind.text} undef, <{lanes} x i32> zeroinitializer"
         )
 
-    def shuffled(self, lanes: Sequence[int], other: Value | None = None) -> Value:
-        """Emit a vector of the given lanes, in this order. Lanes from `self.lanes` on are those of `other`."""
+    def shuffled(self, lanes: Sequence[int], second: Value | None = None) -> Value:
+        """Emit a vector of the given lanes, in this order. Lanes from `self.lanes` on are those of `second`."""
         kind, order = self.type, vector(I32, len(lanes))
-        behind = "undef" if other is None else other.text
+        second_text = "undef" if second is None else second.text
         return self.b.define(
             vector(kind.scalar, len(lanes)),
-            f"shufflevector {kind.text} {self.text}, {kind.text} {behind}, {order.text} {order.literals(lanes)}",
+            f"shufflevector {kind.text} {self.text}, {kind.text} {second_text}, {order.text} {order.literals(lanes)}",
         )
 
     def lane(self, k: Value | int) -> Value:
         """Emit a single lane of a vector."""
-        at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
-        return self.b.define(self.type.scalar, f"extractelement {self.type.text} {self.text}, {at}")
+        index_text = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
+        return self.b.define(self.type.scalar, f"extractelement {self.type.text} {self.text}, {index_text}")
 
     def with_lane(self, k: Value | int, x: Value) -> Value:
         """Emit a vector with lane `k` replaced."""
-        at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
-        return self.b.define(self.type, f"insertelement {self.type.text} {self.text}, {x.type.text} {x.text}, {at}")
+        index_text = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
+        return self.b.define(self.type, f"insertelement {self.type.text} {self.text}, {x.type.text} {x.text}, {index_text}")
 
     # Memory
 
@@ -224,8 +224,8 @@ class Value:
     def load(self, kind: Type, name: str | None = None, *, volatile: bool = False, align: int = 0) -> Value:
         """Emit a load; `align` is the alignment in bytes, by default an element's size. `volatile` loads read memory at this very moment.
         """
-        known = align or alignment(kind)
-        return self.b.define(kind, f"load{' volatile' * volatile} {kind.text}, {self.type.text} {self.text}, align {known}", name)
+        align_bytes = align or alignment(kind)
+        return self.b.define(kind, f"load{' volatile' * volatile} {kind.text}, {self.type.text} {self.text}, align {align_bytes}", name)
 
     def store(self, x: Value, align: int = 0, metadata: str = "") -> None:
         """Emit a store; `align` is the alignment in bytes, by default an element's size."""
@@ -305,14 +305,14 @@ class Module:
         functions = [str(f) for f in self.functions.values()]
         triple = self.target.processor.triple
         head = [f'target triple = "{triple}"'] if triple else []
-        outside = [text for name, text in self.declarations.items() if name not in self.functions]
-        return "\n".join([*head, *self.globals.values(), *functions, *outside, *metadata, ""])
+        external = [text for name, text in self.declarations.items() if name not in self.functions]
+        return "\n".join([*head, *self.globals.values(), *functions, *external, *metadata, ""])
 
 
 class Builder:
     """A function being written. Instructions are appended at the cursor."""
 
-    __slots__ = ("_names", "_numbers", "arguments", "blocks", "cursor", "entry", "header", "module")
+    __slots__ = ("_name_counts", "_value_count", "arguments", "blocks", "cursor", "entry", "header", "module")
 
     def __init__(
         self,
@@ -330,8 +330,8 @@ class Builder:
         kind = " ".join([word for word in (internal, calling, result.text) if word])
         self.header = f"define {kind} @{name}({', '.join(map(repr, self.arguments))}) {attributes}"
         self.blocks: list[Block] = []
-        self._names: dict[str, int] = {}
-        self._numbers = 0
+        self._name_counts: dict[str, int] = {}
+        self._value_count = 0
         self.entry = self.block("entry")
         self.cursor = Cursor(self.entry)
         module.functions[name] = self
@@ -348,7 +348,7 @@ class Builder:
     def define(self, kind: Type, text: str, name: str | None = None) -> Value:
         """Append an instruction, and return its value."""
         if name is None:
-            self._numbers = number = self._numbers + 1
+            self._value_count = number = self._value_count + 1
             name = f"%{kind.letter}{number}"
         else:
             name = f"%{name}"
@@ -358,10 +358,10 @@ class Builder:
     def binary(self, op: str, x: Value, y: Value | Number) -> Value:
         """Append an instruction with two operands and a result of the same type, and return its value."""
         kind = x.type
-        self._numbers = number = self._numbers + 1
+        self._value_count = number = self._value_count + 1
         name = f"%{kind.letter}{number}"
-        other = y.text if isinstance(y, Value) else kind.literal(y)
-        self.cursor.block.lines.append(f"  {name} = {op} {kind.text} {x.text}, {other}")
+        right_text = y.text if isinstance(y, Value) else kind.literal(y)
+        self.cursor.block.lines.append(f"  {name} = {op} {kind.text} {x.text}, {right_text}")
         return Value(self, kind, name)
 
     def call(self, name: str, result: Type, args: Sequence[Value]) -> Value:
@@ -402,23 +402,23 @@ class Builder:
 
     def block(self, name: str) -> Block:
         """Append a new block, behind all other blocks."""
-        uses = self._names.get(name, 0)
-        self._names[name] = uses + 1
-        made = Block(f"{name}.{uses}" if uses else name)
-        self.blocks.append(made)
-        return made
+        uses = self._name_counts.get(name, 0)
+        self._name_counts[name] = uses + 1
+        new_block = Block(f"{name}.{uses}" if uses else name)
+        self.blocks.append(new_block)
+        return new_block
 
     def phi(self, kind: Type, name: str | None = None) -> Phi:
         """Append a phi node to the present block; its values are given later, by `Phi.comes`."""
-        self._numbers += 1
-        phi = Phi(self, kind, f"%{name or kind.letter}{'.' if name else ''}{self._numbers}")
+        self._value_count += 1
+        phi = Phi(self, kind, f"%{name or kind.letter}{'.' if name else ''}{self._value_count}")
         self.cursor.block.phis.append(phi)
         return phi
 
-    def joined(self, *ways: tuple[Value, Block]) -> Value:
+    def joined(self, *incoming: tuple[Value, Block]) -> Value:
         """Append a phi node for values, each paired with the block from which control comes for this value."""
-        phi = self.phi(ways[0][0].type)
-        for x, block in ways:
+        phi = self.phi(incoming[0][0].type)
+        for x, block in incoming:
             phi.comes(x, block)
         return phi
 
@@ -428,10 +428,10 @@ class Builder:
 
     def branch_if(self, condition: Value, yes: Block, no: Block, weights: tuple[int, int] | None = None) -> None:
         """Append a conditional jump; `weights` tell how often each block is taken."""
-        known = ""
+        metadata = ""
         if weights is not None:
-            known = self.module.attached("prof", f'!"branch_weights", i32 {weights[0]}, i32 {weights[1]}')
-        self.do(f"br i1 {condition.text}, label %{yes.name}, label %{no.name}{known}")
+            metadata = self.module.attached("prof", f'!"branch_weights", i32 {weights[0]}, i32 {weights[1]}')
+        self.do(f"br i1 {condition.text}, label %{yes.name}, label %{no.name}{metadata}")
 
     def only_if(
         self, condition: Value, make: Callable[[], object], weights: tuple[int, int] | None = None, name: str = "then"
@@ -445,18 +445,18 @@ class Builder:
         self.cursor.block = after
 
     def choose(
-        self, condition: Value, yes: Makes, no: Makes, weights: tuple[int, int] | None = None
+        self, condition: Value, yes: EmitValues, no: EmitValues, weights: tuple[int, int] | None = None
     ) -> list[Value]:
         """Emit two alternatives, and return the values of the alternative that runs; `weights` tell how often each runs."""
-        blocks, after, found = (self.block("yes"), self.block("no")), self.block("after"), []
+        blocks, after, outcomes = (self.block("yes"), self.block("no")), self.block("after"), []
         self.branch_if(condition, *blocks, weights)
         for block, make in zip(blocks, (yes, no), strict=True):
             self.cursor.block = block
-            found.append((make(), self.cursor.block))
+            outcomes.append((make(), self.cursor.block))
             self.branch(after)
         self.cursor.block = after
-        (ones, one), (others, other) = found
-        return [self.joined((a, one), (b, other)) for a, b in zip(ones, others, strict=True)]
+        (yes_values, yes_end), (no_values, no_end) = outcomes
+        return [self.joined((a, yes_end), (b, no_end)) for a, b in zip(yes_values, no_values, strict=True)]
 
     def rarely(self, condition: Value, make: Callable[[], object]) -> None:
         """Emit the code of `make`, to run if the condition holds, in a block marked as unlikely."""
@@ -469,8 +469,8 @@ def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:
         assert isinstance(no, Value)
         yes = no.constant(yes)
     kind, c = yes.type.text, condition
-    other = no.text if isinstance(no, Value) else yes.type.literal(no)
-    return yes.b.define(yes.type, f"select {c.type.text} {c.text}, {kind} {yes.text}, {kind} {other}")
+    no_text = no.text if isinstance(no, Value) else yes.type.literal(no)
+    return yes.b.define(yes.type, f"select {c.type.text} {c.text}, {kind} {yes.text}, {kind} {no_text}")
 
 
 def intrinsic(name: str, *args: Value, result: Type | None = None, suffix: str | None = None) -> Value:

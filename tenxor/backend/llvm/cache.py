@@ -29,9 +29,9 @@ from ...hashing import blake2b
 MAX_FILES = 8192  # files, of a few kilobytes each
 MAX_BYTES = 64 << 20
 _MAGIC = b"tenxor object 3\n"
-_DIGEST = 32  # bytes of a hash
-_OURS = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key, with a suffix while the file is written
-_HOUR = 3600.0  # seconds
+_DIGEST_BYTES = 32  # bytes of a hash
+_FILE_NAME_PATTERN = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key, with a suffix while the file is written
+_HOUR_S = 3600.0
 
 PACKAGE = __file__.rpartition("backend")[0]  # the folder of this package
 EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what code a kernel becomes
@@ -45,22 +45,22 @@ def sources(*paths: str) -> Iterator[str]:
         if path.endswith(".py"):
             yield f"{PACKAGE}{path}"
         else:
-            yield from _below(f"{PACKAGE}{path}")
+            yield from _python_files(f"{PACKAGE}{path}")
 
 
-def _below(folder: str) -> Iterator[str]:
-    with os.scandir(folder) as found:
-        for entry in sorted(found, key=lambda entry: entry.name):
+def _python_files(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name.endswith(".py"):
                 yield entry.path
             elif entry.is_dir():
-                yield from _below(entry.path)
+                yield from _python_files(entry.path)
 
 
 @cache
 def text_of(*paths: str) -> str:
     """Return a hash of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
-    digest = blake2b(digest_size=_DIGEST)
+    digest = blake2b(digest_size=_DIGEST_BYTES)
     for source in sources(*paths):
         with open(source, "rb") as file:
             digest.update(file.read())
@@ -99,16 +99,16 @@ def key_by(text_hash: str, machine: str, emitter: str) -> str:
 
 
 def _hash(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_DIGEST).digest()
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
 def location() -> str:
     """Return the path of the cache folder, which may be missing; raise Refused for settings without a disk cache."""
-    named = os.environ.get("TENXOR_CACHE_DIR")
-    if named == "":
+    setting = os.environ.get("TENXOR_CACHE_DIR")
+    if setting == "":
         raise Refused("TENXOR_CACHE_DIR is empty")
-    if named:
-        return named
+    if setting:
+        return setting
     base = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(base if os.path.isabs(base) else os.path.join(_home(), ".cache"), "tenxor")
 
@@ -124,20 +124,20 @@ def _home() -> str:
 
 def check_setting() -> None:
     """Warn if `TENXOR_CACHE_DIR` names a folder that cannot be used."""
-    named = os.environ.get("TENXOR_CACHE_DIR")
-    why = refusal(named) if named else None
-    if why:
-        environment.warn("TENXOR_CACHE_DIR", f"is not used: {why}", "compiled kernels are not kept on disk")
+    setting = os.environ.get("TENXOR_CACHE_DIR")
+    reason = explain_refusal(setting) if setting else None
+    if reason:
+        environment.warn("TENXOR_CACHE_DIR", f"is not used: {reason}", "compiled kernels are not kept on disk")
 
 
-def refusal(path: str) -> str | None:
+def explain_refusal(path: str) -> str | None:
     """Return why a folder cannot be used, as the end of a sentence; None if it can be used, or created."""
     try:
         with OwnFolder(path):
             return None
     except FileNotFoundError:
-        why = hindrance(path)
-        return f"it is not there, and {why}" if why else None
+        reason = hindrance(path)
+        return f"it is not there, and {reason}" if reason else None
     except Refused as refused:
         return f"it {refused}"
     except OSError as error:
@@ -154,8 +154,8 @@ def hindrance(path: str) -> str | None:
         if home in (path, *way_to(path)) and not os.path.isdir(home):
             return f"the home {home} is missing"
     # If the present folder was removed, no folder on the way exists.
-    there = next((folder for folder in way_to(path) if os.path.exists(folder)), path)
-    return None if os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
+    nearest_folder = next((folder for folder in way_to(path) if os.path.exists(folder)), path)
+    return None if os.path.isdir(nearest_folder) and os.access(nearest_folder, os.W_OK | os.X_OK) else f"{nearest_folder} cannot be written"
 
 
 def read(key: str) -> bytes | None:
@@ -163,7 +163,7 @@ def read(key: str) -> bytes | None:
     try:
         with OwnFolder(location()) as folder:
             content, status = folder.read(key, MAX_BYTES)
-            if abs(time() - status.st_mtime) > _HOUR:
+            if abs(time() - status.st_mtime) > _HOUR_S:
                 with contextlib.suppress(OSError):  # the folder may be read-only
                     folder.touch(key)
     except OSError:
@@ -178,39 +178,39 @@ def sealed(key: str, payload: bytes) -> bytes:
 
 def unsealed(key: str, content: bytes) -> bytes | None:
     """Return the payload in the content of a file; None if the content was not stored under this key, or is damaged."""
-    payload = content[len(_MAGIC) + _DIGEST :]
+    payload = content[len(_MAGIC) + _DIGEST_BYTES :]
     return payload if content == sealed(key, payload) else None
 
 
 def write(key: str, payload: bytes) -> None:
     """Store object code under a key. If the cache cannot be written, do nothing."""
     with contextlib.suppress(OSError):
-        where = location()
-        if not os.path.exists(where) and hindrance(where) is None:
-            make(where)
-        with OwnFolder(where) as folder:
+        path = location()
+        if not os.path.exists(path) and hindrance(path) is None:
+            make(path)
+        with OwnFolder(path) as folder:
             folder.write(key, sealed(key, payload))
             if key.startswith("00"):  # about one write in 256, by any process
-                _thin(folder)
+                _evict(folder)
 
 
 def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
     """Return the files of the cache: name and status. Other files in the folder are left out, so they are never removed."""
     import re
 
-    found = {}
+    files = {}
     for name in folder.names():
-        if re.fullmatch(_OURS, name):
+        if re.fullmatch(_FILE_NAME_PATTERN, name):
             with contextlib.suppress(FileNotFoundError):  # another process was faster
-                found[name] = folder.status(name)
-    return found
+                files[name] = folder.status(name)
+    return files
 
 
 def trouble(folder: OwnFolder, name: str) -> str | None:
     """Return why a file in the folder is not used as a kernel; None if it is used."""
     import re
 
-    if not re.fullmatch(_OURS, name):
+    if not re.fullmatch(_FILE_NAME_PATTERN, name):
         return "is named as no kernel is; it is left alone"
     if "." in name:
         return "is being written, or was left by a process that was ended"
@@ -221,7 +221,7 @@ def trouble(folder: OwnFolder, name: str) -> str | None:
     return "is damaged, or no kernel" if unsealed(name, content) is None else None
 
 
-def _thin(folder: OwnFolder) -> None:
+def _evict(folder: OwnFolder) -> None:
     """If the cache exceeds a limit, remove the least recently used files, down to three quarters of the limits."""
     files = kept(folder)
     count, size = len(files), sum(status.st_size for status in files.values())

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 Integer = ctypes.c_int64
-Held = Callable[[bytes, Integer, Integer, Integer], None]
+HoldingCall = Callable[[bytes, Integer, Integer, Integer], None]
 Block = bytes | ctypes.Array[ctypes.c_char]  # the packed arguments of a launch
-Free = Callable[[Block, int, int, int], None]
-Repeat = Callable[[bytes, int, int, int, int, int, int], None]
+FreeCall = Callable[[Block, int, int, int], None]
+RepeatCall = Callable[[bytes, int, int, int, int, int, int], None]
 
-PATIENCE = 4  # requests, each for new sizes, after which a kernel is compiled even in a hurry
+MAX_DECLINES = 4  # requests, each for new sizes, after which a kernel is compiled even in a hurry
 fingerprint = Late("tenxor.kernel.fingerprint").fingerprint
 
-_held = ctypes.PYFUNCTYPE(None)
-_free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
-_repeat = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 6)
+_holding_prototype = ctypes.PYFUNCTYPE(None)
+_free_prototype = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
+_repeat_prototype = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 6)
 
 
 class MachineCode:
@@ -51,8 +51,8 @@ class MachineCode:
 
     def __init__(self, kernel: Kernel | Facts, facts: Facts, library: Linked, origin: str) -> None:
         self.kernel, self.facts, self.address = kernel, facts, library[ENTRY]
-        self.call: Held = _held(self.address)
-        self.call_free: Free = _free(self.address)
+        self.call: HoldingCall = _holding_prototype(self.address)
+        self.call_free: FreeCall = _free_prototype(self.address)
         self.library = library  # keeps the code in memory
         self.origin = origin
         self.moment = 0  # the work of a slice, as measured last: see `helpers.share`; 0 before the first slice
@@ -75,9 +75,9 @@ class Compiler:
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
         self.hurries = False  # whether to decline to compile, where shipped code may serve instead
-        self._put_off = Counter[str]()
+        self._decline_counts = Counter[str]()
         # By the hash of its text: a kernel and its facts are two keys for the same code.
-        self._known: dict[str, ref[MachineCode]] = {}
+        self._code_by_hash: dict[str, ref[MachineCode]] = {}
         self._sharing: Any = None
         self._repeating: Any = None
 
@@ -115,9 +115,9 @@ class Compiler:
         """Return the properties of a kernel for its launches, and the hash of its fingerprint `text`."""
         product = kernel.product
         twins = None if product is None else Twins(product.twins)
-        least = kernel.grain(self.target.sharing) if kernel.split >= 0 else 0
-        order = kernel.name, kernel.itemsizes, kernel.scalars, kernel.flagged, kernel.listens, kernel.split, kernel.shared
-        return Facts(cache.hash_of(text), *order, twins, least)
+        min_grain = kernel.grain(self.target.sharing) if kernel.split >= 0 else 0
+        fields = kernel.name, kernel.itemsizes, kernel.scalars, kernel.flagged, kernel.listens, kernel.split, kernel.shared
+        return Facts(cache.hash_of(text), *fields, twins, min_grain)
 
     def _make(self, kernel: Kernel | Facts) -> MachineCode:
         """Return the machine code of a kernel that is not in memory under this key."""
@@ -126,29 +126,29 @@ class Compiler:
         else:
             text = fingerprint(kernel)
             facts = self._facts(kernel, text)
-        known = self._known.get(facts.text_hash)
-        same = None if known is None else known()
-        if same is not None:
-            return MachineCode(kernel, facts, same.library, same.origin)
-        library, origin = self._code(kernel, text)
+        code_ref = self._code_by_hash.get(facts.text_hash)
+        existing = None if code_ref is None else code_ref()
+        if existing is not None:
+            return MachineCode(kernel, facts, existing.library, existing.origin)
+        library, origin = self._get_library(kernel, text)
         if origin == "compiled":
             self.compiled += 1
         else:
             self.loaded += 1
-        made = MachineCode(kernel, facts, library, origin)
-        if len(self._known) > 2 * len(self.kernels) + RECENT:
-            self._known = {text_hash: each for text_hash, each in self._known.items() if each() is not None}
-        self._known[facts.text_hash] = ref(made)
-        return made
+        code = MachineCode(kernel, facts, library, origin)
+        if len(self._code_by_hash) > 2 * len(self.kernels) + RECENT:
+            self._code_by_hash = {text_hash: code_ref for text_hash, code_ref in self._code_by_hash.items() if code_ref() is not None}
+        self._code_by_hash[facts.text_hash] = ref(code)
+        return code
 
-    def _code(self, kernel: Kernel | Facts, text: str) -> tuple[Linked, str]:
+    def _get_library(self, kernel: Kernel | Facts, text: str) -> tuple[Linked, str]:
         """Return the linked code of a kernel with the fingerprint `text`, and where the code comes from. Facts have no `text`."""
         if not isinstance(kernel, Facts):
             return self._library(kernel.name, text, lambda: self.llvm_ir(kernel), (ENTRY,))
-        found = self._found(kernel.text_hash, (ENTRY,))
-        if found is None:
+        stored = self._find_stored(kernel.text_hash, (ENTRY,))
+        if stored is None:
             raise NotAtHand(kernel.name)
-        return found
+        return stored
 
     def sharing(self) -> Any:
         """Return the functions that share loops between threads (`sharing.py`); None on a system without the necessary semaphores."""
@@ -159,16 +159,16 @@ class Compiler:
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.whole), sharing.FUNCTIONS)
         return self._sharing
 
-    def repeating(self) -> Repeat:
+    def repeating(self) -> RepeatCall:
         """Return the function that runs kernels in turn, repeatedly, with the GIL released (`repeating.py`)."""
         if self._repeating is None:
             from .repeating import ENTRY as entry
             from .repeating import text
 
             library, _ = self._library("repeating", "repeating", text, (entry,))
-            self._repeating = library, _repeat(library[entry])  # the code lives as long as its library does
-        found: Repeat = self._repeating[1]
-        return found
+            self._repeating = library, _repeat_prototype(library[entry])  # the code lives as long as its library does
+        function: RepeatCall = self._repeating[1]
+        return function
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         """Return linked machine code and where it comes from.
@@ -177,12 +177,12 @@ class Compiler:
         in a hurry, and RuntimeError if the compiled code cannot be linked here.
         """
         text_hash = cache.hash_of(text)
-        waits = not (self.hurries and self.shipped and self._put_off[text_hash] < PATIENCE)
-        found = self._found(text_hash, symbols, ask=waits)
-        if found is not None:
-            return found
-        if not waits:
-            self._put_off[text_hash] += 1
+        may_compile = not (self.hurries and self.shipped and self._decline_counts[text_hash] < MAX_DECLINES)
+        stored = self._find_stored(text_hash, symbols, ask_llvm=may_compile)
+        if stored is not None:
+            return stored
+        if not may_compile:
+            self._decline_counts[text_hash] += 1
             raise NotAtHand(name)
         image = self._image(llvm_ir())
         library = self._link(image, symbols)
@@ -193,31 +193,31 @@ class Compiler:
             cache.write(key, image)
         return library, "compiled"
 
-    def _found(self, text_hash: str, symbols: tuple[str, ...], *, ask: bool = False) -> tuple[Linked, str] | None:
+    def _find_stored(self, text_hash: str, symbols: tuple[str, ...], *, ask_llvm: bool = False) -> tuple[Linked, str] | None:
         """Return the code stored under a hash, and its origin, "shipped" or "disk"; None if no code is stored.
 
         The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
-        caller that is going to compile anyway (`ask`).
+        caller that is going to compile anyway (`ask_llvm`).
         """
         image = self.shipped.read(text_hash) if self.shipped else None
         library = None if image is None else link(image, symbols)
         if library is not None:
             return library, "shipped"
-        key = self._key(text_hash) if ask or is_known() else None
+        key = self._key(text_hash) if ask_llvm or is_known() else None
         image = cache.read(key) if key else None
         library = None if image is None else self._link(image, symbols)
         return None if library is None else (library, "disk")
 
     def _key(self, text_hash: str) -> str | None:
         """Return the file name of code in the disk cache; None if the sources of the emitter cannot be read now."""
-        text = emitter()
-        return cache.key_by(text_hash, self.identity, text) if text else None
+        emitter_hash = emitter()
+        return cache.key_by(text_hash, self.identity, emitter_hash) if emitter_hash else None
 
     def plan_key(self, text: str, target: Target) -> str | None:
         """Return the file name in the disk cache for data about a plan for a target, by a text; None if our sources cannot be read now."""
-        planned = planner()
+        planner_hashes = planner()
         machine = f"{sys.version}\n{__version__}\n{target.identity}\n{target.threads}"
-        return cache.key_by(cache.hash_of(text), machine, planned) if planned else None
+        return cache.key_by(cache.hash_of(text), machine, planner_hashes) if planner_hashes else None
 
     def _image(self, llvm_ir: str) -> bytes:
         """Return the object file of an LLVM module."""
@@ -253,10 +253,10 @@ def compiler() -> Compiler:
     """
     global _compiler
     if _compiler is None:
-        made = Compiler()
+        new_compiler = Compiler()
         # Another thread may have been faster. No thread switch happens between this test and the assignment.
         if _compiler is None:
-            _compiler = made
+            _compiler = new_compiler
     return _compiler
 
 

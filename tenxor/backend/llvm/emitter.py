@@ -24,7 +24,7 @@ from .values import converted, number_of, rounded
 T = TypeVar("T")
 
 Leaf = Callable[["Emitter", Any], Parts]  # emits the value of a leaf of an expression
-Turn = Callable[[Value], Value]  # emits one iteration of a loop at an index, and returns the next index
+EmitIteration = Callable[[Value], Value]  # emits one iteration of a loop at an index, and returns the next index
 
 
 class Emitter:
@@ -47,7 +47,7 @@ class Emitter:
         self.b = Builder(self.module, ENTRY, parameters, attributes=f"{stack}nounwind", calling=calling)
         self.arguments, self.begin, self.end, self.worker = self.b.arguments
         self.scopes = [Scope(-1, self.b.cursor)]
-        self.here = 0  # the depth of the scope that the builder is in
+        self.depth = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
         self.width = widths.lane_count(kernel, target)
         self.spans: dict[int, Span] = {}  # the parts of axes that loops run through, where not all of an axis
@@ -56,8 +56,8 @@ class Emitter:
         self.state_rows: dict[int, Callable[[], list[Value]]] = {}  # emits the pointers to a row of results of a product
         self.needs: dict[Expr, Needs] = {}
 
-    def body(self, body: tuple[Statement, ...], each: Callable[[Statement], None] | None = None) -> None:
-        """Emit the statements of a body in order, each by `each` or `statement`.
+    def body(self, body: tuple[Statement, ...], emit_statement: Callable[[Statement], None] | None = None) -> None:
+        """Emit the statements of a body in order, each by `emit_statement` or `statement`.
 
         The values of stores side by side are all emitted before the first of these stores.
         """
@@ -66,7 +66,7 @@ class Emitter:
                 for e in expressions(run):
                     self.value(e)
             for s in run:
-                (each or self.statement)(s)
+                (emit_statement or self.statement)(s)
 
     def statement(self, s: Statement) -> None:
         """Emit a statement."""
@@ -81,7 +81,7 @@ class Emitter:
 
     def at(self, depth: int) -> None:
         """Continue at the end of the scope at this depth."""
-        self.here = depth
+        self.depth = depth
         self.b.cursor = self.scopes[depth].cursor
 
     def inmost(self) -> None:
@@ -97,9 +97,9 @@ class Emitter:
 
     def index(self, axis: int) -> Value:
         """Return the present index of the open loop over an axis."""
-        found = self.scopes[self.scope_of(axis)].index
-        assert found is not None
-        return found
+        index = self.scopes[self.scope_of(axis)].index
+        assert index is not None
+        return index
 
     @contextmanager
     def standing(self, axis: int, index: Value) -> Iterator[None]:
@@ -122,24 +122,24 @@ class Emitter:
     @contextmanager
     def within(self, depth: int) -> Iterator[None]:
         """Emit the code of the `with` statement's body at the end of the scope at this depth, and then continue in the scope of before."""
-        came_from = self.here
+        old_depth = self.depth
         self.at(depth)
         yield
-        self.at(came_from)
+        self.at(old_depth)
 
     def once(self, depth: int, key: object, make: Callable[[], T]) -> T:
         """Return the result of `make()`, which emits code in the scope at `depth`. A second call with the same key emits nothing.
 
         The builder continues at its present place afterwards.
         """
-        known = self.scopes[depth].known
-        found: T | None = known.get(key)
-        if found is None:
-            came_from = self.here
+        cache = self.scopes[depth].known
+        result: T | None = cache.get(key)
+        if result is None:
+            old_depth = self.depth
             self.at(depth)
-            found = known[key] = make()
-            self.at(came_from)
-        return found
+            result = cache[key] = make()
+            self.at(old_depth)
+        return result
 
     # Arguments and memory
 
@@ -159,8 +159,8 @@ class Emitter:
     def stopped(self) -> Value:
         """Emit whether the kernel must stop: a volatile load of the stop flag, at this very place. The kernel must listen."""
         k = self.kernel
-        place = self.arguments.at(len(k.operands) + k.tables + len(k.scalars) + k.sizes, I64)
-        return place.load(I64, volatile=True).differs(0)
+        flag = self.arguments.at(len(k.operands) + k.tables + len(k.scalars) + k.sizes, I64)
+        return flag.load(I64, volatile=True).differs(0)
 
     def extent(self, axis: int) -> Value:
         """Return the number of indices of an axis."""
@@ -177,19 +177,19 @@ class Emitter:
 
     def scratch(self) -> Value:
         """Return the address of this thread's scratch memory, as an integer."""
-        behind = self.kernel.sizes + self.listens
-        first, size = self.size(behind), self.size(behind + 1)
-        return self.once(0, "scratch", lambda: first + self.worker * size)
+        first_number = self.kernel.sizes + self.listens
+        start, size = self.size(first_number), self.size(first_number + 1)
+        return self.once(0, "scratch", lambda: start + self.worker * size)
 
     def on_stack(self, element: Type, size: int, name: str) -> Value:
         """Emit stack memory for `size` elements, allocated at the entry of the function, and return its pointer."""
-        before, entry = self.b.cursor, self.b.entry
-        self.b.cursor, written = Cursor(entry), entry.lines
+        cursor, entry = self.b.cursor, self.b.entry
+        self.b.cursor, old_lines = Cursor(entry), entry.lines
         entry.lines = []
-        place = self.b.define(POINTER, f"alloca {array(element, size).text}, align {ALIGNMENT}", name)
-        memory = place.cast("ptrtoint", I64).cast("inttoptr", POINTER)
-        entry.lines += written
-        self.b.cursor = before
+        slot = self.b.define(POINTER, f"alloca {array(element, size).text}, align {ALIGNMENT}", name)
+        memory = slot.cast("ptrtoint", I64).cast("inttoptr", POINTER)
+        entry.lines += old_lines
+        self.b.cursor = cursor
         return memory
 
     # Loops
@@ -199,7 +199,7 @@ class Emitter:
         axis: int,
         begin: Value,
         end: Value,
-        turn: Turn,
+        emit_iteration: EmitIteration,
         *,
         needs: int = 1,
         accumulators: Iterable[int] = (),
@@ -207,43 +207,43 @@ class Emitter:
     ) -> Value:
         """Emit a loop from `begin` on, while at least `needs` indices are left before `end`; return the index where it stops.
 
-        `turn` emits one iteration at an index, and returns the next index. The states of the reductions `accumulators` are carried from
-        iteration to iteration. If not `inside`, the loop runs over blocks of the axis, and the code inside must not use the index as the
-        axis's own.
+        `emit_iteration` emits one iteration at an index, and returns the next index. The states of the reductions `accumulators` are
+        carried from iteration to iteration. If not `inside`, the loop runs over blocks of the axis, and the code inside must not use the
+        index as the axis's own.
         """
         b, depth, name = self.b, len(self.scopes) - 1, axis_name(axis)
-        head, body, done = (b.block(f"{name}.{part}") for part in ("head", "body", "done"))
-        entering = {f: self.states[f] for f in accumulators}
+        head, body, exit_block = (b.block(f"{name}.{suffix}") for suffix in ("head", "body", "done"))
+        initial_states = {f: self.states[f] for f in accumulators}
 
         b.cursor = Cursor(head)
         index = b.phi(I64, name)
-        phis = {f: [[b.phi(v.type) for v in parts] for parts in states] for f, states in entering.items()}
-        reaches = index if needs == 1 else index + (needs - 1)
-        b.branch_if(reaches < end, body, done)
+        phis = {f: [[b.phi(v.type) for v in vectors] for vectors in states] for f, states in initial_states.items()}
+        last_index = index if needs == 1 else index + (needs - 1)
+        b.branch_if(last_index < end, body, exit_block)
 
-        for f, its in phis.items():
-            self.states[f] = [[*parts] for parts in its]
+        for f, state_phis in phis.items():
+            self.states[f] = [[*vectors] for vectors in state_phis]
         self.scopes.append(Scope(axis if inside else -1, Cursor(body), index))
         self.inmost()
-        further = turn(index)
+        next_index = emit_iteration(index)
         b.cursor = self.scopes.pop().cursor
-        after = b.cursor.block
+        last_block = b.cursor.block
         b.branch(head)
 
         # The jump comes last, because the body may have emitted values in this scope.
         b.cursor = self.scopes[depth].cursor
-        before = b.cursor.block
+        entry_block = b.cursor.block
         b.branch(head)
-        index.comes(begin, before)
-        index.comes(further, after)
-        for f, its in phis.items():
-            for parts, first, last in zip(its, entering[f], self.states[f], strict=True):
-                for phi, x, y in zip(parts, first, last, strict=True):
-                    phi.comes(x, before)
-                    phi.comes(y, after)
-            self.states[f] = [[*parts] for parts in its]
+        index.comes(begin, entry_block)
+        index.comes(next_index, last_block)
+        for f, state_phis in phis.items():
+            for vectors, initial, final in zip(state_phis, initial_states[f], self.states[f], strict=True):
+                for phi, x, y in zip(vectors, initial, final, strict=True):
+                    phi.comes(x, entry_block)
+                    phi.comes(y, last_block)
+            self.states[f] = [[*vectors] for vectors in state_phis]
             self.results[f] = (depth, self.states[f])
-        b.cursor.block = done
+        b.cursor.block = exit_block
         self.inmost()
         return index
 
@@ -253,17 +253,21 @@ class Emitter:
         Values that depend on the innermost loop are computed before the branch, or with `here` inside the branch.
         """
         b, depth = self.b, len(self.scopes) - 1
-        then, done = b.block("then"), b.block("otherwise")
-        around = self.scope
-        inner = Scope(around.axis, Cursor(then), around.index, dict(around.known)) if here else Scope(-1, Cursor(then), b.constant(I64, 0))
+        then_block, after_block = b.block("then"), b.block("otherwise")
+        outer = self.scope
+        inner = (
+            Scope(outer.axis, Cursor(then_block), outer.index, dict(outer.known))
+            if here
+            else Scope(-1, Cursor(then_block), b.constant(I64, 0))
+        )
         self.scopes.append(inner)
         self.inmost()
         make()
         b.cursor = self.scopes.pop().cursor
-        b.branch(done)
+        b.branch(after_block)
         b.cursor = self.scopes[depth].cursor  # the branch comes last, because `make` may have emitted values in this scope
-        b.branch_if(condition, then, done)
-        b.cursor.block = done
+        b.branch_if(condition, then_block, after_block)
+        b.cursor.block = after_block
         self.inmost()
 
     # Expressions
@@ -282,12 +286,12 @@ class Emitter:
 
     def value(self, e: Expr) -> Parts:
         """Return the value of an expression, emitted in the outermost loop possible."""
-        found = self.found(e)
-        if found is None:
-            for part in missing(e, self):
-                found = self.computed(part)  # the last part is `e` itself
-        assert found is not None
-        return found
+        emitted = self.found(e)
+        if emitted is None:
+            for subexpr in missing(e, self):
+                emitted = self.compute(subexpr)  # the last subexpression is `e` itself
+        assert emitted is not None
+        return emitted
 
     def __contains__(self, e: object) -> bool:
         """Return whether the value of an expression has been emitted."""
@@ -303,7 +307,7 @@ class Emitter:
             return self.results[e.accumulator][1][e.part]
         return self.scopes[self.depth_of(e)].known.get(e)
 
-    def computed(self, e: Expr) -> Parts:
+    def compute(self, e: Expr) -> Parts:
         """Return the value of an expression whose operands have been emitted."""
         if not isinstance(e, Call):
             return self.once(self.depth_of(e), e, lambda: self.leaves[type(e)](self, e))
@@ -316,38 +320,38 @@ class Emitter:
         """Return the value of an expression, in vectors if there are lanes."""
         return self.widened(self.value(e), e)
 
-    def widened(self, parts: Parts, of: Expr) -> Parts:
-        """Return the value `parts` of the expression `of` in vectors: unchanged if already in vectors, else a scalar in every lane."""
+    def widened(self, vectors: Parts, e: Expr) -> Parts:
+        """Return the value `vectors` of the expression `e` in vectors: unchanged if already in vectors, else a scalar in every lane."""
         lanes = self.lanes
-        if parts[0].lanes or lanes is None:
-            return parts
+        if vectors[0].lanes or lanes is None:
+            return vectors
         width = lanes.width
-        if isinstance(of, Const):
-            return [number_of(self.b, of.dtype, of.value, width)] * lanes.unroll
-        return [self.once(self.depth_of(of), ("splat", of, width), lambda: parts[0].splat(width))] * lanes.unroll
+        if isinstance(e, Const):
+            return [number_of(self.b, e.dtype, e.value, width)] * lanes.unroll
+        return [self.once(self.depth_of(e), ("splat", e, width), lambda: vectors[0].splat(width))] * lanes.unroll
 
-    def inline(self, e: Expr, known: dict[Expr, Parts]) -> Parts:
+    def inline(self, e: Expr, values: dict[Expr, Parts]) -> Parts:
         """Emit an expression over given values at the present place, and return its value.
 
-        `known` maps expressions to their values, and is extended.
+        `values` maps expressions to their values, and is extended.
         """
-        for part in missing(e, known):
-            if isinstance(part, Const):
-                like = next(iter(known.values()))
-                known[part] = [number_of(self.b, part.dtype, part.value, v.lanes) for v in like]
+        for subexpr in missing(e, values):
+            if isinstance(subexpr, Const):
+                sample = next(iter(values.values()))
+                values[subexpr] = [number_of(self.b, subexpr.dtype, subexpr.value, v.lanes) for v in sample]
             else:
-                assert isinstance(part, Call)
-                known[part] = self.call(part, [known[a] for a in part.args])
-        return known[e]
+                assert isinstance(subexpr, Call)
+                values[subexpr] = self.call(subexpr, [values[a] for a in subexpr.args])
+        return values[e]
 
     def call(self, e: Call, args: list[Parts]) -> Parts:
         """Emit an operation on scalars or on the vectors of a step, and return its value."""
         formula = expand(e)
         if formula is not None:
             return self.inline(formula, dict(zip(e.args, args, strict=True)))
-        source, name = e.args[0].dtype, e.op.name
+        source_dtype, name = e.args[0].dtype, e.op.name
         if name == "cast":
-            return [converted(v, source, e.dtype, by_halves=self.target.takes_longs_apart) for v in args[0]]
-        operand, emit = e.args[-1].dtype, PRIMITIVES[name]  # of `where`, the dtype of its values
-        found = [emit(operand, *each) for each in zip(*args, strict=True)]
-        return found if name in EXACT else [rounded(e.dtype, v) for v in found]
+            return [converted(v, source_dtype, e.dtype, by_halves=self.target.takes_longs_apart) for v in args[0]]
+        operand_dtype, emit = e.args[-1].dtype, PRIMITIVES[name]  # of `where`, the dtype of its values
+        results = [emit(operand_dtype, *operands) for operands in zip(*args, strict=True)]
+        return results if name in EXACT else [rounded(e.dtype, v) for v in results]

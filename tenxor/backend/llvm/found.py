@@ -51,14 +51,14 @@ class Found(NamedTuple):
 @once
 def found() -> Found:
     """Return LLVM's description of this machine, as stored by an earlier process, or asked for and stored now."""
-    return Found(*(told() or _now(_key(_binaries()), _asked)).split("\n"))
+    return Found(*(told() or _ask_and_store(_key(_binaries()), _ask_llvm)).split("\n"))
 
 
 @once
 def told() -> str | None:
     """Return LLVM's description of this machine as stored by an earlier process; None without one. Then no machine code is on disk either.
     """
-    return _before(_key(_binaries()))
+    return _read_answer(_key(_binaries()))
 
 
 def is_known() -> bool:
@@ -79,18 +79,18 @@ def planner() -> str | None:
 @once
 def _texts() -> str:
     """Return a hash of the emitter's sources and a hash of the planner's other sources, a line each; empty if they cannot be read now."""
-    made = as_made()
-    key = None if made else _key(sources())
-    return made or _before(key) or _now(key, hashed)
+    answer = as_made()
+    key = None if answer else _key(sources())
+    return answer or _read_answer(key) or _ask_and_store(key, hashed)
 
 
-def _before(key: str | None) -> str | None:
+def _read_answer(key: str | None) -> str | None:
     """Return the answer stored by an earlier process under a key; None without such an answer, or without a key."""
     content = cache.read(key) if key else None
     return None if content is None else content.decode()
 
 
-def _now(key: str | None, ask: Callable[[], str]) -> str:
+def _ask_and_store(key: str | None, ask: Callable[[], str]) -> str:
     """Return the answer of `ask()`, and store it under a key for later processes."""
     answer = ask()
     if key and answer:
@@ -114,16 +114,16 @@ def as_made() -> str:
     """
     try:
         site = os.path.dirname(os.path.dirname(cache.PACKAGE))
-        listed = f"{site}/tenxor-{__version__}.dist-info/RECORD"
-        at = os.stat(listed).st_mtime_ns
+        record_path = f"{site}/tenxor-{__version__}.dist-info/RECORD"
+        installed_at = os.stat(record_path).st_mtime_ns
         paths = [*sources()]
         for path in paths:
             status = os.stat(path)
-            if max(status.st_mtime_ns, status.st_ctime_ns) > at:
+            if max(status.st_mtime_ns, status.st_ctime_ns) > installed_at:
                 return ""
-        made, _, texts = said(f"{os.path.dirname(__file__)}/shipped/{MADE}").partition("\n")
-        lines = {line.partition(",")[0]: line for line in said(listed, 1 << 22).splitlines()}
-        return texts if made == hash_of_list([lines[listed_as(path)] for path in paths]) else ""
+        list_hash, _, texts = said(f"{os.path.dirname(__file__)}/shipped/{MADE}").partition("\n")
+        lines = {line.partition(",")[0]: line for line in said(record_path, 1 << 22).splitlines()}
+        return texts if list_hash == hash_of_list([lines[listed_as(path)] for path in paths]) else ""
     except (OSError, KeyError, UnicodeDecodeError):
         return ""
 
@@ -147,7 +147,7 @@ def hashed() -> str:
     return f"{emitter}\n{cache.text_of(*cache.PLANNER)}" if emitter else ""
 
 
-def _asked() -> str:
+def _ask_llvm() -> str:
     from .machine import asked
 
     return "\n".join(asked())
@@ -159,13 +159,13 @@ def _key(files: Iterable[str]) -> str | None:
     The name is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files.
     """
     try:
-        facts = [said("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_of_file, files)]
+        facts = [said("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_file_state, files)]
     except OSError:
         return None
     return blake2b("\n".join(facts).encode(), digest_size=32).hexdigest()
 
 
-def _of_file(path: str) -> str:
+def _file_state(path: str) -> str:
     """Return a text that changes when a file changes: its path, inode, size and times."""
     status = os.stat(path)
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
@@ -173,8 +173,8 @@ def _of_file(path: str) -> str:
 
 def _binaries() -> Iterator[str]:
     """Yield the paths of LLVM's binary files."""
-    with os.scandir(f"{os.path.dirname(llvmlite.__file__)}/binding") as there:
-        yield from sorted(entry.path for entry in there if entry.is_file() and not entry.name.endswith(".py"))
+    with os.scandir(f"{os.path.dirname(llvmlite.__file__)}/binding") as entries:
+        yield from sorted(entry.path for entry in entries if entry.is_file() and not entry.name.endswith(".py"))
 
 
 def sources() -> Iterator[str]:

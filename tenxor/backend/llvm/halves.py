@@ -11,12 +11,12 @@ from .builder import Value, select, smaller
 from .types import I16, I32
 
 X86 = "x86_64"
-SHIFT = 13  # bits by which the fraction of a float32 is longer
-INFINITE, NAN = 0x7C00, 0x7E00  # as bits of float16
-INFINITY = 0x7F800000  # as bits of float32
-LEAST_NORMAL = 0x38800000  # the float32 2**-14
-BIAS = 0x38000000  # the difference between the exponents' biases, 112, in the exponent field
-UNIT_OF_TINY = 0x3F000000  # the float32 0.5, whose unit in the last place is the least float16
+EXTRA_FRACTION_BITS = 13  # bits by which the fraction of a float32 is longer
+HALF_INFINITY_BITS, HALF_NAN_BITS = 0x7C00, 0x7E00  # as bits of float16
+SINGLE_INFINITY_BITS = 0x7F800000  # as bits of float32
+LEAST_NORMAL_BITS = 0x38800000  # the float32 2**-14
+BIAS_DIFFERENCE = 0x38000000  # the difference between the exponents' biases, 112, in the exponent field
+ONE_HALF_BITS = 0x3F000000  # the float32 0.5, whose unit in the last place is the least float16
 
 
 def lacks_conversions(target: Target) -> bool:
@@ -27,20 +27,20 @@ def lacks_conversions(target: Target) -> bool:
 def widened(half: Value) -> Value:
     """Emit the floats whose bits as float16 are given."""
     bits = half.cast("zext", I32)
-    size, sign = bits & 0x7FFF, (bits & 0x8000) << 16
-    shifted = size << SHIFT
+    magnitude, sign = bits & 0x7FFF, (bits & 0x8000) << 16
+    shifted = magnitude << EXTRA_FRACTION_BITS
     finite = shifted.as_float() * 2.0**112  # exact, also for subnormal numbers
-    found = select(size.compare("uge", INFINITE), shifted | INFINITY, finite.as_bits())
-    return (found | sign).as_float()
+    pattern = select(magnitude.compare("uge", HALF_INFINITY_BITS), shifted | SINGLE_INFINITY_BITS, finite.as_bits())
+    return (pattern | sign).as_float()
 
 
 def narrowed(value: Value) -> Value:
     """Emit the bits of the float16 nearest to floats."""
     bits = value.as_bits()
-    size, sign = bits & 0x7FFFFFFF, bits.shifted_right(16) & 0x8000
-    odd = size.shifted_right(SHIFT) & 1
-    normal = smaller((size + (0xFFF - BIAS) + odd) >> SHIFT, INFINITE)
-    tiny = (size.as_float() + 0.5).as_bits() - UNIT_OF_TINY
-    found = select(size < LEAST_NORMAL, tiny, normal)
-    found = select(size > INFINITY, NAN, found)
-    return (found | sign).cast("trunc", I16)
+    magnitude, sign = bits & 0x7FFFFFFF, bits.shifted_right(16) & 0x8000
+    odd = magnitude.shifted_right(EXTRA_FRACTION_BITS) & 1
+    normal = smaller((magnitude + (0xFFF - BIAS_DIFFERENCE) + odd) >> EXTRA_FRACTION_BITS, HALF_INFINITY_BITS)
+    subnormal = (magnitude.as_float() + 0.5).as_bits() - ONE_HALF_BITS
+    pattern = select(magnitude < LEAST_NORMAL_BITS, subnormal, normal)
+    pattern = select(magnitude > SINGLE_INFINITY_BITS, HALF_NAN_BITS, pattern)
+    return (pattern | sign).cast("trunc", I16)

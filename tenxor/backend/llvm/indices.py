@@ -18,22 +18,22 @@ def checked(em: Emitter, e: Index) -> Parts:
     The emitted code sets the kernel's flag if an active lane is out of range.
     """
     value = e.args[0]
-    given, size, flag = em.value(value), em.size(e.size), pointer_to(em, len(em.kernel.operands) - 1)
-    lanes = given[0].lanes
+    raw_indices, size, flag = em.value(value), em.size(e.size), pointer_to(em, len(em.kernel.operands) - 1)
+    lanes = raw_indices[0].lanes
     limit = size.splat(lanes) if lanes else size
-    found, outside = [], []
-    for part in given:
-        index = converted(part, value.dtype, int64)
+    positions, outside = [], []
+    for raw_index in raw_indices:
+        index = converted(raw_index, value.dtype, int64)
         if value.dtype.kind == "int":
             index = select(index < 0, index + limit, index)
         outside.append(index.compare("uge", limit))
-        found.append(select(outside[-1], 0, index))
-    some = outside[0]
-    for more in outside[1:]:
-        some = some | more
+        positions.append(select(outside[-1], 0, index))
+    any_outside = outside[0]
+    for lane_mask in outside[1:]:
+        any_outside = any_outside | lane_mask
     if lanes:
         if em.lanes is not None and em.lanes.mask is not None:
-            some = some & em.lanes.mask
-        some = intrinsic("vector.reduce.or", some, result=I1, suffix=some.type.mangled)
-    em.b.rarely(some, lambda: flag.store(em.b.constant(I64, 1)))
-    return found
+            any_outside = any_outside & em.lanes.mask
+        any_outside = intrinsic("vector.reduce.or", any_outside, result=I1, suffix=any_outside.type.mangled)
+    em.b.rarely(any_outside, lambda: flag.store(em.b.constant(I64, 1)))
+    return positions

@@ -21,14 +21,14 @@ from ...target import Target
 
 # The bits that a level needs, of CPUID's leaf 1 `ecx`, leaf 7 `ebx` and leaf 0x80000001 `ecx`; then the bits of XCR0 for the registers that
 # the system saves for each thread.
-_FIRST = {
+_LEAF_1_ECX = {
     **{"sse3": 0, "ssse3": 9, "fma": 12, "cx16": 13, "sse4.1": 19, "sse4.2": 20, "movbe": 22, "popcnt": 23, "osxsave": 27},
     **{"avx": 28, "f16c": 29},
 }
-_SEVENTH = {"bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512cd": 28, "avx512bw": 30, "avx512vl": 31}
-_EXTENDED = {"sahf": 0, "lzcnt": 5}
-_KEPT = {"avx": 0x6, "avx512": 0xE6}  # registers of 32 bytes; registers of 64 bytes, and masks
-_OF_64 = frozenset(name for name in _SEVENTH if name.startswith("avx512"))
+_LEAF_7_EBX = {"bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512cd": 28, "avx512bw": 30, "avx512vl": 31}
+_EXTENDED_ECX = {"sahf": 0, "lzcnt": 5}
+_SAVED_REGISTERS = {"avx": 0x6, "avx512": 0xE6}  # registers of 32 bytes; registers of 64 bytes, and masks
+_AVX512_FEATURES = frozenset(name for name in _LEAF_7_EBX if name.startswith("avx512"))
 
 # void f(unsigned leaf, unsigned sub, unsigned found[4]): CPUID
 _CPUID = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3")
@@ -48,11 +48,11 @@ class Level(NamedTuple):
         So the two must agree in everything that the emitter asks of a target.
         """
         plain = self.target
-        seen = host.caches.line, host.blocks.rows, host.blocks.panels, host.streams.vector
-        if seen != (plain.caches.line, plain.blocks.rows, plain.blocks.panels, plain.streams.vector):
+        host_facts = host.caches.line, host.blocks.rows, host.blocks.panels, host.streams.vector
+        if host_facts != (plain.caches.line, plain.blocks.rows, plain.blocks.panels, plain.streams.vector):
             return False
-        alike = host._replace(blocks=plain.blocks, streams=plain.streams, passes=plain.passes, caches=plain.caches, page=plain.page)
-        return alike._replace(threads=plain.threads, processor=plain.processor) == plain
+        adjusted = host._replace(blocks=plain.blocks, streams=plain.streams, passes=plain.passes, caches=plain.caches, page=plain.page)
+        return adjusted._replace(threads=plain.threads, processor=plain.processor) == plain
 
 
 LEVELS = (Level("x86-64-v4", AVX512), Level("x86-64-v3", AVX2))
@@ -66,13 +66,13 @@ def features() -> frozenset[str]:
     if sys.platform != "linux" or os.uname().machine != "x86_64" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return frozenset()
     try:
-        return _told()
+        return _ask_cpuid()
     except OSError:  # the system runs only code from files
         return frozenset()
 
 
 @cache
-def _told() -> frozenset[str]:
+def _ask_cpuid() -> frozenset[str]:
     """Ask the processor for its features, by a few instructions of machine code."""
     code = _CPUID.ljust(64, b"\xcc") + _XGETBV.ljust(64, b"\xcc")
     memory = runnable(len(code), 4096, lambda address: code)
@@ -80,31 +80,31 @@ def _told() -> frozenset[str]:
     ask = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(address)
     words = (ctypes.c_uint32 * 4)()
 
-    def leaf(number: int) -> list[int]:
+    def read_leaf(number: int) -> list[int]:
         ask(number, 0, words)
         return list(words)
 
-    def named(bits: dict[str, int], word: int) -> set[str]:
+    def names_of_bits(bits: dict[str, int], word: int) -> set[str]:
         return {name for name, bit in bits.items() if word >> bit & 1}
 
-    found = named(_FIRST, leaf(1)[2])
-    if leaf(0)[0] >= 7:
-        found |= named(_SEVENTH, leaf(7)[1])
-    if leaf(0x80000000)[0] >= 0x80000001:
-        found |= named(_EXTENDED, leaf(0x80000001)[2])
-    kept = ctypes.CFUNCTYPE(ctypes.c_uint64)(address + 64)() if "osxsave" in found else 0
-    if kept & _KEPT["avx"] != _KEPT["avx"]:
-        found -= {"avx", "avx2", "fma", "f16c"} | _OF_64
-    if kept & _KEPT["avx512"] != _KEPT["avx512"]:
-        found -= _OF_64
-    return frozenset(found)
+    present = names_of_bits(_LEAF_1_ECX, read_leaf(1)[2])
+    if read_leaf(0)[0] >= 7:
+        present |= names_of_bits(_LEAF_7_EBX, read_leaf(7)[1])
+    if read_leaf(0x80000000)[0] >= 0x80000001:
+        present |= names_of_bits(_EXTENDED_ECX, read_leaf(0x80000001)[2])
+    saved = ctypes.CFUNCTYPE(ctypes.c_uint64)(address + 64)() if "osxsave" in present else 0
+    if saved & _SAVED_REGISTERS["avx"] != _SAVED_REGISTERS["avx"]:
+        present -= {"avx", "avx2", "fma", "f16c"} | _AVX512_FEATURES
+    if saved & _SAVED_REGISTERS["avx512"] != _SAVED_REGISTERS["avx512"]:
+        present -= _AVX512_FEATURES
+    return frozenset(present)
 
 
 def level() -> Level | None:
     """Return the level of the processor; None for less than x86-64-v3, or something between two levels: no code is shipped for these."""
-    told = features()
-    third = {*_FIRST, "bmi", "avx2", "bmi2", *_EXTENDED}
-    if not told >= third:
+    present = features()
+    v3_features = {*_LEAF_1_ECX, "bmi", "avx2", "bmi2", *_EXTENDED_ECX}
+    if not present >= v3_features:
         return None
-    wide = told & _OF_64
-    return LEVELS[0] if wide == _OF_64 else None if "avx512f" in wide else LEVELS[1]
+    avx512 = present & _AVX512_FEATURES
+    return LEVELS[0] if avx512 == _AVX512_FEATURES else None if "avx512f" in avx512 else LEVELS[1]

@@ -22,15 +22,15 @@ _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE, _X86_64 = 1, 62
 _PROGBITS, _SYMTAB, _RELA, _ZEROS = 1, 2, 4, 8  # types of sections
 _UNWIND = 0x70000001  # a further type of a section in memory
-_WRITTEN, _IN_MEMORY = 1, 2  # flags of sections
-_NOWHERE, _RESERVED = 0, 0xFF00  # section numbers of symbols without a section
-_WORD, _RELATIVE_WORD, _NEAR = 1, 24, (2, 4)  # types of relocations: R_X86_64_64, PC64, and PC32 or PLT32
+_WRITABLE, _IN_MEMORY = 1, 2  # flags of sections
+_UNDEFINED, _RESERVED = 0, 0xFF00  # section numbers of symbols without a section
+_ABSOLUTE_64, _RELATIVE_64, _RELATIVE_32 = 1, 24, (2, 4)  # types of relocations: R_X86_64_64, PC64, and PC32 or PLT32
 
 _HEADER = struct.Struct("<7x9xHH4x8x8xQ4xHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
-_PLACE = struct.Struct("<QIIq")
-_near, _word, _relative_word = (struct.Struct(f"<{kind}").pack_into for kind in "iQq")
+_RELOCATION = struct.Struct("<QIIq")
+_pack_int32, _pack_uint64, _pack_int64 = (struct.Struct(f"<{kind}").pack_into for kind in "iQq")
 
 
 class Linked:
@@ -57,36 +57,36 @@ class _Section(NamedTuple):
     link: int
     info: int
     alignment: int
-    each: int
+    entry_size: int
 
 
-class _Unknown(Exception):
+class _Unsupported(Exception):
     """Raised for a feature of an object file that is left to LLVM."""
 
 
 def link(image: bytes, symbols: tuple[str, ...]) -> Linked | None:
     """Return the functions with the names `symbols` in an object file, ready to run; None if LLVM has to link the file."""
     try:
-        return _linked(image, symbols)
-    except (_Unknown, LookupError, ValueError, struct.error, OSError):
+        return _link_file(image, symbols)
+    except (_Unsupported, LookupError, ValueError, struct.error, OSError):
         return None
 
 
-def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
-    """Return the linked functions of an object file; raise `_Unknown`, or another error that `link` catches, if LLVM has to link it."""
+def _link_file(image: bytes, symbols: tuple[str, ...]) -> Linked:
+    """Return the linked functions of an object file; raise `_Unsupported`, or another error that `link` catches, if LLVM has to link it."""
     if not image.startswith(_MAGIC) or not hasattr(os, "uname") or os.uname().machine != "x86_64":
-        raise _Unknown
-    kind, machine, at, _, _, _, each, count, _ = _HEADER.unpack_from(image)
-    if (kind, machine, each) != (_RELOCATABLE, _X86_64, _SECTION.size):
-        raise _Unknown
-    sections = [_Section(*_SECTION.unpack_from(image, at + k * each)) for k in range(count)]
+        raise _Unsupported
+    kind, machine, table_begin, _, _, _, header_size, count, _ = _HEADER.unpack_from(image)
+    if (kind, machine, header_size) != (_RELOCATABLE, _X86_64, _SECTION.size):
+        raise _Unsupported
+    sections = [_Section(*_SECTION.unpack_from(image, table_begin + k * header_size)) for k in range(count)]
     begins: dict[int, int] = {}  # the offset of each section in the memory of all sections
     # The ends of the three parts of the memory: code and constants, in pages of their own; variables; and variables that are zero at first.
     ends: list[int] = []
     size = 0
-    for part in range(3):
+    for region in range(3):
         for k, section in enumerate(sections):
-            if section.flags & _IN_MEMORY and section.size and _part_of(section) == part:
+            if section.flags & _IN_MEMORY and section.size and _region_of(section) == region:
                 size += -size % max(section.alignment, 1)
                 begins[k], size = size, size + section.size
         if not ends:
@@ -95,7 +95,7 @@ def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
     addresses: dict[str, int] = {}
     wanted = frozenset(symbols)
 
-    def content(base: int) -> bytearray:
+    def fill_memory(base: int) -> bytearray:
         memory = bytearray(ends[1])  # fresh memory is zero, so the third part is not written
         for k, begin in begins.items():
             section = sections[k]
@@ -103,70 +103,72 @@ def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
                 memory[begin : begin + section.size] = image[section.begin : section.begin + section.size]
         for section in sections:
             if section.kind == _RELA and section.info in begins:
-                _fill(memory, base, image, sections, section, lambda k: base + begins[k])
+                _relocate(memory, base, image, sections, section, lambda k: base + begins[k])
         for symbol in sections:
             if symbol.kind == _SYMTAB:
-                addresses.update(_defined(image, sections, symbol, lambda k: base + begins[k], wanted))
+                addresses.update(_defined_symbols(image, sections, symbol, lambda k: base + begins[k], wanted))
         return memory
 
-    found = Linked(runnable(size, ends[0], content), addresses)
+    linked = Linked(runnable(size, ends[0], fill_memory), addresses)
     if addresses.keys() != wanted:
-        raise _Unknown
-    return found
+        raise _Unsupported
+    return linked
 
 
-def _part_of(section: _Section) -> int:
+def _region_of(section: _Section) -> int:
     """Return the part of the memory for a section: 0 for code and constants, 1 for variables, 2 for variables that are zero at first."""
     if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
-        raise _Unknown
-    return 0 if not section.flags & _WRITTEN else 2 if section.kind == _ZEROS else 1
+        raise _Unsupported
+    return 0 if not section.flags & _WRITABLE else 2 if section.kind == _ZEROS else 1
 
 
-Where = Callable[[int], int]  # the address of a section, by its number
+SectionAddress = Callable[[int], int]  # the address of a section, by its number
 
 
-def _fill(memory: bytearray, base: int, image: bytes, sections: list[_Section], table: _Section, where: Where) -> None:
+def _relocate(
+    memory: bytearray, base: int, image: bytes, sections: list[_Section], table: _Section, address_of_section: SectionAddress
+) -> None:
     """Apply the relocations of a table, all of the same section: write each address into `memory`, absolute or as a distance.
 
     `base` is the address of `memory`, and `image` is the object file.
     """
-    known: dict[int, int] = {}
-    begin = where(table.info) - base
-    for place, kind, number, more in _PLACE.iter_unpack(image[table.begin : table.begin + table.size]):
-        address = known.get(number)
+    addresses: dict[int, int] = {}
+    begin = address_of_section(table.info) - base
+    for offset, kind, number, addend in _RELOCATION.iter_unpack(image[table.begin : table.begin + table.size]):
+        address = addresses.get(number)
         if address is None:
-            address = known[number] = _address_of(image, sections, sections[table.link], number, where)
-        at = begin + place
-        if kind in _NEAR:
-            _near(memory, at, address + more - base - at)
-        elif kind == _WORD:
-            _word(memory, at, address + more)
-        elif kind == _RELATIVE_WORD:
-            _relative_word(memory, at, address + more - base - at)
+            address = addresses[number] = _address_of(image, sections, sections[table.link], number, address_of_section)
+        position = begin + offset
+        if kind in _RELATIVE_32:
+            _pack_int32(memory, position, address + addend - base - position)
+        elif kind == _ABSOLUTE_64:
+            _pack_uint64(memory, position, address + addend)
+        elif kind == _RELATIVE_64:
+            _pack_int64(memory, position, address + addend - base - position)
         else:
-            raise _Unknown
+            raise _Unsupported
 
 
-def _address_of(image: bytes, sections: list[_Section], names: _Section, number: int, where: Where) -> int:
+def _address_of(image: bytes, sections: list[_Section], names: _Section, number: int, address_of_section: SectionAddress) -> int:
     """Return the address of a symbol, by its number in the symbol table `names`."""
     name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
     if section >= _RESERVED:
-        raise _Unknown
-    begin = address_in_process(_text(image, sections[names.link], name)) if section == _NOWHERE else where(section)
+        raise _Unsupported
+    begin = address_in_process(_read_text(image, sections[names.link], name)) if section == _UNDEFINED else address_of_section(section)
     return begin + int(value)
 
 
-def _defined(
-    image: bytes, sections: list[_Section], table: _Section, where: Where, wanted: Set[str]
+def _defined_symbols(
+    image: bytes, sections: list[_Section], table: _Section, address_of_section: SectionAddress, wanted: Set[str]
 ) -> Iterator[tuple[str, int]]:
     """Yield the names and addresses of the wanted symbols that a symbol table defines."""
-    for at in range(table.begin, table.begin + table.size, _SYMBOL.size):
-        name, _, _, section, value, _ = _SYMBOL.unpack_from(image, at)
-        if _NOWHERE < section < _RESERVED and name and (text := _text(image, sections[table.link], name)) in wanted:
-            yield text, where(section) + value
+    for position in range(table.begin, table.begin + table.size, _SYMBOL.size):
+        name, _, _, section, value, _ = _SYMBOL.unpack_from(image, position)
+        if _UNDEFINED < section < _RESERVED and name and (text := _read_text(image, sections[table.link], name)) in wanted:
+            yield text, address_of_section(section) + value
 
 
-def _text(image: bytes, section: _Section, at: int) -> str:
+def _read_text(image: bytes, section: _Section, offset: int) -> str:
     """Return the text at an offset in a section of texts."""
-    begin = section.begin + at
+    begin = section.begin + offset
     return image[begin : image.index(b"\0", begin)].decode()

@@ -21,92 +21,92 @@ from .scopes import Lanes, Span
 
 abreast = Late("tenxor.backend.llvm.abreast")
 
-LISTENED = 1 << 12  # iterations of an innermost loop between two reads of the stop flag
+ITERATIONS_PER_POLL = 1 << 12  # iterations of an innermost loop between two reads of the stop flag
 
 
 def loop(em: Emitter, s: For) -> None:
     """Emit a loop over the present part of its axis."""
-    _between(em, s, *em.range(s.axis))
+    _emit_range(em, s, *em.range(s.axis))
 
 
-def _between(em: Emitter, s: For, begin: Value, end: Value) -> None:
+def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
     """Emit a loop from `begin` to `end`, in a suitable way: over blocks, with lanes, with iterations side by side, or plain."""
     axis = em.kernel.axes[s.axis]
     if s.block:
-        _over_blocks(em, s, begin, end)
+        _emit_blocks(em, s, begin, end)
     elif axis.vector and em.width > 1:
-        _with_lanes(em, s, begin, end)
+        _emit_with_lanes(em, s, begin, end)
     elif s.abreast > 1:
-        _between(em, s._replace(abreast=1), abreast.abreast(em, s, begin, end), end)
+        _emit_range(em, s._replace(abreast=1), abreast.abreast(em, s, begin, end), end)
     elif em.lanes is None and em.width > 1 and (lanes := reductions.lanes_inside(em, s)) is not None:
-        _reducing_across(em, lanes, carried(s, em.kernel.accumulators), lambda: _in_chunks(em, s, begin, end, 1))
+        _emit_across_lanes(em, lanes, carried(s, em.kernel.accumulators), lambda: _emit_in_chunks(em, s, begin, end, 1))
     else:
-        _in_chunks(em, s, begin, end, 1)
+        _emit_in_chunks(em, s, begin, end, 1)
 
 
-def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
+def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
     """Emit a loop over blocks of an axis. A loop over the same axis inside runs through one block."""
 
-    def turn(index: Value) -> Value:
+    def emit_block(index: Value) -> Value:
         em.inmost()
-        further = index + s.block
-        em.spans[s.axis] = Span(index, smaller(end, further), s.block)
+        next_index = index + s.block
+        em.spans[s.axis] = Span(index, smaller(end, next_index), s.block)
         em.body(s.body)
         del em.spans[s.axis]
-        if listening:
+        if polls:
             em.inmost()
-            further = select(em.stopped(), end, further)
-        return further
+            next_index = select(em.stopped(), end, next_index)
+        return next_index
 
-    listening = _listens(em, s)
+    polls = _listens(em, s)
 
-    em.repeated(s.axis, begin, end, turn, accumulators=carried(s, em.kernel.accumulators), inside=False)
+    em.repeated(s.axis, begin, end, emit_block, accumulators=carried(s, em.kernel.accumulators), inside=False)
 
 
-def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
     """Emit a loop in whole steps from `begin` on; return the index where it stops. Sums of floats are taken in chunks."""
-    across = carried(s, em.kernel.accumulators)
-    chunk = reductions.chunk(em, s, across) * step
+    accumulators = carried(s, em.kernel.accumulators)
+    chunk = reductions.chunk(em, s, accumulators) * step
     if not chunk:
-        return _plain(em, s, begin, end, step)
+        return _emit_stoppable(em, s, begin, end, step)
 
-    def one(first: Value, last: Value) -> Value:
-        before = {f: em.states[f] for f in across}
-        for f in across:
+    def emit_chunk(first: Value, last: Value) -> Value:
+        old_states = {f: em.states[f] for f in accumulators}
+        for f in accumulators:
             reductions.start(em, f)
-        stop = _plain(em, s, first, last, step)
-        for f, states in before.items():
+        stop = _emit_stoppable(em, s, first, last, step)
+        for f, states in old_states.items():
             em.states[f] = reductions.combined(em, f, states, em.states[f])
         return stop
 
     if s.axis in em.spans and em.spans[s.axis].size == chunk:
-        return one(begin, end)
+        return emit_chunk(begin, end)
 
-    def turn(first: Value) -> Value:
+    def emit_next_chunk(first: Value) -> Value:
         em.inmost()
-        return one(first, smaller(end, first + chunk))
+        return emit_chunk(first, smaller(end, first + chunk))
 
-    return em.repeated(s.axis, begin, end, turn, needs=step, accumulators=across, inside=False)
+    return em.repeated(s.axis, begin, end, emit_next_chunk, needs=step, accumulators=accumulators, inside=False)
 
 
-def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
     """Emit a loop in whole steps from `begin` on, and return the index where it stops.
 
     Under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop ends, and its index is `end`.
     """
     if not _listens(em, s):
-        return _steps(em, s, begin, end, step)
+        return _emit_steps(em, s, begin, end, step)
 
-    turns = 1 if any(isinstance(inner, For) for inner in statements(s.body)) else LISTENED
+    slice_steps = 1 if any(isinstance(inner, For) for inner in statements(s.body)) else ITERATIONS_PER_POLL
 
-    def turn(first: Value) -> Value:
+    def emit_slice(first: Value) -> Value:
         em.inmost()
-        last = _steps(em, s, first, smaller(end, first + turns * step), step)
+        last = _emit_steps(em, s, first, smaller(end, first + slice_steps * step), step)
         em.inmost()
         return select(em.stopped(), end, last)
 
-    across = carried(s, em.kernel.accumulators)
-    return em.repeated(s.axis, begin, end, turn, needs=1 if _is_masked(em, s) else step, accumulators=across, inside=False)
+    accumulators = carried(s, em.kernel.accumulators)
+    return em.repeated(s.axis, begin, end, emit_slice, needs=1 if _is_masked(em, s) else step, accumulators=accumulators, inside=False)
 
 
 def _listens(em: Emitter, s: For) -> bool:
@@ -122,30 +122,30 @@ def _is_masked(em: Emitter, s: For) -> bool:
     return em.lanes is not None and em.lanes.axis == s.axis and em.lanes.masked
 
 
-def _steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
     """Emit a loop in whole steps from `begin` on, without reading the stop flag; return the index where it stops."""
     masked = _is_masked(em, s)
 
-    def turn(index: Value) -> Value:
+    def emit_step(index: Value) -> Value:
         if masked:
             mask_idle_lanes(em, index, end)
-        _turn(em, s)
+        _emit_iteration(em, s)
         em.inmost()
         return index + step
 
-    needs, across = 1 if masked else step, carried(s, em.kernel.accumulators)
-    return em.repeated(s.axis, begin, end, turn, needs=needs, accumulators=across)
+    needs, accumulators = 1 if masked else step, carried(s, em.kernel.accumulators)
+    return em.repeated(s.axis, begin, end, emit_step, needs=needs, accumulators=accumulators)
 
 
-def _turn(em: Emitter, s: For) -> None:
+def _emit_iteration(em: Emitter, s: For) -> None:
     """Emit one iteration of a loop, for an index or for lanes."""
     changed, read = rows.in_rows(em, s)
     rows.load_states(em, read)
-    em.body(s.body, partial(_inside, em))
+    em.body(s.body, partial(_emit_inside, em))
     rows.store_states(em, changed)
 
 
-def _inside(em: Emitter, s: Statement) -> None:
+def _emit_inside(em: Emitter, s: Statement) -> None:
     """Emit a statement of a loop's body.
 
     Around the loop with lanes, a statement without this loop inside has no lanes, or lanes of its own.
@@ -159,77 +159,77 @@ def _inside(em: Emitter, s: Statement) -> None:
         em.lanes = lanes
 
 
-def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
+def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
     """Emit a loop with lanes: whole steps of several vectors, then single vectors, masked or not."""
-    across = carried(s, em.kernel.accumulators)
-    if across and em.lanes is None:
-        _reducing_across(em, s.axis, across, lambda: _with_lanes(em, s, begin, end))
+    accumulators = carried(s, em.kernel.accumulators)
+    if accumulators and em.lanes is None:
+        _emit_across_lanes(em, s.axis, accumulators, lambda: _emit_with_lanes(em, s, begin, end))
         return
-    around, (changed, _) = em.lanes, rows.in_rows(em, s)
-    width = em.width if around is None else around.width
-    if not across and widths.is_written_once(s, em.target):
+    outer_lanes, (changed, _) = em.lanes, rows.in_rows(em, s)
+    width = em.width if outer_lanes is None else outer_lanes.width
+    if not accumulators and widths.is_written_once(s, em.target):
         em.lanes = Lanes(s.axis, width, 1, masked=True, either=True)
-        _plain(em, s, begin, end, width)
-        em.lanes = around
+        _emit_stoppable(em, s, begin, end, width)
+        em.lanes = outer_lanes
         return
     short = bool(changed) and em.spans[s.axis].size <= em.target.loops.short_rows
-    widest = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else em.target.states_abreast
-    for unroll in (around.unroll,) if around is not None and across else widths.unrollings(s, em.target, short_rows=short):
-        unroll = min(unroll, widest)
+    max_unroll = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else em.target.states_abreast
+    for unroll in (outer_lanes.unroll,) if outer_lanes is not None and accumulators else widths.unrollings(s, em.target, short_rows=short):
+        unroll = min(unroll, max_unroll)
         em.lanes = Lanes(s.axis, width, unroll)
-        begin = _in_chunks(em, s, begin, end, width * unroll)
-    if around is None and widths.ends_in_halves(s, em.target):
-        _in_halves(em, s, begin, end, width)
+        begin = _emit_in_chunks(em, s, begin, end, width * unroll)
+    if outer_lanes is None and widths.ends_in_halves(s, em.target):
+        _emit_in_halves(em, s, begin, end, width)
         return
     em.lanes = Lanes(s.axis, width, 1, masked=True)
-    others = {f: [parts[1:] for parts in em.states[f]] for f in across}
-    for f in across:
-        em.states[f] = [parts[:1] for parts in em.states[f]]
-    _plain(em, s, begin, end, width)
-    for f, rest in others.items():
-        em.states[f] = [one + more for one, more in zip(em.states[f], rest, strict=True)]
-    em.lanes = around
+    further_vectors = {f: [vectors[1:] for vectors in em.states[f]] for f in accumulators}
+    for f in accumulators:
+        em.states[f] = [vectors[:1] for vectors in em.states[f]]
+    _emit_stoppable(em, s, begin, end, width)
+    for f, set_aside in further_vectors.items():
+        em.states[f] = [used + unused for used, unused in zip(em.states[f], set_aside, strict=True)]
+    em.lanes = outer_lanes
 
 
-def _in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
+def _emit_in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
     """Emit the last iterations of a loop with lanes without a mask: by whole vectors, then by half a vector, a quarter, and so on.
 
     A vector of each smaller size runs once, or not at all, as the number of the elements left requires.
     """
     em.lanes = Lanes(s.axis, width, 1)
-    begin = _in_chunks(em, s, begin, end, width)
+    begin = _emit_in_chunks(em, s, begin, end, width)
     em.inmost()
-    rest = end - begin
+    left = end - begin
 
-    def some(at: Value, lanes: Lanes | None) -> None:
+    def emit_part(index: Value, lanes: Lanes | None) -> None:
         em.lanes = lanes
-        with em.standing(s.axis, at):
-            _turn(em, s)
+        with em.standing(s.axis, index):
+            _emit_iteration(em, s)
 
     while width > 1:
-        at = begin + (rest & -width)
+        index = begin + (left & -width)
         width //= 2
-        em.only_if((rest & width).differs(0), partial(some, at, Lanes(s.axis, width, 1) if width > 1 else None))
+        em.only_if((left & width).differs(0), partial(emit_part, index, Lanes(s.axis, width, 1) if width > 1 else None))
         em.inmost()
     em.lanes = None
 
 
-def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:
-    """Emit the code of `run`, with a state in each lane along an axis for the reductions `across`; then combine the lanes.
+def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Callable[[], object]) -> None:
+    """Emit the code of `run`, with a state in each lane along an axis for the reductions `accumulators`; then combine the lanes.
 
     The number of lanes depends only on the states of these reductions. So they add in the same order, whatever the rest of the kernel
     computes.
     """
-    entered = {f: em.states[f] for f in across}
-    widest = max(d.itemsize for f in across for d in em.kernel.accumulators[f].states)
-    em.lanes = Lanes(axis, em.target.lanes(widest), widths.vectors_across([em.kernel.accumulators[f] for f in across]))
-    for f in across:
+    entered = {f: em.states[f] for f in accumulators}
+    state_bytes = max(d.itemsize for f in accumulators for d in em.kernel.accumulators[f].states)
+    em.lanes = Lanes(axis, em.target.lanes(state_bytes), widths.vectors_across([em.kernel.accumulators[f] for f in accumulators]))
+    for f in accumulators:
         reductions.start(em, f)
     run()
     em.lanes = None
-    for f, before in entered.items():
+    for f, old_states in entered.items():
         states = reductions.across(em, f, reductions.together(em, f, em.states[f]))
-        em.states[f] = reductions.combined(em, f, before, states)
+        em.states[f] = reductions.combined(em, f, old_states, states)
         em.results[f] = (len(em.scopes) - 1, em.states[f])
 
 

@@ -22,51 +22,51 @@ from .linking import Linked
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_calls = reentrant()
+_llvm_lock = reentrant()
 
 
-def _apart(call: Callable[P, T]) -> Callable[P, T]:
+def _in_worker_thread(call: Callable[P, T]) -> Callable[P, T]:
     """Return the function `call`, changed to run in a worker thread, where no signal handler runs.
 
     LLVM cannot be stopped, so an interrupted caller does not wait for the end of the call.
     """
 
     @wraps(call)
-    def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        def alone() -> T:
-            with undisturbed(), _calls:  # in a worker thread if the caller is the main thread
+    def call_in_worker(*args: P.args, **kwargs: P.kwargs) -> T:
+        def call_locked() -> T:
+            with undisturbed(), _llvm_lock:  # in a worker thread if the caller is the main thread
                 return call(*args, **kwargs)
 
-        return droppable(alone, stop=int)
+        return droppable(call_locked, stop=int)
 
-    return called
+    return call_in_worker
 
 
-@_apart
+@_in_worker_thread
 def asked() -> tuple[str, str, str, str, str]:
     """Return LLVM's description of this machine, and LLVM's version, in the order of the fields of `Found`."""
     features = binding.get_host_cpu_features()
-    those = " ".join(sorted(name for name in ASKED_FOR if features.get(name)))
+    named_features = " ".join(sorted(name for name in ASKED_FOR if features.get(name)))
     triple, cpu = binding.get_default_triple(), binding.get_host_cpu_name()
-    return triple, cpu, features.flatten(), those, str(binding.llvm_version_info)
+    return triple, cpu, features.flatten(), named_features, str(binding.llvm_version_info)
 
 
-@_apart
+@_in_worker_thread
 def machine_of(target: Target) -> Any:
     """Return LLVM's code generator for a target. A target without a processor stands for any processor of this machine's family."""
-    told = target.processor
-    own = binding.get_default_triple()
-    if told.triple in ("", own):
+    processor = target.processor
+    default_triple = binding.get_default_triple()
+    if processor.triple in ("", default_triple):
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
     else:  # takes some milliseconds
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
-    family = binding.Target.from_triple(told.triple or own)
-    return family.create_target_machine(cpu=told.cpu, features=told.attributes, opt=2)
+    family = binding.Target.from_triple(processor.triple or default_triple)
+    return family.create_target_machine(cpu=processor.cpu, features=processor.attributes, opt=2)
 
 
-@_apart
+@_in_worker_thread
 def image_of(llvm_ir: str, machine: Any) -> bytes:
     """Return the object file of a module in LLVM IR.
 
@@ -82,7 +82,7 @@ def image_of(llvm_ir: str, machine: Any) -> bytes:
     return image
 
 
-@_apart
+@_in_worker_thread
 def assembly_of(llvm_ir: str, machine: Any) -> str:
     """Return the assembly of a module in LLVM IR."""
     text: str = machine.emit_assembly(binding.parse_assembly(llvm_ir))
@@ -91,10 +91,10 @@ def assembly_of(llvm_ir: str, machine: Any) -> str:
 
 # LLVM keeps 4.5 kB of an unloaded library until the JIT behind it is deallocated, with the last of the JIT's libraries. A JIT takes 120 kB
 # and a millisecond.
-LIBRARIES = 32  # libraries per JIT
+LIBRARIES_PER_JIT = 32
 
 
-class _Loaded(ref[Linked]):
+class _LoadedLibrary(ref[Linked]):
     """A weak reference to code linked by LLVM, with LLVM's library."""
 
     __slots__ = ("library",)
@@ -111,10 +111,10 @@ class Linker:
     def __init__(self, machine: Any) -> None:
         self.machine, self.attempts = machine, 0
         self.jit: Any = None
-        self.loaded = set[_Loaded]()
-        self.unused: deque[_Loaded] = deque()
+        self.loaded = set[_LoadedLibrary]()
+        self.unused: deque[_LoadedLibrary] = deque()
 
-    @_apart
+    @_in_worker_thread
     def link(self, image: bytes, symbols: tuple[str, ...]) -> Linked | None:
         """Return the functions of these names, ready to run; None if LLVM cannot link the image, as for an object file of another machine.
         """
@@ -123,15 +123,15 @@ class Linker:
         builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
             builder.export_symbol(symbol)
-        if self.attempts % LIBRARIES == 0:
+        if self.attempts % LIBRARIES_PER_JIT == 0:
             self.jit = binding.create_lljit_compiler(self.machine)
         self.attempts += 1  # a name stays taken even when linking fails
         try:
             library = builder.link(self.jit, f"tenxor.{self.attempts}")
         except RuntimeError:
             return None
-        found = Linked(self, {symbol: library[symbol] for symbol in symbols})
-        loaded = _Loaded(found, self.unused.append)
+        linked = Linked(self, {symbol: library[symbol] for symbol in symbols})
+        loaded = _LoadedLibrary(linked, self.unused.append)
         loaded.library = library
         self.loaded.add(loaded)
-        return found
+        return linked

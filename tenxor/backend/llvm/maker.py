@@ -18,9 +18,9 @@ class Maker(Compiler):
     The object files are linked but never run, as this processor may lack instructions of the level.
     """
 
-    def __init__(self, its: Level) -> None:
-        super().__init__(its.target)
-        self.level, self.objects = its, dict[str, bytes]()
+    def __init__(self, level: Level) -> None:
+        super().__init__(level.target)
+        self.level, self.objects = level, dict[str, bytes]()
         self.emitter, self.planner = cache.text_of(*cache.EMITTER), found.hashed()
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
@@ -35,11 +35,11 @@ class Maker(Compiler):
     @contextmanager
     def instead(self) -> Iterator[None]:
         """Make this the compiler of the process for the body of a `with` statement: kernels are then planned and compiled for the level."""
-        before, compiler._compiler = compiler._compiler, self
+        previous, compiler._compiler = compiler._compiler, self
         try:
             yield
         finally:
-            compiler._compiler = before
+            compiler._compiler = previous
 
     def keep_plan(self, text: str, content: bytes) -> None:
         """Add the data of a plan with this text to the shipped objects."""

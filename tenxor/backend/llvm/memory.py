@@ -28,9 +28,9 @@ def first_lanes(count: Value, width: int) -> Value:
     return count.b.counting(I32, width) < count.cast("trunc", I32).splat(width)
 
 
-def lanes_before(end: Value, at: Value, vectors: int, width: int) -> Parts:
-    """Emit masks for so many vectors from index `at` on: of the lanes before `end`."""
-    left = (end - at).cast("trunc", I32)
+def lanes_before(end: Value, index: Value, vectors: int, width: int) -> Parts:
+    """Emit masks for so many vectors from `index` on: of the lanes before `end`."""
+    left = (end - index).cast("trunc", I32)
     return [end.b.counting(I32, width) < (left - u * width).splat(width) for u in range(vectors)]
 
 
@@ -41,29 +41,29 @@ def mask_of(em: Emitter, width: int) -> Value:
 
 
 def masked_or_whole(
-    em: Emitter, masked: Callable[[Value], Value | None], whole: Callable[[], Value | None]
+    em: Emitter, masked: Callable[[Value], Value | None], unmasked: Callable[[], Value | None]
 ) -> Value | None:
-    """Emit `masked(mask)` or `whole()` for the active lanes, or a branch between both if only run time tells.
+    """Emit `masked(mask)` or `unmasked()` for the active lanes, or a branch between both if only run time tells.
 
     Return the value, or None if there is none.
     """
     lanes, b = em.lanes, em.b
     assert lanes is not None
     if lanes.left is None:
-        return whole() if lanes.mask is None else masked(lanes.mask)
-    usual, last, after = (b.block(name) for name in ("whole", "last", "then"))
-    b.branch_if(lanes.left >= lanes.width, usual, last, (1 << 20, 1))
-    b.cursor.block = usual
-    one, usual = whole(), b.cursor.block
+        return unmasked() if lanes.mask is None else masked(lanes.mask)
+    whole_block, partial_block, after = (b.block(name) for name in ("whole", "last", "then"))
+    b.branch_if(lanes.left >= lanes.width, whole_block, partial_block, (1 << 20, 1))
+    b.cursor.block = whole_block
+    whole_value, whole_block = unmasked(), b.cursor.block
     b.branch(after)
-    b.cursor.block = last
-    other, last = masked(first_lanes(lanes.left, lanes.width)), b.cursor.block
+    b.cursor.block = partial_block
+    partial_value, partial_block = masked(first_lanes(lanes.left, lanes.width)), b.cursor.block
     b.branch(after)
     b.cursor.block = after
-    return None if one is None or other is None else b.joined((one, usual), (other, last))
+    return None if whole_value is None or partial_value is None else b.joined((whole_value, whole_block), (partial_value, partial_block))
 
 
-def count_at_work(em: Emitter) -> Value | None:
+def active_lane_count(em: Emitter) -> Value | None:
     """Return how many lanes are active, or more if all are; None if that is unknown, or if masked stores are as good."""
     lanes = em.lanes
     assert lanes is not None
@@ -72,9 +72,9 @@ def count_at_work(em: Emitter) -> Value | None:
     return lanes.working if lanes.left is None else lanes.left
 
 
-def for_parts(mask: Value, parts: int) -> Value:
+def repeat_mask(mask: Value, component_count: int) -> Value:
     """Emit a mask for all parts of each lane."""
-    return mask.shuffled([k // parts for k in range(parts * mask.lanes)]) if parts > 1 else mask
+    return mask.shuffled([k // component_count for k in range(component_count * mask.lanes)]) if component_count > 1 else mask
 
 
 # --- contiguous elements ----------------------------------------------------------------------------------------------
@@ -86,21 +86,21 @@ def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) 
     `start` points to index 0, and `index` is that of the step's first element. The parts of an element stay side by side.
     """
     assert em.lanes is not None
-    width, parts, count = em.lanes.width, parts_of(element), count_at_work(em)
-    place, kind = vector_place(start, index, u * width, element), vector(element.element, parts * width)
+    width, component_count, count = em.lanes.width, parts_of(element), active_lane_count(em)
+    pointer, kind = vector_pointer(start, index, u * width, element), vector(element.element, component_count * width)
 
-    def masked(mask: Value) -> Value:
-        if count is not None and parts == 1 and element.bytes < em.target.loops.masked:
-            return load_first(place, kind, count)
-        return load_masked(place, kind, for_parts(mask, parts))
+    def load_active(mask: Value) -> Value:
+        if count is not None and component_count == 1 and element.bytes < em.target.loops.masked:
+            return load_first(pointer, kind, count)
+        return load_masked(pointer, kind, repeat_mask(mask, component_count))
 
-    found = masked_or_whole(em, masked, lambda: place.load(kind))
-    assert found is not None
-    return found
+    loaded = masked_or_whole(em, load_active, lambda: pointer.load(kind))
+    assert loaded is not None
+    return loaded
 
 
 def store_vector(
-    em: Emitter, start: Value, index: Value, u: int, element: Type, parts: Sequence[Value], streamed: bool
+    em: Emitter, start: Value, index: Value, u: int, element: Type, components: Sequence[Value], streamed: bool
 ) -> None:
     """Emit the store of vector number `u` of a step, to contiguous elements, in active lanes only, given a vector of each part.
 
@@ -108,112 +108,112 @@ def store_vector(
     vector is long enough.
     """
     assert em.lanes is not None
-    width, n, count = em.lanes.width, len(parts), count_at_work(em)
-    first = vector_place(start, index, u * width, element)
-    places = [first.at(k * width, element.element) if k else first for k in range(n)]
+    width, n, count = em.lanes.width, len(components), active_lane_count(em)
+    start_pointer = vector_pointer(start, index, u * width, element)
+    pointers = [start_pointer.at(k * width, element.element) if k else start_pointer for k in range(n)]
     order = [k // n + width * (k % n) for k in range(n * width)]
-    vectors = [parts[0].shuffled(order[k * width :][:width], parts[1]) for k in range(n)] if n > 1 else parts
+    vectors = [components[0].shuffled(order[k * width :][:width], components[1]) for k in range(n)] if n > 1 else components
 
-    def masked(mask: Value) -> None:
+    def store_active(mask: Value) -> None:
         if count is not None:
-            for k, (place, x) in enumerate(zip(places, vectors, strict=True)):
-                store_first(x, place, count * n - k * width if n > 1 else count)
+            for k, (pointer, x) in enumerate(zip(pointers, vectors, strict=True)):
+                store_first(x, pointer, count * n - k * width if n > 1 else count)
             return
-        for k, (place, x) in enumerate(zip(places, vectors, strict=True)):
-            its = mask.shuffled([(k * width + lane) // n for lane in range(width)]) if n > 1 else mask
-            store_masked(x, place, its)
+        for k, (pointer, x) in enumerate(zip(pointers, vectors, strict=True)):
+            lane_mask = mask.shuffled([(k * width + lane) // n for lane in range(width)]) if n > 1 else mask
+            store_masked(x, pointer, lane_mask)
 
-    def whole() -> None:
-        for place, x in zip(places, vectors, strict=True):
+    def store_whole() -> None:
+        for pointer, x in zip(pointers, vectors, strict=True):
             if streamed and x.type.bytes >= em.target.streams.vector:
-                place.store(x, x.type.bytes, em.module.attached("nontemporal", "i32 1"))
+                pointer.store(x, x.type.bytes, em.module.attached("nontemporal", "i32 1"))
             else:
-                place.store(x, x.type.bytes if streamed else 0)
+                pointer.store(x, x.type.bytes if streamed else 0)
 
-    masked_or_whole(em, masked, whole)
+    masked_or_whole(em, store_active, store_whole)
 
 
-def load_first(place: Value, kind: Type, count: Value) -> Value:
+def load_first(pointer: Value, kind: Type, count: Value) -> Value:
     """Emit the load of the first `count` lanes of a vector, with zeros behind, for elements that a processor cannot load under a mask.
 
     The code loads the whole vector, or half of it, then half of the remaining half, and so on. With a mask, LLVM would test each lane.
     """
     count = larger(smaller(count, kind.lanes), 0)
-    found = _load_halves(place, kind.scalar, kind.lanes, count)
-    return place.b.choose(count.equals(kind.lanes), lambda: [place.load(kind)], lambda: [found])[0]
+    partial_vector = _load_halves(pointer, kind.scalar, kind.lanes, count)
+    return pointer.b.choose(count.equals(kind.lanes), lambda: [pointer.load(kind)], lambda: [partial_vector])[0]
 
 
-def _load_halves(place: Value, element: Type, lanes: int, count: Value) -> Value:
+def _load_halves(start: Value, element: Type, lanes: int, count: Value) -> Value:
     """Emit a vector of `lanes` lanes with the elements from `count & -lanes` up to `count`, and zeros behind."""
-    size, b = lanes // 2, place.b
+    size, b = lanes // 2, start.b
     if not size:
         return b.zeros(vector(element, 1))
-    half, at, behind = vector(element, size), place.at(count & -lanes, element), _load_halves(place, element, size, count)
-    every = range(lanes)
+    half, pointer, tail = vector(element, size), start.at(count & -lanes, element), _load_halves(start, element, size, count)
+    all_lanes = range(lanes)
     return b.choose(
-        (count & size).differs(0), lambda: [at.load(half).shuffled(every, behind)], lambda: [behind.shuffled(every, b.zeros(half))]
+        (count & size).differs(0), lambda: [pointer.load(half).shuffled(all_lanes, tail)], lambda: [tail.shuffled(all_lanes, b.zeros(half))]
     )[0]
 
 
-def store_first(x: Value, place: Value, count: Value) -> None:
+def store_first(x: Value, pointer: Value, count: Value) -> None:
     """Emit the store of the first `count` lanes of a vector: all lanes, or half of them, then half of the remaining half, and so on.
 
     In a loop these branches are predictable, while a masked store may take a dozen cycles.
     """
     count = larger(smaller(count, x.lanes), 0)
-    x.b.only_if(count.equals(x.lanes), lambda: place.store(x))
-    _store_halves(x, place, count)
+    x.b.only_if(count.equals(x.lanes), lambda: pointer.store(x))
+    _store_halves(x, pointer, count)
 
 
-def _store_halves(x: Value, place: Value, count: Value) -> None:
+def _store_halves(x: Value, start: Value, count: Value) -> None:
     """Emit the store of the first `count` modulo `x.lanes` lanes of `x`, to the elements from `count & -x.lanes` on."""
-    size, to = x.lanes // 2, place.at(count & -x.lanes, x.type.scalar)
+    size, pointer = x.lanes // 2, start.at(count & -x.lanes, x.type.scalar)
     if not size:
         return
-    first, second = x.shuffled(range(size)), x.shuffled(range(size, 2 * size))
+    low, high = x.shuffled(range(size)), x.shuffled(range(size, 2 * size))
 
-    def taken() -> list[Value]:
-        to.store(first)
-        return [second]
+    def store_low() -> list[Value]:
+        pointer.store(low)
+        return [high]
 
-    _store_halves(x.b.choose((count & size).differs(0), taken, lambda: [first])[0], place, count)
-
-
-def vector_place(start: Value, index: Value, further: int, element: Type) -> Value:
-    """Emit the pointer to element `index + further`."""
-    place = start.at(index, element)
-    return place.at(further, element) if further else place
+    _store_halves(x.b.choose((count & size).differs(0), store_low, lambda: [low])[0], start, count)
 
 
-def apart(vectors: Parts, parts: int) -> Parts:
+def vector_pointer(start: Value, index: Value, offset: int, element: Type) -> Value:
+    """Emit the pointer to element `index + offset`."""
+    pointer = start.at(index, element)
+    return pointer.at(offset, element) if offset else pointer
+
+
+def apart(vectors: Parts, count: int) -> Parts:
     """Emit vectors of the first parts of elements whose parts lie side by side in `vectors`, followed by vectors of the second parts."""
-    if parts == 1:
+    if count == 1:
         return vectors
-    return [v.shuffled(range(first, v.lanes, parts)) for first in range(parts) for v in vectors]
+    return [v.shuffled(range(component, v.lanes, count)) for component in range(count) for v in vectors]
 
 
 # --- any offsets ------------------------------------------------------------------------------------------------------
 
 
-def gathered(em: Emitter, pointer: Value, offsets: Value, element: Type, part: Type | None = None) -> Value:
+def gathered(em: Emitter, pointer: Value, offsets: Value, element: Type, component_type: Type | None = None) -> Value:
     """Emit the load of elements, or of the first part of each, at a scalar offset or a vector of offsets, in active lanes only."""
-    part, lanes = part or element, offsets.lanes
+    component_type, lanes = component_type or element, offsets.lanes
     if not lanes:
-        return pointer.at(offsets, element).load(part)
-    kind = vector(part, lanes)
-    places, rest = _places(pointer, offsets, element), em.b.zeros(kind)
+        return pointer.at(offsets, element).load(component_type)
+    kind = vector(component_type, lanes)
+    pointers, zeros = _lane_pointers(pointer, offsets, element), em.b.zeros(kind)
     suffix = f"{kind.mangled}.v{lanes}p0"
-    return intrinsic("masked.gather", places, mask_of(em, lanes), rest, result=kind, suffix=suffix)
+    return intrinsic("masked.gather", pointers, mask_of(em, lanes), zeros, result=kind, suffix=suffix)
 
 
 def scattered(em: Emitter, pointer: Value, offsets: Value, element: Type, x: Value) -> None:
     """Emit the store of elements, or of the first part of each, at a vector of offsets, in active lanes only."""
-    places, mask = _places(pointer, offsets, element), mask_of(em, offsets.lanes)
+    pointers, mask = _lane_pointers(pointer, offsets, element), mask_of(em, offsets.lanes)
     suffix = f"{x.type.mangled}.v{offsets.lanes}p0"
-    intrinsic("masked.scatter", x, places, mask, result=VOID, suffix=suffix)
+    intrinsic("masked.scatter", x, pointers, mask, result=VOID, suffix=suffix)
 
 
-def _places(pointer: Value, offsets: Value, element: Type) -> Value:
+def _lane_pointers(pointer: Value, offsets: Value, element: Type) -> Value:
     """Emit a vector of pointers."""
     scaled = offsets * element.bytes
     base = pointer.cast("ptrtoint", I64).splat(offsets.lanes)
@@ -222,16 +222,16 @@ def _places(pointer: Value, offsets: Value, element: Type) -> Value:
 
 def load_each(pointer: Value, offsets: Value, element: Type) -> Value:
     """Emit the load of elements at a vector of offsets, lane by lane."""
-    found = pointer.b.undefined(vector(element, offsets.lanes))
+    loaded = pointer.b.undefined(vector(element, offsets.lanes))
     for k in range(offsets.lanes):
-        found = found.with_lane(k, pointer.at(offsets.lane(k), element).load(element))
-    return found
+        loaded = loaded.with_lane(k, pointer.at(offsets.lane(k), element).load(element))
+    return loaded
 
 
 # --- constant strides -------------------------------------------------------------------------------------------------
 
 
-def load_singly(em: Emitter, place: Value, index: Value, stride: Value, element: Type) -> Parts:
+def load_singly(em: Emitter, start: Value, index: Value, stride: Value, element: Type) -> Parts:
     """Emit the load of elements at a constant stride, lane by lane.
 
     This is as fast as a gather on some processors, and three times as fast on others.
@@ -239,35 +239,35 @@ def load_singly(em: Emitter, place: Value, index: Value, stride: Value, element:
     lanes = em.lanes
     assert lanes is not None
     if parts_of(element) > 1:
-        return _load_pairs_singly(em, place, index, stride, element)
-    together = min(em.target.loops.singly, lanes.width)
-    steps = [stride * k for k in range(together + 1)]
-    at = place.at(index * stride, element)
-    found: Parts = []
+        return _load_pairs_singly(em, start, index, stride, element)
+    group = min(em.target.loops.singly, lanes.width)
+    steps = [stride * k for k in range(group + 1)]
+    pointer = start.at(index * stride, element)
+    vectors: Parts = []
     for _ in range(lanes.unroll):
         x = em.b.undefined(vector(element, lanes.width))
         for k in range(lanes.width):
-            x = x.with_lane(k, at.at(steps[k % together], element).load(element))
-            if (k + 1) % together == 0:
-                at = at.at(steps[together], element)
-        found.append(x)
-    return found
+            x = x.with_lane(k, pointer.at(steps[k % group], element).load(element))
+            if (k + 1) % group == 0:
+                pointer = pointer.at(steps[group], element)
+        vectors.append(x)
+    return vectors
 
 
-def _load_pairs_singly(em: Emitter, place: Value, index: Value, stride: Value, pair: Type) -> Parts:
+def _load_pairs_singly(em: Emitter, start: Value, index: Value, stride: Value, pair: Type) -> Parts:
     """Emit the load of elements of two parts at a constant stride: both parts of an element by one load."""
     lanes = em.lanes
     assert lanes is not None
-    at = place.at(index * stride, pair)
+    pointer = start.at(index * stride, pair)
     vectors: Parts = []
     for _ in range(lanes.unroll):
         pieces: Parts = []
         for _ in range(lanes.width):
-            pieces.append(at.load(vector(pair.element, 2)))
-            at = at.at(stride, pair)
+            pieces.append(pointer.load(vector(pair.element, 2)))
+            pointer = pointer.at(stride, pair)
         while len(pieces) > 1:
             halves = zip(pieces[0::2], pieces[1::2], strict=True)
-            pieces = [one.shuffled(range(2 * one.lanes), other) for one, other in halves]
+            pieces = [low.shuffled(range(2 * low.lanes), high) for low, high in halves]
         vectors += pieces
     return apart(vectors, 2)
 
@@ -275,7 +275,7 @@ def _load_pairs_singly(em: Emitter, place: Value, index: Value, stride: Value, p
 # --- a few steps apart ------------------------------------------------------------------------------------------------
 
 
-def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type) -> Parts:
+def load_near(em: Emitter, row_start: Value, index: Value, step: int, element: Type) -> Parts:
     """Emit the load of elements `step` apart (a small number), by whole vectors from the first element needed to the last, and no further.
 
     Under a mask, only the first lanes may be active. Return the vectors of the first parts, then those of the second parts, if any.
@@ -283,21 +283,21 @@ def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type)
     lanes = em.lanes
     assert lanes is not None
     width, count = lanes.width, parts_of(element)
-    first = index * step
+    base = index * step
     span = count * ((width - 1) * abs(step) + 1)  # parts from the first lane's to the last's
     starts = [*range(0, span - width, width), span - width]
     wanted = [count * abs(step) * k for k in (range(width) if step > 0 else range(width - 1, -1, -1))]
-    found: list[Parts] = [[] for _ in range(count)]
+    components: list[Parts] = [[] for _ in range(count)]
     for u in range(lanes.unroll):
         lowest = u * width * step + (0 if step > 0 else step * (width - 1))
-        at = place.at(first + lowest, element)
-        loads = [_near(em, at.at(s, element.element), element, s, step) for s in starts]
-        for k, its in enumerate(found):
-            its.append(_picked(loads, [_where_in(starts, width, n + k) for n in wanted]))
-    return [v for its in found for v in its]
+        pointer = row_start.at(base + lowest, element)
+        loads = [_load_span_vector(em, pointer.at(s, element.element), element, s, step) for s in starts]
+        for k, vectors in enumerate(components):
+            vectors.append(_pick_lanes(loads, [_locate(starts, width, n + k) for n in wanted]))
+    return [v for vectors in components for v in vectors]
 
 
-def _near(em: Emitter, place: Value, element: Type, start: int, step: int) -> Value:
+def _load_span_vector(em: Emitter, pointer: Value, element: Type, start: int, step: int) -> Value:
     """Emit the load of a vector from the span of elements a few steps apart; it begins `start` parts behind the lowest element.
 
     Under a mask, only the parts up to the last active lane are loaded.
@@ -307,77 +307,79 @@ def _near(em: Emitter, place: Value, element: Type, start: int, step: int) -> Va
     width, between = lanes.width, parts_of(element) * abs(step)
     kind = vector(element.element, width)
     if lanes.working is None:
-        return place.load(kind)
+        return pointer.load(kind)
     working = lanes.working
     if step > 0:
         inside = first_lanes((working - 1) * between + (parts_of(element) - start), width)
     else:
         inside = ~first_lanes(working * -between + (width * between - start), width)
-    return load_masked(place, kind, inside)
+    return load_masked(pointer, kind, inside)
 
 
-def _where_in(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:
-    """Return the vector that has part number `at`, and the lane. The vectors begin at the parts `starts`."""
-    k = min(at // width, len(starts) - 1)
-    return k, at - starts[k]
+def _locate(starts: Sequence[int], width: int, position: int) -> tuple[int, int]:
+    """Return the vector that has the part at `position`, and the lane. The vectors begin at the parts `starts`."""
+    k = min(position // width, len(starts) - 1)
+    return k, position - starts[k]
 
 
-def _picked(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
+def _pick_lanes(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
     """Emit a vector of the given lanes of several vectors, each given as `(vector, lane)`."""
     width = len(lanes)
-    found, there = vectors[0], [lane if k == 0 else None for k, lane in lanes]
-    for n, other in enumerate(vectors[1:] or [vectors[0]], start=1):
+    result, result_lanes = vectors[0], [lane if k == 0 else None for k, lane in lanes]
+    for n, source in enumerate(vectors[1:] or [vectors[0]], start=1):
         order = [
-            width + lane if k == n else (here if n == 1 else at) if here is not None else 0
-            for at, ((k, lane), here) in enumerate(zip(lanes, there, strict=True))
+            width + lane if k == n else (result_lane if n == 1 else position) if result_lane is not None else 0
+            for position, ((k, lane), result_lane) in enumerate(zip(lanes, result_lanes, strict=True))
         ]
-        found = found.shuffled(order, other)
-        there = [at if k <= n else None for at, (k, _) in enumerate(lanes)]
-    return found
+        result = result.shuffled(order, source)
+        result_lanes = [position if k <= n else None for position, (k, _) in enumerate(lanes)]
+    return result
 
 
 def store_near(
-    em: Emitter, place: Value, index: Value, u: int, element: Type, parts: Sequence[Value], step: int
+    em: Emitter, row_start: Value, index: Value, u: int, element: Type, components: Sequence[Value], step: int
 ) -> None:
     """Emit the store of vector number `u` of a step, to elements `step` apart (a small number), given a vector of each part.
 
     The stores are whole vectors under masks: only the elements are written, not the memory between them.
     """
-    lanes, b, n = em.lanes, em.b, len(parts)
+    lanes, b, n = em.lanes, em.b, len(components)
     assert lanes is not None
     width, between = lanes.width, n * abs(step)
     lowest = (index + (u * width + (width - 1) * (step < 0))) * step
-    first = place.at(lowest, element)
+    base = row_start.at(lowest, element)
     for start in range(0, between * (width - 1) + n, width):
-        found = [divmod(at, between) for at in range(start, start + width)]
-        taken = [(e if step > 0 else width - 1 - e, k) if k < n else None for e, k in found]
-        x = parts[0].shuffled([0 if t is None else t[0] + width * t[1] for t in taken], parts[-1])
-        to = first.at(start, element.element)
-        if None not in taken and lanes.mask is None:
-            to.store(x)
+        slots = [divmod(offset, between) for offset in range(start, start + width)]
+        sources = [(e if step > 0 else width - 1 - e, k) if k < n else None for e, k in slots]
+        x = components[0].shuffled([0 if t is None else t[0] + width * t[1] for t in sources], components[-1])
+        pointer = base.at(start, element.element)
+        if None not in sources and lanes.mask is None:
+            pointer.store(x)
             continue
-        inside = b.constants(vector(I1, width), [t is not None for t in taken])
+        is_written = b.constants(vector(I1, width), [t is not None for t in sources])
         if lanes.mask is not None:
-            inside = inside & lanes.mask.shuffled([0 if t is None else t[0] for t in taken])
-        store_masked(x, to, inside)
+            is_written = is_written & lanes.mask.shuffled([0 if t is None else t[0] for t in sources])
+        store_masked(x, pointer, is_written)
 
 
 # --- squares ----------------------------------------------------------------------------------------------------------
 
 
-def transposed(rows: Sequence[Value], parts: int = 1) -> list[Value]:
+def transposed(rows: Sequence[Value], component_count: int = 1) -> list[Value]:
     """Emit the columns of a square of vectors, by exchanges of blocks off the diagonal: of 1 element, then of 2, then of 4, and so on.
 
-    An element may have several `parts`, which stay side by side.
+    An element has `component_count` components, which stay side by side.
     """
-    width, block, found = len(rows), 1, list(rows)
+    width, block, vectors = len(rows), 1, list(rows)
     while block < width:
         upper = [n if not n & block else width + n - block for n in range(width)]
         lower = [n + block if not n & block else width + n for n in range(width)]
-        upper, lower = ([parts * n + part for n in lanes for part in range(parts)] for lanes in (upper, lower))
+        upper, lower = (
+            [component_count * n + component for n in lanes for component in range(component_count)] for lanes in (upper, lower)
+        )
         for r in range(width):
             if not r & block:
-                one, two = found[r], found[r + block]
-                found[r], found[r + block] = one.shuffled(upper, two), one.shuffled(lower, two)
+                above, below = vectors[r], vectors[r + block]
+                vectors[r], vectors[r + block] = above.shuffled(upper, below), above.shuffled(lower, below)
         block *= 2
-    return found
+    return vectors

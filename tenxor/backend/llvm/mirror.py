@@ -21,18 +21,18 @@ def are_same(em: Emitter, s: Product) -> Value | None:
     """Emit whether both sides of a product are the same; return None if they cannot be."""
     if not s.twins:
         return None
-    given: list[tuple[Value, Value]] = []
+    pairs: list[tuple[Value, Value]] = []
     for k, n in s.twins:
         for pair in leaves(s.left.values[k], s.right.values[n]):
             assert pair is not None, "twins are made alike"
-            one, other = pair
-            if isinstance(one, Load) and isinstance(other, Load):
-                given.append((address_of(em, one.operand), address_of(em, other.operand)))
-            elif isinstance(one, ScalarParameter) and isinstance(other, ScalarParameter):
-                given.append((scalar_argument(em, one), scalar_argument(em, other)))
+            left_leaf, right_leaf = pair
+            if isinstance(left_leaf, Load) and isinstance(right_leaf, Load):
+                pairs.append((address_of(em, left_leaf.operand), address_of(em, right_leaf.operand)))
+            elif isinstance(left_leaf, ScalarParameter) and isinstance(right_leaf, ScalarParameter):
+                pairs.append((scalar_argument(em, left_leaf), scalar_argument(em, right_leaf)))
     with em.within(0):
         differing = em.b.constant(I64, 0)
-        for a, b in given:
+        for a, b in pairs:
             differing = differing | (a ^ b)
         return differing.equals(0)
 
@@ -51,35 +51,35 @@ def copied(em: Emitter, s: Product, rows: tuple[Value, Value], columns: tuple[Va
     )
     side = em.target.loops.square
     kind = vector(element, side)
-    at = columns[0]
+    column = columns[0]
 
-    def row(i: Value) -> Value:
+    def row_pointer(i: Value) -> Value:
         return start.at(scaled(em, terms[s.left.axis], i), element)
 
-    def over(width: int, at: Value) -> Value:
+    def copy_band(width: int, column: Value) -> Value:
         """Emit the copy of so many columns: squares, and then single rows."""
         em.inmost()
-        first, end = rows[0], smaller(rows[1], at + width)
+        first, end = rows[0], smaller(rows[1], column + width)
 
-        def square(i: Value) -> Value:
+        def copy_square(i: Value) -> Value:
             em.inmost()
-            found = [row(i + k).at(at, element).load(kind) for k in range(side)]
-            for k, x in enumerate(transposed(found)):
-                row(at + k).at(i, element).store(x)
+            vectors = [row_pointer(i + k).at(column, element).load(kind) for k in range(side)]
+            for k, x in enumerate(transposed(vectors)):
+                row_pointer(column + k).at(i, element).store(x)
             return i + side
 
-        def single(i: Value) -> Value:
+        def copy_row(i: Value) -> Value:
             em.inmost()
-            place = row(i).at(at, element)
+            source = row_pointer(i).at(column, element)
             for k in range(width):
-                row(at + k).at(i, element).store(place.at(k, element).load(element))
+                row_pointer(column + k).at(i, element).store(source.at(k, element).load(element))
             return i + 1
 
         if width == side:
-            first = em.repeated(s.left.axis, first, end, square, needs=side, inside=False)
-        em.repeated(s.left.axis, first, end, single, inside=False)
+            first = em.repeated(s.left.axis, first, end, copy_square, needs=side, inside=False)
+        em.repeated(s.left.axis, first, end, copy_row, inside=False)
         em.inmost()
-        return at + width
+        return column + width
 
     for width in (side, 1):
-        at = em.repeated(s.right.axis, at, columns[1], partial(over, width), needs=width, inside=False)
+        column = em.repeated(s.right.axis, column, columns[1], partial(copy_band, width), needs=width, inside=False)

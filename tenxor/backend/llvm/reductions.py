@@ -15,8 +15,8 @@ from .emitter import Emitter
 from .scopes import Parts
 
 # The lengths of chunks decide the bits of results, so all machines use the same ones.
-CHUNK = 64  # steps of a chunk in a loop with lanes
-ROWS = 8  # steps of a chunk in a loop without lanes, as in sums of columns
+LANE_CHUNK_STEPS = 64  # steps of a chunk in a loop with lanes
+SCALAR_CHUNK_STEPS = 8  # steps of a chunk in a loop without lanes, as in sums of columns
 
 
 def init(em: Emitter, s: Init) -> None:
@@ -51,8 +51,8 @@ def combined(em: Emitter, accumulator: int, left: list[Parts], right: list[Parts
     arguments = tuple(Arg(k, f.states[k % n]) for k in range(2 * n))
     assert f.reduction.combine is not None
     formulas = f.reduction.combine(arguments[:n], arguments[n:])
-    known: dict[Expr, Parts] = dict(zip(arguments, [*left, *right], strict=True))
-    return [em.inline(e, known) for e in formulas]
+    values: dict[Expr, Parts] = dict(zip(arguments, [*left, *right], strict=True))
+    return [em.inline(e, values) for e in formulas]
 
 
 def together(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
@@ -69,20 +69,20 @@ def across(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
     width = states[0][0].lanes
     while width > 1:
         width //= 2
-        low = [[v.shuffled(range(width)) for v in parts] for parts in states]
-        high = [[v.shuffled(range(width, 2 * width)) for v in parts] for parts in states]
+        low = [[v.shuffled(range(width)) for v in vectors] for vectors in states]
+        high = [[v.shuffled(range(width, 2 * width)) for v in vectors] for vectors in states]
         states = combined(em, accumulator, low, high)
-    return [[v.lane(0) for v in parts] for parts in states]
+    return [[v.lane(0) for v in vectors] for vectors in states]
 
 
 def chunk(em: Emitter, loop: For, accumulators: list[int]) -> int:
     """Return the number of steps in a chunk, for the reductions carried by a loop; 0 if elements are taken in order, without chunks."""
     kinds = [em.kernel.accumulators[f] for f in accumulators]
-    if any(f.reduction.combine is None for f in kinds) or not any(map(rounds, kinds)) or stores(loop.body):
+    if any(f.reduction.combine is None for f in kinds) or not any(map(has_rounding, kinds)) or stores(loop.body):
         return 0
     if has_lanes(em, loop):
-        return CHUNK
-    return 0 if any(isinstance(s, For) for s in loop.body) else ROWS
+        return LANE_CHUNK_STEPS
+    return 0 if any(isinstance(s, For) for s in loop.body) else SCALAR_CHUNK_STEPS
 
 
 def has_lanes(em: Emitter, loop: For) -> bool:
@@ -99,9 +99,9 @@ def lanes_inside(em: Emitter, loop: For) -> int | None:
     return None
 
 
-def rounds(f: Accumulator) -> bool:
+def has_rounding(f: Accumulator) -> bool:
     """Return whether the combination of states rounds floats."""
     states = tuple(Arg(k, d) for k, d in enumerate(f.states))
-    joined = f.reduction.combine(states, states) if f.reduction.combine else ()
-    calls = [e for root in joined for e in walk(root) if isinstance(e, Call)]
+    combination = f.reduction.combine(states, states) if f.reduction.combine else ()
+    calls = [e for root in combination for e in walk(root) if isinstance(e, Call)]
     return any(e.dtype.is_float and e.op.name in ("add", "multiply") for e in calls)

@@ -13,9 +13,9 @@ from .values import load, memory_type, to_memory
 
 def in_rows(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
     """Return the reductions with a row of states along a loop's axis: those changed by the loop, and those changed or read."""
-    every = em.kernel.accumulators
-    changed, looked_at = [{f for f in found if every[f].row == loop.axis} for found in touched(loop)]
-    return changed, changed | looked_at
+    accumulators = em.kernel.accumulators
+    changed, read = [{f for f in candidates if accumulators[f].row == loop.axis} for candidates in touched(loop)]
+    return changed, changed | read
 
 
 def load_states(em: Emitter, accumulators: set[int]) -> None:
@@ -23,7 +23,7 @@ def load_states(em: Emitter, accumulators: set[int]) -> None:
     em.inmost()
     for accumulator in sorted(accumulators):
         dtypes = em.kernel.accumulators[accumulator].states
-        states = [loaded(em, _places_of(em, accumulator, part), d) for part, d in enumerate(dtypes)]
+        states = [load_elements(em, _state_pointers(em, accumulator, part_number), d) for part_number, d in enumerate(dtypes)]
         em.states[accumulator] = states
         em.results[accumulator] = (len(em.scopes) - 1, states)
 
@@ -32,34 +32,34 @@ def store_states(em: Emitter, accumulators: set[int]) -> None:
     """Emit the store of reductions' states to their rows."""
     em.inmost()
     for accumulator in sorted(accumulators):
-        for part, dtype in enumerate(em.kernel.accumulators[accumulator].states):
-            stored(_places_of(em, accumulator, part), dtype, em.states[accumulator][part])
+        for part_number, dtype in enumerate(em.kernel.accumulators[accumulator].states):
+            stored(_state_pointers(em, accumulator, part_number), dtype, em.states[accumulator][part_number])
 
 
-def _places_of(em: Emitter, accumulator: int, part: int) -> Parts:
+def _state_pointers(em: Emitter, accumulator: int, part_number: int) -> Parts:
     """Return the pointers to a part of a reduction's states in their row, for the present lanes."""
     f = em.kernel.accumulators[accumulator]
-    memory = em.state_rows[accumulator]()[part] if accumulator in em.state_rows else None
-    return places(em, f"states{accumulator}.{part}", f.states[part], em.spans[f.row].size, f.row, memory)
+    memory = em.state_rows[accumulator]()[part_number] if accumulator in em.state_rows else None
+    return row_pointers(em, f"states{accumulator}.{part_number}", f.states[part_number], em.spans[f.row].size, f.row, memory)
 
 
 def keep(em: Emitter, s: Keep) -> None:
     """Emit the store of a value in a row on the stack, for every lane."""
-    parts = em.in_lanes(s.value)
+    vectors = em.in_lanes(s.value)
     em.inmost()
     dtype = s.value.dtype
-    stored(places(em, f"kept{s.row}", dtype, s.size, s.axis), dtype, parts)
+    stored(row_pointers(em, f"kept{s.row}", dtype, s.size, s.axis), dtype, vectors)
 
 
 def kept(em: Emitter, e: Kept) -> Parts:
     """Emit the load of a value from a row on the stack, for every lane."""
-    where = places(em, f"kept{e.row}", e.dtype, e.size, e.axis)
+    pointers = row_pointers(em, f"kept{e.row}", e.dtype, e.size, e.axis)
     if em.lanes is not None and em.lanes.axis != e.axis:
-        return [load(where[0], e.dtype)]  # one value for all lanes
-    return loaded(em, where, e.dtype)
+        return [load(pointers[0], e.dtype)]  # one value for all lanes
+    return load_elements(em, pointers, e.dtype)
 
 
-def places(em: Emitter, row: str, dtype: DType, size: int, axis: int, memory: Value | None = None) -> Parts:
+def row_pointers(em: Emitter, row: str, dtype: DType, size: int, axis: int, memory: Value | None = None) -> Parts:
     """Emit pointers to the elements of a row for the present lanes, on the stack or in `memory`. The row has room for idle lanes, too."""
     element, lanes = memory_type(dtype), em.lanes
     if memory is None:
@@ -67,18 +67,18 @@ def places(em: Emitter, row: str, dtype: DType, size: int, axis: int, memory: Va
     index = em.index(axis)
     if axis in em.spans and size == em.spans[axis].size:  # a longer row is for all blocks
         index = index - em.spans[axis].begin
-    first = memory.at(index, element)
+    start = memory.at(index, element)
     if lanes is None or lanes.axis != axis:
-        return [first]
-    return [first.at(u * lanes.width, element) for u in range(lanes.unroll)]
+        return [start]
+    return [start.at(u * lanes.width, element) for u in range(lanes.unroll)]
 
 
-def loaded(em: Emitter, where: Parts, dtype: DType) -> Parts:
+def load_elements(em: Emitter, pointers: Parts, dtype: DType) -> Parts:
     """Emit the load of an element, or a vector of elements, through each pointer."""
-    return [load(place, dtype, 0 if em.lanes is None else em.lanes.width) for place in where]
+    return [load(pointer, dtype, 0 if em.lanes is None else em.lanes.width) for pointer in pointers]
 
 
-def stored(where: Parts, dtype: DType, parts: Parts) -> None:
+def stored(pointers: Parts, dtype: DType, vectors: Parts) -> None:
     """Emit the store of an element, or a vector of elements, through each pointer."""
-    for place, x in zip(where, parts, strict=True):
-        place.store(to_memory(dtype, x))
+    for pointer, x in zip(pointers, vectors, strict=True):
+        pointer.store(to_memory(dtype, x))

@@ -28,11 +28,11 @@ OPEN, STOPPED = 1 << 30, 1 << 29  # flags in `%door`, beside the number of worke
 def text(target: Target) -> str:
     """Return the LLVM module with the functions `FUNCTIONS`, for a machine with threads."""
     relax = RELAX.get(target.processor.architecture)
-    known = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
+    declaration = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
     triple = target.processor.triple
-    semaphores = next((its for system, its in _SEMAPHORES.items() if system in triple), _POSIX)
+    semaphores = next((code for system, code in _SEMAPHORES.items() if system in triple), _POSIX)
     semaphores += _ROAMING if "linux" in triple else _STAYING
-    return _WRITTEN.substitute(semaphores=semaphores, known=known, relax=relax or "@nothing()", polls=target.sharing.polls)
+    return _TEMPLATE.substitute(semaphores=semaphores, known=declaration, relax=relax or "@nothing()", polls=target.sharing.polls)
 
 
 # The semaphores of each operating system, within a process: `make` an empty one, `post` to it, and take from it, at once (`try`) or after a
@@ -142,7 +142,7 @@ define internal i32 @await(ptr %semaphore) {
 """
 _SEMAPHORES = {"darwin": _DARWIN, "macos": _DARWIN, "windows": _WINDOWS}
 
-_WRITTEN = Template(f"""
+_TEMPLATE = Template(f"""
 %place = type {{
   i64, [56 x i8],                      ; 0: where the next piece begins
   i32, [60 x i8],                      ; 2: the door

@@ -25,33 +25,33 @@ from .levels import Level, level
 _MAGIC = b"tenxor shipped 1\n"
 _HEAD = struct.Struct(f"<{len(_MAGIC)}s64sI")  # magic, hash of the emitter's sources, number of objects
 _ENTRY = struct.Struct("<32sQQ")  # the name of an object, the offset of its first byte, and its bytes
-_MOST = 1 << 20  # bytes of all entries, at most
+_MAX_TABLE_BYTES = 1 << 20  # bytes of all entries, at most
 SUFFIX = ".objects"
 
 
 def folder() -> str:
     """Return the folder of the shipped files; empty if nothing shipped is used."""
-    named = os.environ.get("TENXOR_SHIPPED")
-    return os.path.join(os.path.dirname(__file__), "shipped") if named is None else named
+    setting = os.environ.get("TENXOR_SHIPPED")
+    return os.path.join(os.path.dirname(__file__), "shipped") if setting is None else setting
 
 
-def key_by(text_hash: str, its: Level, text_of_emitter: str) -> str:
+def key_by(text_hash: str, cpu_level: Level, emitter_hash: str) -> str:
     """Return the name of an object for a level, by the hash of the kernel's text and the hash of the emitter's sources."""
-    return cache.key_by(text_hash, f"{its.name}\n{its.target.identity}\n{__version__}", text_of_emitter)
+    return cache.key_by(text_hash, f"{cpu_level.name}\n{cpu_level.target.identity}\n{__version__}", emitter_hash)
 
 
-def plan_key(text: str, its: Level, planned: str) -> str:
+def plan_key(text: str, cpu_level: Level, planner_hashes: str) -> str:
     """Return the name of the data shipped for the plan with this text."""
-    return key_by(cache.hash_of(text), its, planned)
+    return key_by(cache.hash_of(text), cpu_level, planner_hashes)
 
 
 class Shipped:
     """The shipped objects for the level of this machine."""
 
-    __slots__ = ("_emitter", "_listed", "_path", "level", "target")
+    __slots__ = ("_emitter", "_entry_table", "_path", "level", "target")
 
-    def __init__(self, its: Level, target: Target, path: str, emitter: str, listed: bytes) -> None:
-        self.level, self._path, self._emitter, self._listed = its, path, emitter, listed
+    def __init__(self, cpu_level: Level, target: Target, path: str, emitter: str, entry_table: bytes) -> None:
+        self.level, self._path, self._emitter, self._entry_table = cpu_level, path, emitter, entry_table
         self.target = target  # the machine that this process runs on, described without LLVM
 
     def key_by(self, text_hash: str) -> str:
@@ -64,43 +64,43 @@ class Shipped:
 
     def plan(self, text: str) -> bytes | None:
         """Return the data for the plan with this text; None if there is none, or if the sources of the planner have changed since."""
-        planned = planner()
-        return self._content(plan_key(text, self.level, planned)) if planned else None
+        planner_hashes = planner()
+        return self._content(plan_key(text, self.level, planner_hashes)) if planner_hashes else None
 
     def _content(self, key: str) -> bytes | None:
-        at = self._listed.find(bytes.fromhex(key))
-        if at < 0 or at % _ENTRY.size:
+        position = self._entry_table.find(bytes.fromhex(key))
+        if position < 0 or position % _ENTRY.size:
             return None
-        _, begin, size = _ENTRY.unpack_from(self._listed, at)
+        _, begin, size = _ENTRY.unpack_from(self._entry_table, position)
         try:
             return cache.unsealed(key, _read(self._path, begin, size))
         except OSError:
             return None
 
 
-def check_setting(found: Shipped | None) -> None:
-    """Warn if `TENXOR_SHIPPED` names a folder in which nothing was `found` for this machine and version."""
-    if found is None and os.environ.get("TENXOR_SHIPPED"):
-        why = "has nothing for this machine and version" if os.path.isdir(folder()) else "is not a folder"
-        environment.warn("TENXOR_SHIPPED", f"is not used: it {why}", "kernels are compiled, or read from the cache on disk")
+def check_setting(shipped_code: Shipped | None) -> None:
+    """Warn if `TENXOR_SHIPPED` names a folder without `shipped_code` for this machine and version."""
+    if shipped_code is None and os.environ.get("TENXOR_SHIPPED"):
+        reason = "has nothing for this machine and version" if os.path.isdir(folder()) else "is not a folder"
+        environment.warn("TENXOR_SHIPPED", f"is not used: it {reason}", "kernels are compiled, or read from the cache on disk")
 
 
 def here() -> Shipped | None:
     """Return the objects shipped for this machine; None if there are none, or if other sources of the emitter made them."""
-    there = folder()
-    its = level() if there and os.path.isdir(there) else None
-    target = Target.of_host(its.target.features, Processor(its.target.processor.triple, NATIVE)) if its else None
-    if its is None or target is None or not its.of(target):
+    root = folder()
+    cpu_level = level() if root and os.path.isdir(root) else None
+    target = Target.of_host(cpu_level.target.features, Processor(cpu_level.target.processor.triple, NATIVE)) if cpu_level else None
+    if cpu_level is None or target is None or not cpu_level.of(target):
         return None
-    path = os.path.join(there, its.name + SUFFIX)
+    path = os.path.join(root, cpu_level.name + SUFFIX)
     try:
         magic, text, count = _HEAD.unpack(_read(path, 0, _HEAD.size))
-        if magic != _MAGIC or count * _ENTRY.size > _MOST or text.decode("ascii", "replace") != emitter():
+        if magic != _MAGIC or count * _ENTRY.size > _MAX_TABLE_BYTES or text.decode("ascii", "replace") != emitter():
             return None
-        listed = _read(path, _HEAD.size, count * _ENTRY.size)
+        entry_table = _read(path, _HEAD.size, count * _ENTRY.size)
     except (OSError, struct.error):
         return None
-    return Shipped(its, target, path, text.decode(), listed) if len(listed) == count * _ENTRY.size else None
+    return Shipped(cpu_level, target, path, text.decode(), entry_table) if len(entry_table) == count * _ENTRY.size else None
 
 
 def written(objects: Mapping[str, bytes], text_of_emitter: str) -> bytes:

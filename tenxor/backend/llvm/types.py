@@ -61,13 +61,13 @@ class Type:
 def _float_literal(bits: int, number: float) -> str:
     """Return the bits of the nearest number of a format. A single is written as an equal double."""
     if bits == 16:
-        return f"0xH{struct.unpack('<H', _packed('<e', number))[0]:04X}"
+        return f"0xH{struct.unpack('<H', _pack_float('<e', number))[0]:04X}"
     if bits == 32:
-        (number,) = struct.unpack("<f", _packed("<f", number))
+        (number,) = struct.unpack("<f", _pack_float("<f", number))
     return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
 
 
-def _packed(code: str, number: float) -> bytes:
+def _pack_float(code: str, number: float) -> bytes:
     try:
         return struct.pack(code, number)
     except OverflowError:  # numbers beyond the largest round to infinity
@@ -98,12 +98,12 @@ def vector(element: Type, lanes: int) -> Type:
     """Return the type of so many lanes of a scalar type; the scalar type itself for 0 lanes."""
     if not lanes:
         return element
-    found = element._vectors.get(lanes)
-    if found is None:
+    vector_type = element._vectors.get(lanes)
+    if vector_type is None:
         text, mangled = f"<{lanes} x {element.text}>", f"v{lanes}{element.mangled}"
-        found = Type("vector", text, mangled, lanes * element.bits, element.letter, element)
-        element._vectors[lanes] = found
-    return found
+        vector_type = Type("vector", text, mangled, lanes * element.bits, element.letter, element)
+        element._vectors[lanes] = vector_type
+    return vector_type
 
 
 def array(element: Type, count: int) -> Type:

@@ -42,7 +42,7 @@ def from_memory(dtype: DType, raw: Value) -> Value:
     if dtype is boolean:
         return raw.differs(0)
     if dtype is float16:
-        return _widened(raw)
+        return _widen_half(raw)
     if dtype is bfloat16:
         return (raw.cast("zext", I32) << 16).as_float()
     return raw
@@ -53,40 +53,40 @@ def to_memory(dtype: DType, value: Value) -> Value:
     if dtype is boolean:
         return value.cast("zext", I8)
     if dtype is float16:
-        return _narrowed(value)
+        return _narrow_to_half(value)
     if dtype is bfloat16:
         return value.as_bits().shifted_right(16).cast("trunc", I16)
     return value
 
 
-def _widened(half: Value) -> Value:
+def _widen_half(half: Value) -> Value:
     """Emit the register form of a float16, by an instruction of the processor if possible."""
     if halves.lacks_conversions(half.b.module.target):
         return halves.widened(half.cast("bitcast", I16))
     return half.cast("fpext", FLOAT)
 
 
-def _narrowed(value: Value) -> Value:
+def _narrow_to_half(value: Value) -> Value:
     """Emit floats rounded to float16, in memory form."""
     if halves.lacks_conversions(value.b.module.target):
         return halves.narrowed(value).cast("bitcast", HALF)
     return value.cast("fptrunc", HALF)
 
 
-def load(place: Value, dtype: DType, lanes: int = 0) -> Value:
+def load(pointer: Value, dtype: DType, lanes: int = 0) -> Value:
     """Emit the load of an element, or of so many contiguous elements, in register form."""
-    return from_memory(dtype, place.load(vector(memory_type(dtype), lanes)))
+    return from_memory(dtype, pointer.load(vector(memory_type(dtype), lanes)))
 
 
-def load_masked(place: Value, kind: Type, mask: Value, others: Value | None = None) -> Value:
-    """Emit the load of contiguous elements in the lanes of a mask; elsewhere the lanes are those of `others`, or 0."""
-    rest = place.b.zeros(kind) if others is None else others
-    return intrinsic("masked.load", place, mask, rest, result=kind, suffix=f"{kind.mangled}.p0")
+def load_masked(pointer: Value, kind: Type, mask: Value, passthrough: Value | None = None) -> Value:
+    """Emit the load of contiguous elements in the lanes of a mask; elsewhere the lanes are those of `passthrough`, or 0."""
+    idle_lanes = pointer.b.zeros(kind) if passthrough is None else passthrough
+    return intrinsic("masked.load", pointer, mask, idle_lanes, result=kind, suffix=f"{kind.mangled}.p0")
 
 
-def store_masked(x: Value, place: Value, mask: Value) -> None:
+def store_masked(x: Value, pointer: Value, mask: Value) -> None:
     """Emit the store of the lanes of a mask."""
-    intrinsic("masked.store", x, place, mask, result=VOID, suffix=f"{x.type.mangled}.p0")
+    intrinsic("masked.store", x, pointer, mask, result=VOID, suffix=f"{x.type.mangled}.p0")
 
 
 def bits_of(dtype: DType, value: Value) -> Value:
@@ -106,13 +106,13 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 def rounded(dtype: DType, value: Value) -> Value:
     """Emit a float rounded to a narrow dtype, still in a float register; floats of a wide dtype are unchanged."""
     if dtype is float16:
-        return _widened(_narrowed(value))
+        return _widen_half(_narrow_to_half(value))
     if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
         bits = value.as_bits()
         odd = bits.shifted_right(16) & 1
         up = bits + 0x7FFF + odd
-        kept = select(value.is_nan(), bits | 0x400000, up)
-        return (kept & -0x10000).as_float()
+        rounded_bits = select(value.is_nan(), bits | 0x400000, up)
+        return (rounded_bits & -0x10000).as_float()
     return value
 
 
@@ -141,9 +141,9 @@ def _float_to_int(value: Value, target: DType) -> Value:
     """Emit a float truncated to an integer. LLVM's own conversion that saturates takes vectors apart on x86."""
     low, beyond = int(target.lowest), int(target.highest) + 1  # both are floats, exactly
     is_inside = value.compare("oge", float(low)) & value.compare("olt", float(beyond))
-    found = select(is_inside, value, 0.0).cast("fptosi" if target.kind == "int" else "fptoui", register_type(target))
-    found = select(value.compare("olt", float(low)), low, found)
-    return select(value.compare("oge", float(beyond)), beyond - 1, found)
+    truncated = select(is_inside, value, 0.0).cast("fptosi" if target.kind == "int" else "fptoui", register_type(target))
+    truncated = select(value.compare("olt", float(low)), low, truncated)
+    return select(value.compare("oge", float(beyond)), beyond - 1, truncated)
 
 
 def _float_to_float(value: Value, source: DType, target: DType) -> Value:
@@ -156,9 +156,9 @@ def _float_to_float(value: Value, source: DType, target: DType) -> Value:
 
 def _to_single_odd(value: Value) -> Value:
     """Emit a double as a float, with the last bit set where the float is inexact (round to odd), so a second rounding is right."""
-    near = value.to_single()
-    back = near.to_double()
-    bits = near.as_bits()
+    nearest = value.to_single()
+    back = nearest.to_double()
+    bits = nearest.as_bits()
     size, exact = back.abs(), value.abs()
     below = select(size > exact, bits - 1, bits)  # towards zero
     odd = select(back.compare("one", value), below | 1, bits)
@@ -192,8 +192,8 @@ def _to_53_bits_odd(value: Value, signed: bool) -> Value:
 
     So a later rounding is right.
     """
-    kept = value & -0x800
-    odd = select(kept.equals(value), value, kept | 0x800)
+    cut = value & -0x800
+    odd = select(cut.equals(value), value, cut | 0x800)
     above_lowest = value + (1 << 53) if signed else value
     fits = above_lowest.compare("ult", 1 << (54 if signed else 53))
     return select(fits, value, odd)

@@ -23,12 +23,12 @@ from .tables import look_up, steps_of_halves
 
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
-LOGISTIC_USUAL = -86.0  # from here on, 1 + e**-v and its inverse are normal numbers, in float32
+LOGISTIC_NORMAL_FROM = -86.0  # from here on, 1 + e**-v and its inverse are normal numbers, in float32
 LOGISTIC_SCALE = {32: 2.0**-33, 64: 2.0**-64}  # times e**t, this is in range
 
 # sqrt(8/pi), and its product with 0.044715, each as the sum of two floats.
-SLOPE = {32: (1.5957692, -4.534068e-08), 64: (1.5957691216057308, -9.96930880911092e-17)}
-CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.175149918155315e-19)}
+TANH_SLOPE = {32: (1.5957692, -4.534068e-08), 64: (1.5957691216057308, -9.96930880911092e-17)}
+TANH_CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.175149918155315e-19)}
 
 GELU_IS_0 = {32: 14.5, 64: 38.7}  # gelu(-a) rounds to 0
 GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # divided by this, all gelu(-a) are normal
@@ -41,9 +41,9 @@ POWER_STEP = (-0.50698763, 0.12851824, -0.021721592, 0.0027526885)
 # The powers of 2 by eighths as float32, and by how much of each it is less than the exact power.
 POWERS = tuple(SINGLE.rounded(2.0 ** (k / 8)) for k in range(8))
 RESTS = tuple(2.0 ** (k / 8) / power - 1.0 for k, power in enumerate(POWERS))
-# Magnitudes a fall into 8 intervals of SLOPE_OF_SIZE a + SIZE_0, two to a doubling: a register of AVX2 holds a number for each. The centre
-# of each interval is a float32 whose m is very nearly a float32, too.
-SIZE_0, SLOPE_OF_SIZE = 0.85, 0.879
+# Magnitudes a fall into 8 intervals of INTERVAL_SLOPE a + INTERVAL_OFFSET, two to a doubling: a register of AVX2 holds a number for each.
+# The centre of each interval is a float32 whose m is very nearly a float32, too.
+INTERVAL_OFFSET, INTERVAL_SLOPE = 0.85, 0.879
 CENTRES = (0.15502265, 0.624548, 1.2883059, 2.2300959, 3.5528798, 5.4271073, 8.080947, 11.82323)
 AT_CENTRES = (0.44377586, 0.32432795, 0.2292381, 0.16018936, 0.114626646, 0.087510504, 0.07677246, 0.088989265)
 # (m(centre + d) / m(centre) - 1) / d in terms of d: relative error of m 2**-27.1. The first coefficients are very nearly float32s, too.
@@ -72,9 +72,9 @@ NEAR_CENTRES = (
 )  # fmt: skip
 
 # In float64, with P the normal distribution's cumulative probability: (e**(-a**2/2) / (2 P(-a)) - 1) / a - 1 in terms of
-# (a - CENTRE) / (a + CENTRE), 0 <= a <= GELU_IS_0: relative error of gelu(-a) 2**-58.0.
-CENTRE = 3.5
-BEND = (
+# (a - GELU_CENTRE) / (a + GELU_CENTRE), 0 <= a <= GELU_IS_0: relative error of gelu(-a) 2**-58.0.
+GELU_CENTRE = 3.5
+GELU_BEND = (
     0.05762048767086607, 0.24867741931864118, -0.04249998588690844, -0.023882549274940386,
     0.013778243491436646, 0.0032623656033551884, -0.00432854563384905, -0.00034325954926805064,
     0.0013492414990528385, -1.7795065077962382e-05, -0.00041903186670264107, 2.6777343929231863e-05,
@@ -100,8 +100,8 @@ def silu(x: Value) -> Value:
 
 def gelu_tanh(x: Value) -> Value:
     """Emit x / (1 + e**-v) with v = sqrt(8/pi) (x + 0.044715 x**3), which is x (1 + tanh(v/2)) / 2."""
-    slope, slope_low = SLOPE[x.format.bits]
-    cubic, cubic_low = CUBIC[x.format.bits]
+    slope, slope_low = TANH_SLOPE[x.format.bits]
+    cubic, cubic_low = TANH_CUBIC[x.format.bits]
     lowest, highest = LOGISTIC_RANGE[x.format.bits]
     square, square_low = exact_product(x, x)
     bend, bend_low = exact_product(square, cubic)
@@ -116,21 +116,21 @@ def over_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
     """Emit x / (1 + e**-v); v may be given as the sum of two floats."""
     if v.format.bits == 64:
         return over_any_sum(x, v, v_low)
-    rare, bounded = v < LOGISTIC_USUAL, smaller(v, LOGISTIC_RANGE[32][1])
+    rare, bounded = v < LOGISTIC_NORMAL_FROM, smaller(v, LOGISTIC_RANGE[32][1])
     usual = over_precise_sum(x, *reduce_by_ln2(-bounded, low_part(v, v_low, bounded)))
-    (found,) = unless_rare(rare, [usual], lambda: [select(rare, over_any_sum(x, v, v_low), usual)])
-    return found
+    (quotient,) = unless_rare(rare, [usual], lambda: [select(rare, over_any_sum(x, v, v_low), usual)])
+    return quotient
 
 
 def over_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
     """Emit x / (1 + e**-v), also where 1 + e**-v is out of range, or the result is subnormal. v may be given as the sum of two floats."""
-    one = LOGISTIC_SCALE[v.format.bits]
+    unit = LOGISTIC_SCALE[v.format.bits]
     vanishes, bounded = clamped(v, LOGISTIC_RANGE)
     r, shifted = reduce_by_ln2(-bounded, low_part(v, v_low, bounded))
     if v.format.bits == 32:
-        return select(vanishes, 0.0, over_precise_sum(x, r, shifted, one)) * one
-    scale, tail = scale_of(shifted, one), exp_tail(r)
-    return select(vanishes, 0.0, x / fma(scale, r + tail, scale + one)) * one
+        return select(vanishes, 0.0, over_precise_sum(x, r, shifted, unit)) * unit
+    scale, tail = scale_of(shifted, unit), exp_tail(r)
+    return select(vanishes, 0.0, x / fma(scale, r + tail, scale + unit)) * unit
 
 
 def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
@@ -138,15 +138,15 @@ def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
     return None if v_low is None else select(bounded.equals(v), -v_low, 0.0)
 
 
-def over_precise_sum(x: Value, r: Value, shifted: Value, one: float = 1.0) -> Value:
-    """Emit x / (1 + 2**n e**r) divided by `one`, a power of two, with a divisor of nearly twice the precision.
+def over_precise_sum(x: Value, r: Value, shifted: Value, unit: float = 1.0) -> Value:
+    """Emit x / (1 + 2**n e**r) divided by `unit`, a power of two, with a divisor of nearly twice the precision.
 
     The integer n is in the low bits of `shifted`.
     """
-    scale, tail = scale_of(shifted, one), exp_tail(r)
-    divisor = sum_of_products(fast_sum(scale, scale.constant(one)), scale, r, tail)
+    scale, tail = scale_of(shifted, unit), exp_tail(r)
+    divisor = sum_of_products(fast_sum(scale, scale.constant(unit)), scale, r, tail)
     inverse = 1.0 / divisor.high
-    return corrected(x * inverse, x, divisor, inverse)
+    return correct_quotient(x * inverse, x, divisor, inverse)
 
 
 def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
@@ -155,12 +155,12 @@ def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
     return Pair(high, fma(y, z_low, fma(y, z, x.high - high)) + x.low)
 
 
-def corrected(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
+def correct_quotient(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
     """Emit x / divisor, or (x + x_low) / divisor, given the quotient and 1 / divisor within a few units in the last place."""
-    rest = fma(-quotient, divisor.high, x)
+    remainder = fma(-quotient, divisor.high, x)
     if x_low is not None:
-        rest = rest + x_low
-    return fma(fma(-quotient, divisor.low, rest), inverse, quotient)
+        remainder = remainder + x_low
+    return fma(fma(-quotient, divisor.low, remainder), inverse, quotient)
 
 
 def gelu(x: Value) -> Value:
@@ -177,18 +177,18 @@ def gelu_from_tables(x: Value) -> Value:
     Each factor is a number of a table, and a relative change. So everything but the product of |x| and the two numbers is small, and its
     rounding does not show.
     """
-    size, middle = x.abs(), GELU_SCALE[32] ** 0.5  # scaling by its inverse, twice, keeps intermediates normal
-    counts, most = size < GELU_IS_0[32], larger(x, -0.0)
-    power, change = power_by_eighths(size, 1 / middle)
-    power = select(counts, power, 0.0)  # beyond, its bits mean nothing
-    entry = steps_of_halves(fma(size, SLOPE_OF_SIZE, SIZE_0), SIZE_0)
+    size, root_scale = x.abs(), GELU_SCALE[32] ** 0.5  # scaling by its inverse, twice, keeps intermediates normal
+    is_nonzero, positive_part = size < GELU_IS_0[32], larger(x, -0.0)
+    power, change = power_by_eighths(size, 1 / root_scale)
+    power = select(is_nonzero, power, 0.0)  # beyond, its bits mean nothing
+    entry = steps_of_halves(fma(size, INTERVAL_SLOPE, INTERVAL_OFFSET), INTERVAL_OFFSET)
     d = size - entry(CENTRES)
     slope, *bends = [entry(table) for table in NEAR_CENTRES]
     bend = polynomial(d, bends) * d
     change = fma(d, slope, fma(d, fma(slope + bend, change, bend), change))  # the largest term is added last, and rounded only there
-    part, part_low = exact_product(size, entry([value / middle for value in AT_CENTRES]))
-    tail = fma(part, power, power * fma(part, change, part_low))
-    return select(counts, fma(tail, -middle * middle, most), most)
+    factor, factor_low = exact_product(size, entry([value / root_scale for value in AT_CENTRES]))
+    tail = fma(factor, power, power * fma(factor, change, factor_low))
+    return select(is_nonzero, fma(tail, -root_scale * root_scale, positive_part), positive_part)
 
 
 def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
@@ -198,29 +198,29 @@ def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
     """
     rounder = SINGLE.rounder / len(POWERS)  # adding it rounds to eighths, which are the lowest bits of the sum
     shifted = fma(size * size, -1 / HALVING, rounder)
-    rest = fma(size, size, fma(shifted, HALVING, -rounder * HALVING))
+    remainder = fma(size, size, fma(shifted, HALVING, -rounder * HALVING))
     # The low bits tell the eighth. They go into the fraction where whole powers go into the exponent, so the table is without them.
-    place, at = shifted.as_bits(), SINGLE.fraction_bits - 3
-    table = [SINGLE.from_bits(SINGLE.to_bits(power * times) - (k << at)) for k, power in enumerate(POWERS)]
-    power = (look_up(table, place).as_bits() + (place << at)).as_float()
-    return power, fma(polynomial(rest, POWER_STEP), rest, look_up(RESTS, place))
+    eighths, shift = shifted.as_bits(), SINGLE.fraction_bits - 3
+    table = [SINGLE.from_bits(SINGLE.to_bits(power * times) - (k << shift)) for k, power in enumerate(POWERS)]
+    power = (look_up(table, eighths).as_bits() + (eighths << shift)).as_float()
+    return power, fma(polynomial(remainder, POWER_STEP), remainder, look_up(RESTS, eighths))
 
 
 def gelu_by_division(x: Value) -> Value:
     """Emit gelu in float64: gelu(-a) is -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend), where bend is a polynomial."""
-    size, middle = x.abs(), GELU_SCALE[64]
+    size, scale = x.abs(), GELU_SCALE[64]
     size = select(size < GELU_IS_0[64], size, 0.0)  # beyond, the term added to max(x, 0) is 0, as at 0
     minus_half = size * -0.5
     (r, r_low), shifted = reduce_by_ln2_exactly(*exact_product(minus_half, size))
     dividend = fma(minus_half, r, minus_half)
     dividend_low = fma(minus_half, exp_tail(r) + r_low, fma(minus_half, r, minus_half - dividend))
-    bend = polynomial((size - CENTRE) / (size + CENTRE), BEND)
+    bend = polynomial((size - GELU_CENTRE) / (size + GELU_CENTRE), GELU_BEND)
     slope, slope_low = fast_sum(size.constant(1.0), bend)
     divisor = fma(size, slope, 1.0)
     divisor_low = fma(size, slope_low, fma(size, slope, 1.0 - divisor))
     inverse = 1.0 / divisor
-    tail = corrected(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low)
-    return fma(tail * scale_of(shifted, 1 / middle), middle, larger(x, 0.0)).with_sign_of(x)
+    tail = correct_quotient(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low)
+    return fma(tail * scale_of(shifted, 1 / scale), scale, larger(x, 0.0)).with_sign_of(x)
 
 
 def softplus(x: Value) -> Value:
@@ -230,8 +230,8 @@ def softplus(x: Value) -> Value:
         x = x.to_double()
     r, shifted = reduce_by_ln2(larger(-x.abs(), EXP_RANGE[bits][0]))
     e = scaled(exp_near_zero(r, bits), shifted)
-    half = e > HALVED_FROM
-    f = select(half, fma(e, 0.5, -0.5), e)
-    ln2, ln2_low = (select(half, x.constant(part), 0.0) for part in LN2[64])
+    is_halved = e > HALVED_FROM
+    f = select(is_halved, fma(e, 0.5, -0.5), e)
+    ln2, ln2_low = (select(is_halved, x.constant(component), 0.0) for component in LN2[64])
     result = larger(x, 0.0) + (ln2 + (f + (log1p_tail(f, bits) + ln2_low)))
     return result.to_single() if bits == 32 else result

@@ -19,20 +19,20 @@ def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Seque
     """
     b = rare.b
     entry = b.cursor.block
-    slow, after = b.block("rare"), b.block("usual")
-    b.branch_if(any_lane(rare), slow, after, (1, 1 << 20))
-    b.cursor.block = slow
-    found = instead()
-    slow_end = b.cursor.block
-    b.branch(after)
-    b.cursor.block = after
-    return [b.joined((x, entry), (y, slow_end)) for x, y in zip(usual, found, strict=True)]
+    rare_block, usual_block = b.block("rare"), b.block("usual")
+    b.branch_if(any_lane(rare), rare_block, usual_block, (1, 1 << 20))
+    b.cursor.block = rare_block
+    rare_values = instead()
+    rare_end = b.cursor.block
+    b.branch(usual_block)
+    b.cursor.block = usual_block
+    return [b.joined((x, entry), (y, rare_end)) for x, y in zip(usual, rare_values, strict=True)]
 
 
 def polynomial(x: Value, coefficients: Sequence[Value | Number]) -> Value:
     """Emit the polynomial with these coefficients, from the constant term up, by Horner's rule."""
-    last = coefficients[-1]
-    result = last if isinstance(last, Value) else x.constant(last)
+    leading = coefficients[-1]
+    result = leading if isinstance(leading, Value) else x.constant(leading)
     for c in reversed(coefficients[:-1]):
         result = fma(result, x, c)
     return result
@@ -58,8 +58,8 @@ def upper_half(x: Value, y: Value) -> Value:
     half, low = 32, 0xFFFFFFFF
     x0, x1, y0, y1 = x & low, x.shifted_right(half), y & low, y.shifted_right(half)
     middle = x1 * y0 + (x0 * y0).shifted_right(half)
-    other = x0 * y1 + (middle & low)
-    return x1 * y1 + middle.shifted_right(half) + other.shifted_right(half)
+    cross_sum = x0 * y1 + (middle & low)
+    return x1 * y1 + middle.shifted_right(half) + cross_sum.shifted_right(half)
 
 
 class Pair(NamedTuple):
@@ -78,8 +78,8 @@ def fast_sum(x: Value, y: Value) -> Pair:
 def exact_sum(x: Value, y: Value) -> Pair:
     """Emit x + y exactly, for any order of magnitudes (Knuth's TwoSum)."""
     high = x + y
-    rest = high - x
-    return Pair(high, (x - (high - rest)) + (y - rest))
+    y_rounded = high - x
+    return Pair(high, (x - (high - y_rounded)) + (y - y_rounded))
 
 
 def exact_product(x: Value, y: Value | Number) -> Pair:

@@ -44,8 +44,8 @@ def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
     n = shifted - rounder
-    rest = fma(n, -high, x)
-    return Reduced(fma(n, -low, rest) if x_low is None else rest + fma(n, -low, x_low), shifted)
+    remainder = fma(n, -high, x)
+    return Reduced(fma(n, -low, remainder) if x_low is None else remainder + fma(n, -low, x_low), shifted)
 
 
 def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
@@ -81,12 +81,12 @@ def scaled(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     if x.type.bits == 512 and x.b.module.target.has("avx512f"):
         return scaled_at_once(x, shifted - rounder)
     n = shifted.as_bits() >> int(log2(format.rounder / rounder))
-    one = format.to_bits(1.0)
+    one_bits = format.to_bits(1.0)
     exponent_field = n << format.fraction_bits
     sign_and_exponent = -(1 << format.fraction_bits)
     half = (n << (format.fraction_bits - 1)) & sign_and_exponent
-    rest = exponent_field - half
-    return x * (half + one).as_float() * (rest + one).as_float()
+    other_half = exponent_field - half
+    return x * (half + one_bits).as_float() * (other_half + one_bits).as_float()
 
 
 def scaled_at_once(x: Value, exponents: Value) -> Value:

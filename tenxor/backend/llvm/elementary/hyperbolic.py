@@ -21,12 +21,12 @@ COSH_TAIL = (
     2.763133564069502e-07,
 )  # fmt: skip
 
-LARGE = 2.0**30  # beyond this, sqrt(x**2 + 1) is x to the last bit
-OVERFLOW = 710.5  # beyond this both are infinite
+LARGE_ARGUMENT = 2.0**30  # beyond this, sqrt(x**2 + 1) is x to the last bit
+OVERFLOW_FROM = 710.5  # beyond this both are infinite
 
-# In float32, magnitudes fall into 32 intervals, four to a doubling, from FIRST on. The centre of each is a float32 whose tanh is very
-# nearly a float32, too; that of the first is 0, and serves smaller magnitudes.
-FIRST = SINGLE.to_bits(0.0390625)
+# In float32, magnitudes fall into 32 intervals, four to a doubling, from FIRST_INTERVAL_BITS on. The centre of each is a float32 whose
+# tanh is very nearly a float32, too; that of the first is 0, and serves smaller magnitudes.
+FIRST_INTERVAL_BITS = SINGLE.to_bits(0.0390625)
 CENTRES = (
     0.0, 0.050782323, 0.05859232, 0.07030296, 0.08591008, 0.101566315, 0.11715865, 0.1404562, 0.17211723, 0.20315838,
     0.23424625, 0.2813301, 0.3438158, 0.40532875, 0.4689064, 0.5625515, 0.6865978, 0.812479, 0.93699074, 1.1260262,
@@ -67,7 +67,7 @@ def tanh_from_table(size: Value) -> Value:
 
     The exact tanh is very nearly T, so 1 - T**2 is precise where both are very nearly 1, too.
     """
-    entry = intervals(size, FIRST)
+    entry = intervals(size, FIRST_INTERVAL_BITS)
     d = size - entry(CENTRES)
     z = d * d
     step = fma(polynomial(z, TANH_TAIL[32]), z * d, d)
@@ -79,15 +79,15 @@ def tanh_from_table(size: Value) -> Value:
 def tanh_in_two_parts(size: Value) -> Value:
     """Emit tanh in float64: a polynomial near 0, and 1 - 2 / (e**2size + 1) elsewhere."""
     z = size * size
-    near = fma(polynomial(z, TANH_TAIL[64]) * z, size, size)
+    near_zero = fma(polynomial(z, TANH_TAIL[64]) * z, size, size)
     # 2 size / ln 2 = n + f. In the rest, the error of the factor counts little.
     rounder = DOUBLE.rounder
     shifted = fma(size, 2 * LOG2_E, rounder)
     f = fma(size, 2 * LOG2_E, rounder - shifted)
     scale = scale_of(shifted)
     # e**2size + 1 with one rounding: 2**n + 1 is exact.
-    far = 1.0 - 2.0 / fma(polynomial(f, EXP2_TAIL) * f, scale, scale + 1.0)
-    return select(size < TANH_NEAR, near, far)
+    far_from_zero = 1.0 - 2.0 / fma(polynomial(f, EXP2_TAIL) * f, scale, scale + 1.0)
+    return select(size < TANH_NEAR, near_zero, far_from_zero)
 
 
 def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
@@ -96,7 +96,7 @@ def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
     With size = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter two are half of 2**n -+
     2**-n. So no digits cancel near 0, where n is 0.
     """
-    r, shifted = reduce_by_ln2(smaller(size, OVERFLOW))
+    r, shifted = reduce_by_ln2(smaller(size, OVERFLOW_FROM))
     n = integer(shifted)
     up = power_of_two(n - 2)
     down = power_of_two(select(n < 1000, -n, -1000) - 2)
@@ -162,6 +162,6 @@ def atanh(x: Value) -> Value:
 def log_one_plus(w: Pair, x: Value) -> Value:
     """Emit log(1 + w), where w comes near 2x for large x: then log(2x), since w may have overflowed."""
     high, low = exact_sum(x.constant(1.0), w.high)
-    large = x > LARGE
-    doublings = select(large, x.constant(1.0), 0.0)
-    return log_of_sum(select(large, x, high), select(large, 0.0, low + w.low), doublings)
+    is_large = x > LARGE_ARGUMENT
+    doublings = select(is_large, x.constant(1.0), 0.0)
+    return log_of_sum(select(is_large, x, high), select(is_large, 0.0, low + w.low), doublings)

@@ -30,10 +30,10 @@ def asin(x: Value) -> Value:
     if x.format.bits == 32:
         return asin(x.to_double()).to_single()
     size = x.abs()
-    near = size <= 0.5
-    root, tail = near_asin(size, near)
-    far = HALF_PI - (root + root - (HALF_PI_LOW - (tail + tail)))
-    return select(near, root + tail, far).with_sign_of(x)
+    is_small = size <= 0.5
+    root, tail = near_asin(size, is_small)
+    beyond_half = HALF_PI - (root + root - (HALF_PI_LOW - (tail + tail)))
+    return select(is_small, root + tail, beyond_half).with_sign_of(x)
 
 
 def acos(x: Value) -> Value:
@@ -41,20 +41,20 @@ def acos(x: Value) -> Value:
     if x.format.bits == 32:
         return acos(x.to_double()).to_single()
     size = x.abs()
-    near = size <= 0.5
-    root, tail = near_asin(size, near)
+    is_small = size <= 0.5
+    root, tail = near_asin(size, is_small)
     signed_root, signed_tail = root.with_sign_of(x), tail.with_sign_of(x)
     middle = HALF_PI - (signed_root + (signed_tail - HALF_PI_LOW))
     right = (root + tail) * 2.0
     left = 2.0 * HALF_PI - (root + root - (2.0 * HALF_PI_LOW - (tail + tail)))
-    return select(near, middle, select(x < 0.0, left, right))
+    return select(is_small, middle, select(x < 0.0, left, right))
 
 
-def near_asin(size: Value, near: Value) -> tuple[Value, Value]:
-    """Emit the arcsine, as a large and a small part, of `size` where `near`, else of sqrt((1 - size) / 2)."""
-    square = select(near, size * size, fma(size, -0.5, 0.5))
-    root = select(near, size, square.sqrt())
-    lost = select(near | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))
+def near_asin(size: Value, is_small: Value) -> tuple[Value, Value]:
+    """Emit the arcsine, as a large and a small part, of `size` where `is_small`, else of sqrt((1 - size) / 2)."""
+    square = select(is_small, size * size, fma(size, -0.5, 0.5))
+    root = select(is_small, size, square.sqrt())
+    lost = select(is_small | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))
     return root, fma(polynomial(square, ASIN_TAIL) * square, root, lost)
 
 
@@ -63,10 +63,10 @@ def atan(x: Value) -> Value:
     if x.format.bits == 32:
         return atan(x.to_double()).to_single()
     size = x.abs()
-    steep = size > 1.0
-    ratio = select(steep, x.constant(1.0), size) / select(steep, size, 1.0)
+    is_steep = size > 1.0
+    ratio = select(is_steep, x.constant(1.0), size) / select(is_steep, size, 1.0)
     angle = near_atan(ratio)
-    return select(steep, HALF_PI - (angle - HALF_PI_LOW), angle).with_sign_of(x)
+    return select(is_steep, HALF_PI - (angle - HALF_PI_LOW), angle).with_sign_of(x)
 
 
 def atan2(y: Value, x: Value) -> Value:
@@ -74,13 +74,13 @@ def atan2(y: Value, x: Value) -> Value:
     if x.format.bits == 32:
         return atan2(y.to_double(), x.to_double()).to_single()
     rise, run = y.abs(), x.abs()
-    steep = rise > run
+    is_steep = rise > run
     small, large = smaller(rise, run), larger(rise, run)
     ratio = small / select(large.equals(0.0), 1.0, large)
     angle = near_atan(select(small.equals(inf), 1.0, ratio))
     leftwards = x.as_bits() < 0
-    quarters = select(steep, x.constant(1.0), select(leftwards, x.constant(2.0), 0.0))
-    signed = select(steep ^ leftwards, -angle, angle)
+    quarters = select(is_steep, x.constant(1.0), select(leftwards, x.constant(2.0), 0.0))
+    signed = select(is_steep ^ leftwards, -angle, angle)
     result = fma(quarters, HALF_PI, fma(quarters, HALF_PI_LOW, signed)).with_sign_of(y)
     return select(x.is_nan() | y.is_nan(), nan, result)
 

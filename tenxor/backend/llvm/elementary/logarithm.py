@@ -45,8 +45,8 @@ def split(x: Value) -> Split:
 def split_bits(bits: Value) -> Split:
     """Emit a positive number, given the bits from `normalized`, as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
     format = bits.format
-    least = format.to_bits(sqrt(0.5))
-    exponent = (bits - least) >> format.fraction_bits
+    least_bits = format.to_bits(sqrt(0.5))
+    exponent = (bits - least_bits) >> format.fraction_bits
     one_plus_f = (bits - (exponent << format.fraction_bits)).as_float()
     return Split(exponent.to_float(), one_plus_f - 1.0)
 
@@ -125,10 +125,10 @@ def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]
     """
 
     def formula(exponent: Value, f: Value) -> Value:
-        whole, whole_low = exact_product(exponent, of_two[0])
-        fraction, fraction_low = exact_product(f, of_e[0])
-        high, low = fast_sum(whole, fraction)
-        small = fma(exponent, of_two[1], whole_low) + fma(f, of_e[1], fraction_low)
+        exponent_log, exponent_log_low = exact_product(exponent, of_two[0])
+        fraction_log, fraction_log_low = exact_product(f, of_e[0])
+        high, low = fast_sum(exponent_log, fraction_log)
+        small = fma(exponent, of_two[1], exponent_log_low) + fma(f, of_e[1], fraction_log_low)
         return high + (low + fma(log1p_tail(f), of_e[0], small))
 
     return log_of(x, formula)

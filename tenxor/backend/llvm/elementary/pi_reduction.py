@@ -29,7 +29,7 @@ TWO_OVER_PI_BITS = (
 HELPER_NAME = "tenxor.reduce_large_by_half_pi"
 TABLE_NAME = "tenxor.two_over_pi_bits"
 
-REDUCED = Type("struct", "{ i64, double, double }")
+REDUCED_TYPE = Type("struct", "{ i64, double, double }")
 
 
 class Quadrant(NamedTuple):
@@ -42,13 +42,13 @@ class Quadrant(NamedTuple):
 
 def reduce_by_half_pi(x: Value) -> Quadrant:
     """Emit every finite x as quarter turns and a remainder; infinities and NaN give NaN. The code continues in a new block."""
-    near = cody_waite(x)
-    far = x.abs() > CODY_WAITE_LIMIT[x.format.bits]
+    moderate = cody_waite(x)
+    is_large = x.abs() > CODY_WAITE_LIMIT[x.format.bits]
 
-    def reduced() -> list[Value]:
-        return [select(far, a, b) for a, b in zip(each_lane_reduced(x), near, strict=True)]
+    def reduce_large() -> list[Value]:
+        return [select(is_large, a, b) for a, b in zip(reduce_each_lane(x), moderate, strict=True)]
 
-    return Quadrant(*unless_rare(far, near, reduced))
+    return Quadrant(*unless_rare(is_large, moderate, reduce_large))
 
 
 def cody_waite(x: Value) -> Quadrant:
@@ -56,47 +56,47 @@ def cody_waite(x: Value) -> Quadrant:
 
     The product of the turns with the first part of pi/2 is subtracted exactly, those with the other parts nearly so.
     """
-    first, second, third = PI_HALVES[x.format.bits]
+    high_part, middle_part, low_part = PI_HALVES[x.format.bits]
     rounder = x.format.rounder
     shifted = fma(x, TWO_OVER_PI, rounder)
     n = shifted - rounder
-    rest = fma(n, -first, x)
+    remainder = fma(n, -high_part, x)
     quarters = shifted.as_bits()
-    product, error = exact_product(n, -second)
-    high, low = exact_sum(rest, product)
-    return Quadrant(quarters, high, low + fma(n, -third, error))
+    product, error = exact_product(n, -middle_part)
+    high, low = exact_sum(remainder, product)
+    return Quadrant(quarters, high, low + fma(n, -low_part, error))
 
 
-def each_lane_reduced(x: Value) -> Quadrant:
+def reduce_each_lane(x: Value) -> Quadrant:
     """Emit large x as quarter turns and a remainder, in a loop over the lanes."""
     if not x.lanes:
-        return reduced_lane(x)
+        return reduce_lane(x)
     b, start = x.b, x.b.cursor.block
-    loop, done = b.block("each_large_angle"), b.block("large_angles_done")
-    b.branch(loop)
+    loop_block, done_block = b.block("each_large_angle"), b.block("large_angles_done")
+    b.branch(loop_block)
 
-    b.cursor.block = loop
+    b.cursor.block = loop_block
     lane = b.phi(I64)
     lane.comes(b.constant(I64, 0), start)
     collected = [b.phi(vector(kind, x.lanes)) for kind in (int_type(x.format.bits), x.type.scalar, x.type.scalar)]
-    found = []
-    for phi, part in zip(collected, reduced_lane(x.lane(lane)), strict=True):
+    results = []
+    for phi, component in zip(collected, reduce_lane(x.lane(lane)), strict=True):
         phi.comes(b.undefined(phi.type), start)
-        found.append(phi.with_lane(lane, part))
-        phi.comes(found[-1], loop)
+        results.append(phi.with_lane(lane, component))
+        phi.comes(results[-1], loop_block)
     following = lane + 1
-    lane.comes(following, loop)
-    b.branch_if(following.equals(x.lanes), done, loop)
+    lane.comes(following, loop_block)
+    b.branch_if(following.equals(x.lanes), done_block, loop_block)
 
-    b.cursor.block = done
-    return Quadrant(*found)
+    b.cursor.block = done_block
+    return Quadrant(*results)
 
 
-def reduced_lane(x: Value) -> Quadrant:
+def reduce_lane(x: Value) -> Quadrant:
     """Emit a single large x as quarter turns and a remainder, by a call of the helper function."""
     b = x.b
     single = x.format.bits == 32
-    result = b.call(helper(b.module), REDUCED, [x.to_double() if single else x])
+    result = b.call(helper_name(b.module), REDUCED_TYPE, [x.to_double() if single else x])
     quarters, high, low = (
         b.define(kind, f"extractvalue {result!r}, {k}") for k, kind in enumerate((I64, DOUBLE, DOUBLE))
     )
@@ -106,13 +106,13 @@ def reduced_lane(x: Value) -> Quadrant:
     return Quadrant(quarters.cast("trunc", I32), nearest, (high - nearest.to_double()).to_single())
 
 
-def helper(module: Module) -> str:
+def helper_name(module: Module) -> str:
     """Return the name of the function that reduces a single large float64; the first call in a module emits the function."""
     if HELPER_NAME not in module.functions:
-        b = Builder(module, HELPER_NAME, [("x", DOUBLE)], REDUCED)
-        result = b.undefined(REDUCED)
-        for k, part in enumerate(payne_hanek(b.arguments[0])):
-            result = b.define(REDUCED, f"insertvalue {result!r}, {part!r}, {k}")
+        b = Builder(module, HELPER_NAME, [("x", DOUBLE)], REDUCED_TYPE)
+        result = b.undefined(REDUCED_TYPE)
+        for k, component in enumerate(payne_hanek(b.arguments[0])):
+            result = b.define(REDUCED_TYPE, f"insertvalue {result!r}, {component!r}, {k}")
         b.do(f"ret {result!r}")
     return HELPER_NAME
 
@@ -126,10 +126,10 @@ def payne_hanek(x: Value) -> Quadrant:
 
     # The product counts quarter turns modulo 4 in units of 2**-126: round it, and keep the signed rest.
     quarters = (product.high + (1 << 61)).shifted_right(62)
-    rest = Wide(product.high - (quarters << 62), product.low)
-    rest_negative = rest.high < 0
-    turns = [select(rest_negative, less, part) for less, part in zip(negated(rest), rest, strict=True)]
-    high, low = quarter_turns_to_radians(Wide(*turns), rest_negative ^ negative)
+    remainder = Wide(product.high - (quarters << 62), product.low)
+    remainder_negative = remainder.high < 0
+    turns = [select(remainder_negative, negative_word, word) for negative_word, word in zip(negate(remainder), remainder, strict=True)]
+    high, low = quarter_turns_to_radians(Wide(*turns), remainder_negative ^ negative)
     quarters = select(negative, -quarters, quarters)
     # Adding x - x makes the result NaN where x is infinite or NaN.
     return Quadrant(quarters, high + (x - x), low)
@@ -142,7 +142,7 @@ class Wide(NamedTuple):
     low: Value
 
 
-def negated(x: Wide) -> Wide:
+def negate(x: Wide) -> Wide:
     """Emit the negative of a 128-bit integer."""
     return Wide(~x.high + x.low.equals(0).cast("zext", I64), -x.low)
 
@@ -152,8 +152,8 @@ def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
     # x = significand * 2**(exponent - 1075); digits of 2/pi that weigh 4 or more in the product drop out.
     position = exponent - (1075 - 62)
     position = select(position < 0, 0, position)
-    first = table(significand.b).at(position.shifted_right(6), I64)
-    words = [first.at(k, I64).load(I64) for k in range(4)]
+    first_word = table_pointer(significand.b).at(position.shifted_right(6), I64)
+    words = [first_word.at(k, I64).load(I64) for k in range(4)]
     shift = position & 63
     top, middle, bottom = (intrinsic("fshl", words[k], words[k + 1], shift) for k in range(3))
 
@@ -166,9 +166,9 @@ def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
 def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
     """Emit fixed-point quarter turns (units of 2**-126, not zero) times pi/2, with the sign changed where `negative`."""
     empty = turns.high.equals(0)
-    first, second = select(empty, turns.low, turns.high), select(empty, 0, turns.low)
-    zeros = intrinsic("ctlz", first, first.b.constant(I1, 0))
-    aligned = Wide(intrinsic("fshl", first, second, zeros), second << zeros)
+    first_word, second_word = select(empty, turns.low, turns.high), select(empty, 0, turns.low)
+    zeros = intrinsic("ctlz", first_word, first_word.b.constant(I1, 0))
+    aligned = Wide(intrinsic("fshl", first_word, second_word, zeros), second_word << zeros)
     upper = aligned.high.shifted_right(11)  # 53 bits
     lower = (aligned.high << 52 | aligned.low.shifted_right(12)) & (1 << 63) - 1  # the next 63
     exponent = (1023 + 75 - 126) - zeros - select(empty, turns.high.constant(64), 0)
@@ -176,12 +176,12 @@ def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
     scale = (exponent << 52 | sign).as_float()
     high = upper.to_float() * scale
     low = lower.to_float() * (scale * 2.0**-63)
-    first_part, second_part, _ = PI_HALVES[64]
-    product, error = exact_product(high, first_part)
-    return fast_sum(product, fma(high, second_part, fma(low, first_part, error)))
+    half_pi, half_pi_low, _ = PI_HALVES[64]
+    product, error = exact_product(high, half_pi)
+    return fast_sum(product, fma(high, half_pi_low, fma(low, half_pi, error)))
 
 
-def table(b: Builder) -> Value:
+def table_pointer(b: Builder) -> Value:
     """Return the pointer to the digits of 2/pi, a constant of the module."""
     kind = array(I64, len(TWO_OVER_PI_BITS))
     b.module.global_constant(TABLE_NAME, kind, kind.literals(TWO_OVER_PI_BITS))

@@ -23,15 +23,15 @@ FIRST_BITS = {
 }
 
 
-def digits(value: Decimal, count: int) -> float:
+def round_to_digits(value: Decimal, count: int) -> float:
     """Return `value` with `count` binary digits after the point."""
     return int((value * (1 << count)).to_integral_value()) / (1 << count)
 
 
-def edges(number: int) -> tuple[float, float]:
+def interval_edges(number: int) -> tuple[float, float]:
     """Return the begin and the end of interval number `number`, as floats."""
-    first = FIRST_BITS[32] + (number << STEP_BITS[32])
-    return SINGLE.from_bits(first), SINGLE.from_bits(first + (1 << STEP_BITS[32]))
+    begin_bits = FIRST_BITS[32] + (number << STEP_BITS[32])
+    return SINGLE.from_bits(begin_bits), SINGLE.from_bits(begin_bits + (1 << STEP_BITS[32]))
 
 
 def short_inverse(low: float, high: float) -> float:
@@ -47,12 +47,12 @@ def short_inverse(low: float, high: float) -> float:
     return inverse
 
 
-def rest_of(values: list[Decimal], parts: list[float]) -> list[float]:
+def low_parts_of(values: list[Decimal], high_parts: list[float]) -> list[float]:
     """Return the remainders of values after their first parts."""
-    return [float(value - Decimal(part)) for value, part in zip(values, parts, strict=True)]
+    return [float(value - Decimal(high)) for value, high in zip(values, high_parts, strict=True)]
 
 
-INVERSES = tuple(short_inverse(*edges(k)) for k in range(INTERVALS))
+INVERSES = tuple(short_inverse(*interval_edges(k)) for k in range(INTERVALS))
 
 # Sums of two floats: log 2, the logarithms of the inverses, negated, and 2**(k/32). The first parts of the logarithms have
 # so few digits that those of products with exponents can be added up exactly.
@@ -60,12 +60,12 @@ with localcontext(prec=50):
     LOG_2 = Decimal(2).ln()
     LOGS = [-Decimal(inverse).ln() for inverse in INVERSES]
     POWERS = [(LOG_2 * k / INTERVALS).exp() for k in range(INTERVALS)]
-    LN2_HIGH = {32: digits(LOG_2, 11), 64: digits(LOG_2, 36)}
+    LN2_HIGH = {32: round_to_digits(LOG_2, 11), 64: round_to_digits(LOG_2, 36)}
     LN2_LOW = {bits: float(LOG_2 - Decimal(high)) for bits, high in LN2_HIGH.items()}
-    LOG_HIGH = {32: [digits(log, 16) for log in LOGS], 64: [digits(log, 42) for log in LOGS]}
-    LOG_LOW = {bits: rest_of(LOGS, high) for bits, high in LOG_HIGH.items()}
+    LOG_HIGH = {32: [round_to_digits(log, 16) for log in LOGS], 64: [round_to_digits(log, 42) for log in LOGS]}
+    LOG_LOW = {bits: low_parts_of(LOGS, high) for bits, high in LOG_HIGH.items()}
     ROOTS = {format.bits: [format.rounded(float(power)) for power in POWERS] for format in (SINGLE, DOUBLE)}
-    ROOTS_LOW = {bits: rest_of(POWERS, high) for bits, high in ROOTS.items()}
+    ROOTS_LOW = {bits: low_parts_of(POWERS, high) for bits, high in ROOTS.items()}
 
 # (log(1+r) - r + r**2/2) / r**3 for |r| <= 0.0232: relative error of the logarithm 2**-40.1 and 2**-66.6.
 LOG1P_TAIL = {
@@ -101,8 +101,8 @@ def precise_log(bits: Value) -> Pair:
     position = bits - FIRST_BITS[width]
     exponent = position >> format.fraction_bits
     m = (bits - (exponent << format.fraction_bits)).as_float()
-    place = position >> STEP_BITS[width]
-    r = fma(m, look_up(INVERSES, place), -1.0)
+    interval = position >> STEP_BITS[width]
+    r = fma(m, look_up(INVERSES, interval), -1.0)
     # log(1 + r): r - r**2/2 exactly, and the rest
     square = r * r
     high = fma(square, -0.5, r)
@@ -112,10 +112,10 @@ def precise_log(bits: Value) -> Pair:
     low = low + fma(tail, square * r, square_low * -0.5)
     # exponent ln2 - log(inverse)
     n = exponent.to_float()
-    whole = fma(n, LN2_HIGH[width], look_up(LOG_HIGH[width], place))
-    whole_low = fma(n, LN2_LOW[width], look_up(LOG_LOW[width], place))
-    total, total_low = fast_sum(whole, high)
-    return Pair(total, (total_low + whole_low) + low)
+    exponent_log = fma(n, LN2_HIGH[width], look_up(LOG_HIGH[width], interval))
+    exponent_log_low = fma(n, LN2_LOW[width], look_up(LOG_LOW[width], interval))
+    total, total_low = fast_sum(exponent_log, high)
+    return Pair(total, (total_low + exponent_log_low) + low)
 
 
 def exp_of_product(x: Pair, y: Value) -> Value:
@@ -131,8 +131,8 @@ def exp_of_product(x: Pair, y: Value) -> Value:
     shifted = fma(bounded + error, LOG2_E, rounder)
     multiple = shifted - rounder
     r = fma(multiple, -LN2_HIGH[width], bounded) + fma(multiple, -LN2_LOW[width], error)
-    places = shifted.as_bits()
-    root, root_low = look_up(ROOTS[width], places), look_up(ROOTS_LOW[width], places)
+    indices = shifted.as_bits()
+    root, root_low = look_up(ROOTS[width], indices), look_up(ROOTS_LOW[width], indices)
     square = r * r
     small = fma(split_polynomial(r, square, EXP_TAIL[width]), square, r)
     return select(vanishes, 0.0, scaled(root + fma(small, root, root_low), shifted, rounder))
@@ -141,19 +141,19 @@ def exp_of_product(x: Pair, y: Value) -> Value:
 def special_power(x: Value, y: Value, magnitude: Value) -> Value:
     """Emit x**y, given |x|**y for ordinary x and y."""
     size = x.abs()
-    whole = y.floor().equals(y)
-    odd = whole & (y * 0.5).floor().differs(y * 0.5)
+    is_integer = y.floor().equals(y)
+    is_odd = is_integer & (y * 0.5).floor().differs(y * 0.5)
     # 0 and infinity to a power that is positive, or negative
-    extreme = size.equals(0.0) | size.equals(inf)
+    is_extreme = size.equals(0.0) | size.equals(inf)
     vanishes = size.equals(0.0) ^ (y < 0.0)
-    magnitude = select(extreme, select(vanishes, x.constant(0.0), inf), magnitude)
+    magnitude = select(is_extreme, select(vanishes, x.constant(0.0), inf), magnitude)
     # a power of +-infinity
     grows = (size > 1.0) ^ (y < 0.0)
     limit = select(size.equals(1.0), x.constant(1.0), select(grows, x.constant(inf), 0.0))
     magnitude = select(y.abs().equals(inf), limit, magnitude)
-    negative = x.as_bits() < 0
-    result = select(negative & odd, -magnitude, magnitude)
-    result = select((x < 0.0) & ~whole & (size < inf), nan, result)
+    is_negative = x.as_bits() < 0
+    result = select(is_negative & is_odd, -magnitude, magnitude)
+    result = select((x < 0.0) & ~is_integer & (size < inf), nan, result)
     result = select(x.is_nan() | y.is_nan(), nan, result)
     return select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
@@ -183,9 +183,9 @@ def hypot_compared(predicate: str, x: Value, y: Value, bound: Value, square: Val
     other cases, and with NaN, the root is computed and compared.
     """
     total = fma(x, x, y * y)
-    told = (total - square).abs() > margin
-    (found,) = unless_rare(~told, [total.compare(predicate, square)], lambda: [hypot(x, y).compare(predicate, bound)])
-    return found
+    is_decided = (total - square).abs() > margin
+    (comparison,) = unless_rare(~is_decided, [total.compare(predicate, square)], lambda: [hypot(x, y).compare(predicate, bound)])
+    return comparison
 
 
 def hypot_of_singles(x: Value, y: Value) -> Value:
@@ -225,5 +225,5 @@ def rsqrt(x: Value) -> Value:
     if x.format.bits == 64:
         return root
     product, product_low = exact_product(x, root)
-    rest = fma(-product_low, root, fma(-product, root, 1.0))  # 1 - x root**2; NaN where x is 0 or infinite
-    return select(rest.is_nan(), root, fma(rest * 0.5, root, root))
+    remainder = fma(-product_low, root, fma(-product, root, 1.0))  # 1 - x root**2; NaN where x is 0 or infinite
+    return select(remainder.is_nan(), root, fma(remainder * 0.5, root, root))

@@ -9,9 +9,9 @@ from .exponential import exp_near_zero, reduce_by_ln2, scaled
 from .logarithm import log
 from .tables import nearest_multiple
 
-# In float32, magnitudes belong to the nearest multiple of 1 / PER_UNIT: eight, for which a register of AVX2 suffices. The centre of each is
-# a float32 whose erf is very nearly a float32, too; that of the first is 0.
-PER_UNIT = 1.9
+# In float32, magnitudes belong to the nearest multiple of 1 / CENTRES_PER_UNIT: eight, for which a register of AVX2 suffices. The centre of
+# each is a float32 whose erf is very nearly a float32, too; that of the first is 0.
+CENTRES_PER_UNIT = 1.9
 CENTRES = (0.0, 0.5198842, 1.0525858, 1.5774292, 2.1044087, 2.6288095, 3.1587417, 3.691138)
 ERFS = tuple(SINGLE.rounded(math.erf(SINGLE.rounded(c))) for c in CENTRES)
 # (erf(centre + d) - erf(centre)) / d - 1 in terms of d, from the constant terms up: relative error of erf 2**-27.9.
@@ -49,7 +49,7 @@ ERF_TAIL = (
 )  # fmt: skip
 
 # e**x**2 erfc(x) in terms of (x - 5/2) / (x + 5/2) for 1 <= x <= 6: relative error of erf 2**-56.3.
-CENTRE = 2.5
+ERFC_CENTRE = 2.5
 SCALED_ERFC = (
     0.2108063640611422, -0.3717367339492737, 0.251713193211848, -0.12503305234916778, 0.0399225405223609,
     -0.0039936894327757275, -0.0026423570971173226, 0.0008755017857275663, 0.00022541546590126843,
@@ -95,7 +95,7 @@ def erf(x: Value) -> Value:
 
 def erf_from_table(size: Value) -> Value:
     """Emit erf in float32: a polynomial around the nearest of some centres."""
-    entry = nearest_multiple(size, PER_UNIT)
+    entry = nearest_multiple(size, CENTRES_PER_UNIT)
     d = size - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
     for table in ERF_NEAR_CENTRES[-2::-1]:
@@ -105,14 +105,14 @@ def erf_from_table(size: Value) -> Value:
 
 def erf_in_two_parts(size: Value) -> Value:
     """Emit erf in float64: a polynomial near 0, and 1 - erfc(size) elsewhere."""
-    near = fma(polynomial(size * size, ERF_TAIL), size, size)
-    return select(size < 1.0, near, 1.0 - far_erfc(size))
+    near_zero = fma(polynomial(size * size, ERF_TAIL), size, size)
+    return select(size < 1.0, near_zero, 1.0 - far_erfc(size))
 
 
 def far_erfc(size: Value) -> Value:
     """Emit the complementary error function from 1 on, as precise as erf needs it."""
     square, square_low = exact_product(size, size)
-    t = (size - CENTRE) / (size + CENTRE)
+    t = (size - ERFC_CENTRE) / (size + ERFC_CENTRE)
     return exp_of_minus(square, square_low) * polynomial(t, SCALED_ERFC)
 
 
@@ -131,6 +131,6 @@ def erfinv(x: Value) -> Value:
         return erfinv(x.to_double()).to_single()
     w = -log(fma(-x, x, 1.0))
     root = w.sqrt()
-    far = select(root < 3.5, polynomial(root - 2.868, ERFINV_MIDDLE), polynomial(root - 4.755, ERFINV_FAR))
-    found = select(w < 5.0, polynomial(w - 2.5, ERFINV_NEAR), far) * x
-    return select(x.abs().equals(1.0), x.constant(math.inf).with_sign_of(x), found)
+    tail_ratio = select(root < 3.5, polynomial(root - 2.868, ERFINV_MIDDLE), polynomial(root - 4.755, ERFINV_FAR))
+    result = select(w < 5.0, polynomial(w - 2.5, ERFINV_NEAR), tail_ratio) * x
+    return select(x.abs().equals(1.0), x.constant(math.inf).with_sign_of(x), result)

@@ -15,28 +15,28 @@ QUARTER_BITS = 21  # the lowest bits of a float32, above which the bits begin fo
 HALF_BITS = QUARTER_BITS + 1
 
 
-def intervals(size: Value, first: int) -> Callable[[Sequence[float]], Value]:
+def intervals(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
     """Return a function that emits look-ups in tables with an entry for each interval of float32, four to a doubling.
 
-    The first interval begins with the bits `first`, and also serves smaller magnitudes. Intervals are numbered by their bits, and a table
-    is rotated until these numbers are places in it.
+    The first interval begins with the bits `first_bits`, and also serves smaller magnitudes. Intervals are numbered by their bits, and a
+    table is rotated until these numbers are indices into it.
     """
-    place = larger(size.as_bits(), first) >> QUARTER_BITS
+    interval = larger(size.as_bits(), first_bits) >> QUARTER_BITS
 
     def entry(table: Sequence[float]) -> Value:
-        begin = -(first >> QUARTER_BITS) % len(table)
-        return look_up((*table[begin:], *table[:begin]), place)
+        begin = -(first_bits >> QUARTER_BITS) % len(table)
+        return look_up((*table[begin:], *table[:begin]), interval)
 
     return entry
 
 
-def steps_of_halves(size: Value, first: float) -> Callable[[Sequence[float]], Value]:
+def steps_of_halves(size: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
     """Return a function that emits look-ups in tables with an entry for each interval of float32, two to a doubling.
 
-    The first interval begins with `first`; no magnitude may be smaller.
+    The first interval begins with `first_magnitude`; no magnitude may be smaller.
     """
-    number = (size.as_bits() - SINGLE.to_bits(first)) >> HALF_BITS
-    return lambda table: look_up(table, number)
+    interval = (size.as_bits() - SINGLE.to_bits(first_magnitude)) >> HALF_BITS
+    return lambda table: look_up(table, interval)
 
 
 def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
@@ -44,54 +44,54 @@ def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]]
 
     The entry for a magnitude is that of the nearest multiple.
     """
-    place = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
-    return lambda table: look_up(table, place)
+    multiple = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
+    return lambda table: look_up(table, multiple)
 
 
-def look_up(table: Sequence[float], places: Value) -> Value:
-    """Emit the entries of a table at integer places, modulo its length, which is 8, 16 or 32."""
-    bits, vector_bits = places.format.bits, places.type.bits
-    target = places.b.module.target
+def look_up(table: Sequence[float], indices: Value) -> Value:
+    """Emit the entries of a table at integer `indices`, modulo its length, which is 8, 16 or 32."""
+    bits, vector_bits = indices.format.bits, indices.type.bits
+    target = indices.b.module.target
     if (vector_bits == 512 and target.has("avx512f")) or (vector_bits == 256 and bits == 32 and target.has("avx2")):
-        return permuted(table, places)
-    return gathered(table, places & len(table) - 1)
+        return permute(table, indices)
+    return gather(table, indices & len(table) - 1)
 
 
-def permuted(table: Sequence[float], places: Value) -> Value:
-    """Emit the entries of a table in registers. The instructions ignore the higher bits of a place."""
-    b, lanes = places.b, places.lanes
-    wide, letter = places.type.bits == 512, "s" if places.format.bits == 32 else "d"
+def permute(table: Sequence[float], indices: Value) -> Value:
+    """Emit the entries of a table in registers. The instructions ignore the higher bits of an index."""
+    b, lanes = indices.b, indices.lanes
+    wide, letter = indices.type.bits == 512, "s" if indices.format.bits == 32 else "d"
     if len(table) > (2 * lanes if wide else lanes):
         half = len(table) // 2
-        low, high = (permuted(part, places) for part in (table[:half], table[half:]))
-        return select((places & half).differs(0), high, low)
+        low, high = (permute(half_table, indices) for half_table in (table[:half], table[half:]))
+        return select((indices & half).differs(0), high, low)
     table = [*table] * max(1, lanes // len(table))
     kind = vector(FLOAT if letter == "s" else DOUBLE, lanes)
-    first, *second = (b.constants(kind, table[k : k + lanes]) for k in range(0, len(table), lanes))
-    if second:
+    first_register, *second_register = (b.constants(kind, table[k : k + lanes]) for k in range(0, len(table), lanes))
+    if second_register:
         name = f"llvm.x86.avx512.vpermi2var.p{letter}.512"
     else:
         name = f"llvm.x86.avx512.permvar.{letter}f.512" if wide else "llvm.x86.avx2.permps"
-    return b.call(name, kind, [first, places, *second])
+    return b.call(name, kind, [first_register, indices, *second_register])
 
 
-def gathered(table: Sequence[float], places: Value) -> Value:
+def gather(table: Sequence[float], indices: Value) -> Value:
     """Emit the entries of a table in memory."""
-    element = FLOAT if places.format.bits == 32 else DOUBLE
-    start = in_memory(places, table)
-    if not places.lanes:
-        return start.at(places, element).load(element)
-    found = places.b.undefined(vector(element, places.lanes))
-    for k in range(places.lanes):
-        found = found.with_lane(k, start.at(places.lane(k), element).load(element))
-    return found
+    element = FLOAT if indices.format.bits == 32 else DOUBLE
+    start = in_memory(indices, table)
+    if not indices.lanes:
+        return start.at(indices, element).load(element)
+    entries = indices.b.undefined(vector(element, indices.lanes))
+    for k in range(indices.lanes):
+        entries = entries.with_lane(k, start.at(indices.lane(k), element).load(element))
+    return entries
 
 
-def in_memory(places: Value, table: Sequence[float]) -> Value:
+def in_memory(indices: Value, table: Sequence[float]) -> Value:
     """Return the pointer to a table, a constant of the module."""
-    element = FLOAT if places.format.bits == 32 else DOUBLE
-    kind, module = array(element, len(table)), places.b.module
+    element = FLOAT if indices.format.bits == 32 else DOUBLE
+    kind, module = array(element, len(table)), indices.b.module
     content = kind.literals(table)
     name = f"tenxor.table.{crc32(content.encode()):x}"
     module.global_constant(name, kind, content)
-    return Value(places.b, POINTER, f"@{name}")
+    return Value(indices.b, POINTER, f"@{name}")

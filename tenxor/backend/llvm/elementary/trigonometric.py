@@ -41,7 +41,7 @@ def near_cos(angle: Quadrant) -> Value:
     return leading + (((1.0 - leading) - half_square) + fma(tail * z, z, -(r * low)))
 
 
-def negated_if_bit(x: Value, bits: Value, position: int) -> Value:
+def negate_if_bit(x: Value, bits: Value, position: int) -> Value:
     """Emit -x where the bit of `bits` at `position` is set, else x."""
     sign = (bits << (x.format.bits - 1 - position)) & -(1 << (x.format.bits - 1))
     return (x.as_bits() ^ sign).as_float()
@@ -51,7 +51,7 @@ def sin(x: Value) -> Value:
     """Emit the sine of x in radians."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
-    result = negated_if_bit(select(odd, near_cos(angle), near_sin(angle)), angle.quarters, 1)
+    result = negate_if_bit(select(odd, near_cos(angle), near_sin(angle)), angle.quarters, 1)
     return select(x.equals(0.0), x, result)
 
 
@@ -59,7 +59,7 @@ def cos(x: Value) -> Value:
     """Emit the cosine of x in radians."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
-    return negated_if_bit(select(odd, near_sin(angle), near_cos(angle)), angle.quarters + 1, 1)
+    return negate_if_bit(select(odd, near_sin(angle), near_cos(angle)), angle.quarters + 1, 1)
 
 
 def tan(x: Value) -> Value:
