@@ -86,14 +86,14 @@ def renewed(node: Node, replacements: Mapping[Node, Node]) -> Node:
     return new_node
 
 
-def last_table(layout: Layout | None) -> Table | None:
+def get_last_table(layout: Layout | None) -> Table | None:
     """Return the offset table along the last axis of a layout; None if there is none, or for a view chain."""
     return layout.tables[-1] if layout is not None and layout.tables and layout.base is None else None
 
 
 def reads_by_tables(node: Node) -> bool:
     """Return whether a node reads a source through an offset table along the last axis."""
-    return any([form is not None and last_table(form.layout) is not None for form in node.recipe.forms])
+    return any([form is not None and get_last_table(form.layout) is not None for form in node.recipe.forms])
 
 
 def is_made(source: Node | Scalar, *kinds: type) -> TypeGuard[Node]:

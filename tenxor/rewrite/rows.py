@@ -44,7 +44,7 @@ def rows_of(node: Node, products: Node, side: int, shared: Set[Node]) -> Rows | 
     if layout is None or other_layout is None or not is_made(weights, Reduction):
         return None
     step_axis = len(node.shape)
-    axes = walked(layout, weights.shape)
+    axes = map_axes(layout, weights.shape)
     if axes is None or len(axes) < 2 or axes[-1] != step_axis or axes[-2] < 0:
         return None
     row_axis = axes[-2]
@@ -93,7 +93,7 @@ def _propagate(node_axes: dict[Node, Axes], products: Node, excluded: set[Node],
         for source, layout in zip(reader.sources, reader.layouts, strict=True):
             if layout is None or source in excluded or not is_made(source, Reduction):
                 continue
-            layout_axes = walked(layout, source.shape)
+            layout_axes = map_axes(layout, source.shape)
             axes = () if layout_axes is None else tuple([reader_axes[a] if a >= 0 else -1 for a in layout_axes])
             previous = node_axes.get(source, axes)
             # An axis unknown below a reduction (-1) is the axis of steps if a second reader says so.
@@ -119,14 +119,14 @@ def _find_reduced_axes(node: Node, node_axes: dict[Node, Axes]) -> Axes:
     (source,), (layout,), result_ndim = node.sources, node.layouts, len(node.shape)
     assert type(source) is Node and layout is not None
     axes = [-1] * (layout.ndim - result_ndim)
-    layout_axes = walked(layout, source.shape) if source in node_axes else None
+    layout_axes = map_axes(layout, source.shape) if source in node_axes else None
     for a, axis in zip(layout_axes or (), node_axes.get(source, ()), strict=False):
         if a >= result_ndim:
             axes[a - result_ndim] = axis
     return tuple(axes)
 
 
-def walked(layout: Layout, shape: tuple[int, ...]) -> Axes | None:
+def map_axes(layout: Layout, shape: tuple[int, ...]) -> Axes | None:
     """Return, for each axis of a node of this shape, the axis of the layout along it, -1 for axes of size 1.
 
     Return None if an axis of the node is not read whole and in order.
@@ -183,7 +183,7 @@ def restricted(rows: Rows, region: Place, replacements: dict[Node, Node]) -> Nod
 
 def _restrict_layout(layout: Layout, old_shape: tuple[int, ...], new_shape: tuple[int, ...], slices: list[slice]) -> Layout:
     """Return the layout for a restricted source of shape `new_shape`, which had shape `old_shape`."""
-    layout_axes = walked(layout, old_shape)
+    layout_axes = map_axes(layout, old_shape)
     assert layout_axes is not None
     strides = [0] * layout.ndim
     for a, stride in zip(layout_axes, Layout.contiguous(new_shape).strides, strict=True):
