@@ -114,8 +114,8 @@ def _count_inner_axes(layout: Layout, result_ndim: int) -> int:
     if layout.size < MIN_SPLIT_ELEMENTS or not result_ndim or layout.base is not None or layout.tables is not None:
         return 0
     strides = [abs(s) for s in layout.strides]
-    min_kept_stride = min(strides[:result_ndim])
-    are_inner = [s < min_kept_stride for s in strides[result_ndim:]]
+    min_result_stride = min(strides[:result_ndim])
+    are_inner = [s < min_result_stride for s in strides[result_ndim:]]
     count = sum(are_inner)
     inner_size = prod(layout.shape[layout.ndim - count :])
     return count if 0 < count < len(are_inner) and all(are_inner[-count:]) and inner_size >= MIN_ROW_ELEMENTS else 0
